@@ -42,7 +42,7 @@ def remaining(answer: httpx.Response) -> tuple[str, int]:
 
 
 def refusal_of(answer: httpx.Response) -> dict[str, Any]:
-    """The error of spec part 7 in a request that no tool answers."""
+    """The error of spec 7 in a request that no tool answers."""
     body = answer.json()
     assert body["jsonrpc"] == "2.0"
     error = dict(body["error"]["data"])

@@ -1,4 +1,4 @@
-"""From the API through the queue to the receiver, each a process of its own (spec part 6)."""
+"""From the API through the queue to the receiver, each a process of its own (spec 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that a generator makes of the OpenAPI document creates a meeting (spec 9 rule 3)."""
+"""A client that a generator makes of the OpenAPI document creates a meeting (rule 9/3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The rules for every answer of the API, to any request (spec parts 4, 7, 8 and 9).
+"""The rules for every answer of the API, to any request (spec 4, 7, 8 and 9).
 
 Held against each answer of each test: the rate headers, the request id, the error envelope with a code
-of spec part 7 at its status, and, where the OpenAPI document knows the operation, that the status is
+of spec 7 at its status, and, where the OpenAPI document knows the operation, that the status is
 documented and the body fits its schema.
 """
 
@@ -38,7 +38,7 @@ CODES = {
     502: {"upstream_error"},
     503: {"service_unavailable"},
 }
-"""The codes that spec part 7 names, at the status of each."""
+"""The codes that spec 7 names, at the status of each."""
 DOCUMENTED_HEADERS = {"location", "idempotent-replayed", "retry-after", "www-authenticate", "allow"}
 """Headers that are there in some answers only: where they are, the document says so."""
 ENVELOPE = {"code", "message", "docs_url", "request_id", "details"}
@@ -154,7 +154,7 @@ class Contract:
 
 
 def check_envelope(answer: httpx.Response) -> None:
-    """The envelope of spec part 7, whole, and nothing beside it."""
+    """The envelope of spec 7, whole, and nothing beside it."""
     body = answer.json()
     assert set(body) == {"error"}
     error = body["error"]

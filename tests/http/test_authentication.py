@@ -1,4 +1,4 @@
-"""Authentication (spec part 5) and its refusals."""
+"""Authentication (spec 5) and its refusals."""
 
 from __future__ import annotations
 

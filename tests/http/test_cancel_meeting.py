@@ -1,4 +1,4 @@
-"""Cancelling a meeting (spec part 3), by what has become of it."""
+"""Cancelling a meeting (spec 3), by what has become of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credits over HTTP (spec 1, 4.1 rule 5): the balance and the cap, the ledger, what a thing would cost."""
+"""Credits over HTTP (rules 1/credits and 4.1/5): the balance, the cap, the ledger and estimates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks from end to end (spec parts 3 and 6): a customer, a meeting, and a receiver on loopback."""
+"""Webhooks from end to end (spec 3 and 6): a customer, a meeting, and a receiver on loopback."""
 
 from __future__ import annotations
 

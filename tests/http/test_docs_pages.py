@@ -1,4 +1,4 @@
-"""The pages that the program serves under `/docs` (spec part 7, `error.docs_url`; part 9 rule 3)."""
+"""The pages that the program serves under `/docs` (spec 7, `error.docs_url`; rule 9/3)."""
 
 from __future__ import annotations
 

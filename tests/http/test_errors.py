@@ -1,4 +1,4 @@
-"""Every kind of failure, and that each wears the envelope of spec part 7.
+"""Every kind of failure, and that each wears the envelope of spec 7.
 
 The envelope itself, the code for its status and the rate headers are held against every answer of all
 tests here by `tests.http.contract`; these tests bring about each kind.

@@ -1,4 +1,4 @@
-"""Idempotency keys (spec part 4): one result for one intent, whatever happens in between."""
+"""Idempotency keys (spec 4): one result for one intent, whatever happens in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies of `POST /meetings` that are refused (spec 4.1, 7/400): each edge, and bytes that are no JSON."""
+"""Refused bodies of `POST /meetings` (spec 4.1, rule 7/400): each edge, and bytes that are no JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notes over HTTP: requested, automatic, billed by media length, reported by events (spec 1/notes, 6/6)."""
+"""Notes over HTTP: requested, automatic, billed by length, reported (rules 1/notes and 6/6)."""
 
 from __future__ import annotations
 

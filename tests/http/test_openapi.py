@@ -1,4 +1,4 @@
-"""The OpenAPI document (spec 9 rule 3): valid, complete, and what the service really does.
+"""The OpenAPI document (rule 9/3): valid, complete, and what the service really does.
 
 That every answer of every test here is documented, its body and its headers included, is held by
 `tests.http.contract`; these tests check the rest.

@@ -1,4 +1,4 @@
-"""The rate limit (spec part 8), with a clock that the tests move."""
+"""The rate limit (spec 8), with a clock that the tests move."""
 
 from __future__ import annotations
 

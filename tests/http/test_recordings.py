@@ -1,4 +1,4 @@
-"""Recordings over HTTP: read, downloaded without a key, deleted, past their retention (spec 1, 7/410)."""
+"""Recordings over HTTP: read, downloaded, deleted, past their retention (rules 1/notes and 7/410)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one account can make the service post, look up and keep (spec parts 3, 4.3 and 6)."""
+"""What one account can make the service post, look up and keep (spec 3, 4.3 and 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The error tree: every refusal of the domain with its stable code (spec part 7).
+"""The error tree: every refusal of the domain with its stable code (spec 7).
 
 ::
 
@@ -22,7 +22,7 @@
         ├── NoHostFree            (another time may do: `next_available_at`)
         └── CreationsUsedUp       (the day's creations are used up until `next_available_at`)
 
-The codes are a public contract (spec 9 rule 2). How a code travels (an HTTP status, a tool's
+The codes are a public contract (rule 9/2). How a code travels (an HTTP status, a tool's
 error) is the driving adapter's business and is not known here. Details carry only what the
 caller may see: never SQL, paths, addresses of our network or secrets.
 """
@@ -86,13 +86,13 @@ class InvalidRequest(DomainError):
 
 
 class InvalidApiKey(DomainError):
-    """The key is wrong, revoked or expired (spec 5 rule 3). One answer for all three, no oracle."""
+    """The key is wrong, revoked or expired (rule 5/3). One answer for all three, no oracle."""
 
     code = "invalid_api_key"
 
 
 class InsufficientScope(DomainError):
-    """The key is valid and lacks a scope (spec 5 rule 5)."""
+    """The key is valid and lacks a scope (rule 5/5)."""
 
     code = "insufficient_scope"
 
@@ -105,7 +105,7 @@ class InsufficientScope(DomainError):
 
 
 class NotFound(DomainError):
-    """Nothing with that id that the caller may access (spec 5 rule 8, 7/404)."""
+    """Nothing with that id that the caller may access (rules 5/8 and 7/404)."""
 
     code = "not_found"
     is_final = True
@@ -142,7 +142,7 @@ class HostUnresolved(Unprocessable):
 
 
 class IdempotencyKeyReused(Unprocessable):
-    """The idempotency key belongs to another request (spec 4, idempotency rule 2)."""
+    """The idempotency key belongs to another request (rule 4/idem-reused)."""
 
     code = "idempotency_key_reused"
 
@@ -160,7 +160,7 @@ class InsufficientCredits(Unprocessable):
 
 
 class CreditCapExceeded(Unprocessable):
-    """The key's daily credit cap does not leave room for the work (spec 5 rule 7)."""
+    """The key's daily credit cap does not leave room for the work (rule 5/7)."""
 
     code = "credit_cap_exceeded"
 

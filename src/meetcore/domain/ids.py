@@ -60,7 +60,7 @@ def parse_id(text: str, what: str) -> UUID:
         what: the record's name for the message, as in "No meeting with this id."
 
     Raises:
-        NotFound: not a UUID. Answered exactly as an unknown id is (spec 7/404).
+        NotFound: not a UUID. Answered exactly as an unknown id is (rule 7/404).
     """
     if not _CANONICAL.fullmatch(text):
         raise NotFound(f"No {what} with this id.")

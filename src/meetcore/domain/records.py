@@ -1,4 +1,4 @@
-"""The records of spec part 2, as customers see them in answers and in event payloads.
+"""The records of spec 2, as customers see them in answers and in event payloads.
 
 Owns the names, the order and the text forms of their fields. Does not encode: the driving
 adapters turn these dicts into JSON.
@@ -39,7 +39,7 @@ DURATION_UNIT = "minutes"
 
 
 def meeting_record(meeting: Meeting, now: datetime) -> Record:
-    """The 17 fields of spec 2.1, in its order."""
+    """The 17 fields of spec 2.1 in order (rule 2.1/fields)."""
     return {
         "id": str(meeting.id),
         "title": meeting.title,
@@ -151,7 +151,7 @@ def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Record:
 
 
 def delivery_record(delivery: Delivery, attempts: Sequence[Attempt]) -> Record:
-    """A delivery and every attempt at it, the first one first (spec 6 rule 7).
+    """A delivery and every attempt at it, the first one first (rule 6/7).
 
     The connected address is left out: it reveals the network and is of no use to the
     customer.

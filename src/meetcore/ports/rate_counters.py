@@ -22,7 +22,7 @@ class RateCounters(Protocol):
     """Counters that never lose a hit, however many callers count at once."""
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
-        """Add one and return the count, this hit included (spec 8 rules 1 and 5).
+        """Add one and return the count, this hit included (rules 8/1 and 8/5).
 
         No two hits of a window get the same number, and no number is left out. A window that has
         passed is kept for some minutes, so that a clock set back finds its counts again, and is

@@ -168,7 +168,7 @@ class Administration:
         daily_cap: int | None = None,
         expires_at: datetime | None = None,
     ) -> MintedKey:
-        """Make a key. Its scopes are fixed from now on (spec 5 rule 4).
+        """Make a key. Its scopes are fixed from now on (rule 5/4).
 
         Raises:
             NotFound: no such account.

@@ -1,4 +1,4 @@
-"""Admit a request: authenticate the caller (spec part 5) and apply the quota (spec part 8)."""
+"""Admit a request: authenticate the caller (spec 5) and apply the quota (spec 8)."""
 
 from datetime import datetime
 from functools import partial
@@ -62,7 +62,7 @@ class Admit:
         return caller
 
     async def count(self, key_id: UUID, operation_class: OperationClass, now: datetime) -> RateVerdict:
-        """Count a request against its quota and judge it; a refused one counts too (spec 8 rule 5)."""
+        """Count a request against its quota and judge it; a refused one counts too (rule 8/5)."""
         hits = await self.counters.hit(key_id, operation_class, window_start(now))
         return decide(self.quotas.of(operation_class), hits, now)
 

@@ -1,4 +1,4 @@
-"""Cancelling a meeting by its status (spec part 3, rules 1 to 3), crash-safe and refunded once.
+"""Cancel a meeting by its status (rules 3/cancel-before and 3/cancel-running): crash-safe, refunded once.
 
 Scheduled: marked under a lease, removed at the provider, refunded. Running: ended at the provider,
 nothing refunded; no lease is needed, because no money moves and ending twice is ending once.

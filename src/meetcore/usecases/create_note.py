@@ -1,4 +1,4 @@
-"""Request notes (spec 1/notes): by an API call, or because a meeting was made with `auto_notulen`.
+"""Request notes (rule 1/notes): by an API call, or because a meeting was made with `auto_notulen`.
 
 Both take a hold and write a note that is due at once. A request that cannot be paid for is refused; an
 automatic note that cannot be is written as failed with an event, because there is no response to carry it.

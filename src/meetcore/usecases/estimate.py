@@ -1,4 +1,4 @@
-"""What work would cost (spec 4.1 rule 5), by the rules that charge it."""
+"""What work would cost (rule 4.1/5), by the rules that charge it."""
 
 from attrs import frozen
 

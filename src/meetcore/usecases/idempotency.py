@@ -1,4 +1,4 @@
-"""Idempotent requests: repeated requests get one result (spec 4, idempotency rules 1 and 2).
+"""Idempotent requests: repeated requests get one result (rules 4/idem-replay and 4/idem-reused).
 
 Every mutating operation follows one protocol, in the transaction that decides:
 
@@ -115,7 +115,7 @@ def check_key(view: KeyView, request: IdempotentRequest) -> KeyLookup:
     """Decide what a key's record means for this request.
 
     Raises:
-        IdempotencyKeyReused: the key belongs to another request (spec 4, idempotency rule 2).
+        IdempotencyKeyReused: the key belongs to another request (rule 4/idem-reused).
     """
     verdict = decide(view.record, request.fingerprint, view.now)
     if verdict is Verdict.REJECT:

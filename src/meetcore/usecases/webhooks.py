@@ -135,7 +135,7 @@ class UpdateWebhook:
 
 @frozen
 class RotateSecret:
-    """Gives an endpoint another secret, with which what waits is signed too (spec 4.3 rule 3)."""
+    """Gives an endpoint another secret, with which what waits is signed too (rule 4.3/3)."""
 
     store: Store
     notifier: WorkerNotifier = field(repr=False)

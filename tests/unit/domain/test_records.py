@@ -1,4 +1,4 @@
-"""The records of spec part 2, and what never shows in a repr."""
+"""The records of spec 2, and what never shows in a repr."""
 
 import importlib
 import inspect

@@ -1,4 +1,4 @@
-"""Answers: statuses, and the error envelope of spec part 7."""
+"""Answers: statuses, and the error envelope of spec 7."""
 
 from collections.abc import Mapping
 
@@ -121,14 +121,14 @@ def status_of(error: DomainError) -> int:
 
 
 def envelope(error: DomainError, base_url: str, request_id: str) -> dict[str, object]:
-    """The error envelope of spec part 7."""
+    """The error envelope of spec 7."""
     return envelope_of(error.code, error.message, base_url, request_id, error.details)
 
 
 def envelope_of(
     code: str, message: str, base_url: str, request_id: str, details: Mapping[str, object]
 ) -> dict[str, object]:
-    """Build the error envelope of spec part 7 from its parts."""
+    """Build the error envelope of spec 7 from its parts."""
     return {
         "error": {
             "code": code,

@@ -1,6 +1,6 @@
 """The request bodies: one class for each, the single source of decoding, of all errors, and of the schema.
 
-Lengths are code points (spec part 8). A field may be absent where it has a default.
+Lengths are code points (spec 8). A field may be absent where it has a default.
 """
 
 from collections.abc import Callable, Mapping
@@ -178,7 +178,7 @@ class NotulenEstimateBody:
 EstimateBody = OneOfBody(
     "EstimateBody", "type", {"meeting": MeetingEstimateBody, "notulen": NotulenEstimateBody}
 )
-"""What `POST /credits/estimate` takes (spec 4.1 rule 5)."""
+"""What `POST /credits/estimate` takes (rule 4.1/5)."""
 
 
 @frozen(kw_only=True)

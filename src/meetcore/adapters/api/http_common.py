@@ -97,7 +97,7 @@ def _too_large(max_bytes: int) -> PayloadTooLarge:
 
 
 def common_headers(context: RequestContext) -> dict[str, str]:
-    """Build the headers of every answer: its id, and the current quota (spec 8 rule 3)."""
+    """Build the headers of every answer: its id, and the current quota (rule 8/3)."""
     verdict = context.verdict
     left_s = verdict.reset - verdict.window_start - int(context.now.timestamp()) % WINDOW_SECONDS
     name = context.rate_class.value

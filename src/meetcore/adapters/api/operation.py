@@ -105,7 +105,7 @@ class Operation:
 
     @property
     def is_mutating(self) -> bool:
-        """Whether it accepts an Idempotency-Key (spec part 4)."""
+        """Whether it accepts an Idempotency-Key (rule 4/idem-accepted)."""
         return self.rate_class is not OperationClass.READ
 
     @property
@@ -120,7 +120,7 @@ class Operation:
 def path_id(call: Call, name: str = "id") -> UUID:
     """Read the id that a mutating operation names. A text that is no id is treated as an unknown id.
 
-    So that both are answered identically (spec 7/404), under an idempotency key too.
+    So that both are answered identically (rule 7/404), under an idempotency key too.
     """
     try:
         return parse_id(call.path[name], "record")

@@ -15,7 +15,7 @@ __all__ = ["schemas_of"]
 
 Json = dict[str, Any]
 
-_OUR_NOTE = re.compile(r" \(spec [^)]*\)")
+_OUR_NOTE = re.compile(r" \((?:spec|rules?) [^)]*\)")
 
 
 def schemas_of(ref_template: str, *, bodies: Iterable[type] = (), records: Iterable[type] = ()) -> Json:

@@ -1,7 +1,7 @@
 """The application of `/api/v1`: every request passes the same checks in the same order.
 
 request id → authenticate (401) → rate limit (429) → route and method (404, 405) → scope (403) →
-parse and validate (400) → the work. Every error has the envelope of spec part 7; every answer has
+parse and validate (400) → the work. Every error has the envelope of spec 7; every answer has
 X-Request-Id and the rate headers of part 8, all made of one instant.
 """
 

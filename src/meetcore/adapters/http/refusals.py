@@ -91,7 +91,7 @@ def error_schema_name(code: str) -> str:
 
 
 def error_schema(code: str, base_url: str) -> Json:
-    """Build the envelope of spec part 7 with one code and its details."""
+    """Build the envelope of spec 7 with one code and its details."""
     page = f"{base_url}/docs/errors/{code}"
     error = _closed(
         {

@@ -61,7 +61,7 @@ def refused(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
 
 
 def protocol_refusal(error: DomainError, id_: str | int | None, base_url: str, request_id: str) -> bytes:
-    """Build the body of a refused request: a JSON-RPC error whose `data` is the error of spec part 7."""
+    """Build the body of a refused request: a JSON-RPC error whose `data` is the error of spec 7."""
     error_data = msgspec.json.decode(refused(error, base_url, request_id).body)["error"]
     code = _INVALID_REQUEST if isinstance(error, InvalidRequest) else _REFUSED
     return msgspec.json.encode(

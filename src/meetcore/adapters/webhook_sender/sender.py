@@ -1,4 +1,4 @@
-"""The sender: one attempt under one clock (spec 4.3 rule 1, 6 rules 1 and 4).
+"""The sender: one attempt under one clock (rules 4.3/1, 6/1 and 6/4).
 
 Owns an attempt from the lookup of the name to the last byte that is read. It does not retry what a
 receiver answered, to follow redirects, to use a proxy or cookies, and to raise for anything that the

@@ -121,7 +121,7 @@ def tiers_without_host(tiers: Iterable[PricingTier], hosts: Iterable[Host]) -> t
 
 
 def choose_host(free: Iterable[Host], seats: int) -> Host | None:
-    """Pick the best fit among the free hosts, or `None` when none fits (spec 4.1 rule 3).
+    """Pick the best fit among the free hosts, or `None` when none fits (rule 4.1/3).
 
     Smallest sufficient capacity first, then fewest uses, then the id, so that the choice is the
     same for the same hosts in any order.

@@ -297,7 +297,7 @@ def plan_meeting(
 def estimate_meeting(
     tier_id: str, options: MeetingOptions, catalogue: TierCatalogue, abilities: ProviderAbilities
 ) -> Quote:
-    """Price a meeting before it is requested: what `plan_meeting` would quote at any time (spec 4.1 rule 5).
+    """Price a meeting before it is requested: what `plan_meeting` would quote at any time (rule 4.1/5).
 
     Raises:
         NotFound: the tier is unknown or retired.
@@ -420,11 +420,11 @@ def shown_status(meeting: Meeting, now: datetime) -> MeetingStatus:
 
 
 def can_cancel(meeting: Meeting, now: datetime) -> bool:
-    """Whether cancelling would return the credits (spec 3/cancel-before).
+    """Whether cancelling would return the credits (rule 3/cancel-before).
 
     Returns:
         True for a meeting that has not started; False for one that runs (it is ended, and nothing
-        returned, spec 3/cancel-running) and for one that is cancelled already.
+        returned, rule 3/cancel-running) and for one that is cancelled already.
 
     Raises:
         NotFound: the meeting is not visible.

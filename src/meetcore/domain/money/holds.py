@@ -5,7 +5,7 @@
     take ──> open hold ──settle──> a charge in the ledger
                        └─release─> nothing: a released hold leaves no entry
 
-A hold reserves part of the available balance and of its key's daily cap (spec 5 rule 7). It ends
+A hold reserves part of the available balance and of its key's daily cap (rule 5/7). It ends
 once, by settlement or by release. Its cap day comes from the request's instant and stays with it:
 a settlement or refund counts for that same day, whenever it happens.
 

@@ -267,7 +267,7 @@ def refund(
     existing: Transfer | None = None,
     key: ChainKey | None = None,
 ) -> Posting:
-    """Give a charge back, whole and once (spec 3/cancel-before).
+    """Give a charge back, whole and once (rule 3/cancel-before).
 
     Args:
         funds: the account's state under its lock.

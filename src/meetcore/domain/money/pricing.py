@@ -1,4 +1,4 @@
-"""Prices: tiers, the coercion of recording, and quotes (spec 4.1 rules 1, 2 and 5).
+"""Prices: tiers, the coercion of recording, and quotes (rules 4.1/1, 4.1/2 and 4.1/5).
 
 Owns what a meeting and its notes cost. A quote is what `charge` deducts: there is no second
 place that computes a price. Credits are whole numbers, durations whole minutes.
@@ -148,7 +148,7 @@ class TierCatalogue:
 
 
 def is_recording_effective(flags: RecordingFlags) -> bool:
-    """Coerce the recording flag: notes need a recording, so `auto_notulen` forces it on (spec 4.1 rule 1)."""
+    """Coerce the recording flag: notes need a recording, so `auto_notulen` forces it on (rule 4.1/1)."""
     return flags.with_recording or flags.auto_notulen
 
 
@@ -157,10 +157,10 @@ def quote_meeting(tier: PricingTier, flags: RecordingFlags) -> Quote:
 
     Args:
         tier: the tier whose capacity and duration apply.
-        flags: as requested; coerced by spec 4.1 rule 1.
+        flags: as requested; coerced by rule 4.1/1.
 
     Returns:
-        The credits, item by item. The sum is what is charged (spec 4.1 rules 2 and 5).
+        The credits, item by item. The sum is what is charged (rules 4.1/2 and 4.1/5).
     """
     base = QuoteItem("meeting", tier.credits)
     if not is_recording_effective(flags):
@@ -170,7 +170,7 @@ def quote_meeting(tier: PricingTier, flags: RecordingFlags) -> Quote:
 
 
 def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
-    """Price notes by the started minutes of the recording (spec 1/notes).
+    """Price notes by the started minutes of the recording (rule 1/notes).
 
     Args:
         credits_per_minute: the catalogue's.
@@ -187,7 +187,7 @@ def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
 
 
 def started_minutes(duration_s: int) -> int:
-    """The minutes that are shown and paid for: every one that was begun (spec 1/notes)."""
+    """The minutes that are shown and paid for: every one that was begun (rule 1/notes)."""
     return -(-duration_s // 60)
 
 

@@ -1,4 +1,4 @@
-"""Notes (notulen): what is made of a recording, in which steps, and what they cost (spec 1/notes).
+"""Notes (notulen): what is made of a recording, in which steps, and what they cost (rule 1/notes).
 
 ::
 
@@ -257,7 +257,7 @@ def admit_note(recording: Recording | None, existing_note: Note | None, now: dat
 
     Raises:
         NotFound: no such recording, or one that is not measured yet.
-        Gone: it is past its retention or was deleted (spec 7/410).
+        Gone: it is past its retention or was deleted (rule 7/410).
         Conflict: there is such a note; `details.id` names it.
         ServiceUnavailable: more of it has come, and its price is not known before that is measured.
         Unprocessable: it has no audio.

@@ -1,4 +1,4 @@
-"""Idempotency: what a repeated request gets (spec 4, idempotency rules 1 and 2).
+"""Idempotency: what a repeated request gets (rules 4/idem-replay and 4/idem-reused).
 
 A key is bound to the fingerprint of the first valid request that brought it. Four states, three
 answers that must never be confused: in progress, reused, replayed.

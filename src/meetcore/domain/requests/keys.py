@@ -1,4 +1,4 @@
-"""API keys: their form, their digest, their scopes, and when one is valid (spec part 5).
+"""API keys: their form, their digest, their scopes, and when one is valid (spec 5).
 
 Owns the form of a key and its permissions. Keeps no key: only its SHA-256 is stored,
 and 256 random bits need no slow hash.
@@ -45,7 +45,7 @@ class InvalidExpiry(ValueError):
 
 
 class Scope(StrEnum):
-    """What a key may do. Fixed when the key is made (spec 5 rule 4)."""
+    """What a key may do. Fixed when the key is made (rule 5/4)."""
 
     MEETINGS_READ = "meetings:read"
     MEETINGS_WRITE = "meetings:write"
@@ -80,7 +80,7 @@ def is_prefix(text: str) -> bool:
 
 
 def mint(prefix: str, random: bytes) -> str:
-    """Compose a key: `<prefix>_live_` and 43 characters of base64url (spec 5 rule 2).
+    """Compose a key: `<prefix>_live_` and 43 characters of base64url (rule 5/2).
 
     Args:
         prefix: the service's own, see `is_prefix`.
@@ -104,7 +104,7 @@ def read_bearer(header: str | None, prefix: str) -> str:
 
     Raises:
         InvalidApiKey: no header, another scheme, another prefix or another length; distinguished in
-            the message, because a key of another length is a copying mistake (spec 5 rule 2).
+            the message, because a key of another length is a copying mistake (rule 5/2).
     """
     if not header:
         raise InvalidApiKey("No API key. Send it as: Authorization: Bearer <API_KEY>.")
@@ -127,7 +127,7 @@ def read_bearer(header: str | None, prefix: str) -> str:
 
 
 def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
-    """Return a stored key that is usable, or refuse it (spec 5 rule 3).
+    """Return a stored key that is usable, or refuse it (rule 5/3).
 
     Raises:
         InvalidApiKey: unknown, revoked at any time, or expired at `now`.
@@ -155,7 +155,7 @@ def require_scope(key: ApiKey, any_of: Iterable[Scope]) -> None:
     """Check that a key has one of the scopes; an empty set requires none.
 
     Raises:
-        InsufficientScope: it has none of them (spec 5 rule 5).
+        InsufficientScope: it has none of them (rule 5/5).
     """
     wanted = tuple(any_of)
     if wanted and not any(scope in key.scopes for scope in wanted):

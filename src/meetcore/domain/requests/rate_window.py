@@ -1,6 +1,6 @@
 """The rate window: how many requests a key may make in one wall-clock minute.
 
-It owns the arithmetic of a fixed window (spec 8, rules 2 to 6)::
+It owns the arithmetic of a fixed window (rules 8/2 to 8/6)::
 
     :00                                            :00
      |  1 2 3 … limit | limit+1 … refused, counted   |  1 2 3 …
@@ -8,7 +8,7 @@ It owns the arithmetic of a fixed window (spec 8, rules 2 to 6)::
 
 and leaves the counting to a store, because many processes share a key's window;
 `decide` turns its count into a verdict. Header names and formats belong to the adapter that speaks
-HTTP. Credits are unrelated (spec 8 rule 7).
+HTTP. Credits are unrelated (rule 8/7).
 
 One instant per request decides everything: pass the same `now` to `window_start` (to count) and to
 `decide` (to judge), or a request that straddles second 00 is counted in one window and judged in
@@ -37,7 +37,7 @@ _DAY_SECONDS = 86_400
 
 
 class OperationClass(StrEnum):
-    """What a request does, as far as its quota is concerned (spec 8 rule 6).
+    """What a request does, as far as its quota is concerned (rule 8/6).
 
     The values are stored as part of a counter's name: they do not change.
     """
@@ -101,7 +101,7 @@ class RateVerdict:
 
 
 def window_start(now: datetime) -> int:
-    """Return the unix second at which the minute around `now` started (spec 8 rule 2).
+    """Return the unix second at which the minute around `now` started (rule 8/2).
 
     Raises:
         TypeError: `now` has no time zone, so that its minute is undefined.
@@ -116,7 +116,7 @@ def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
     Args:
         limit: requests that the window admits.
         hits_including_this: attempts in the window so far, this one and the refused ones included
-            (spec 8 rule 5), so it may well exceed the limit.
+            (rule 8/5), so it may well exceed the limit.
         now: the instant whose window was counted.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Decide which network addresses a webhook may be sent to (spec 4.3 rule 1).
+"""Decide which network addresses a webhook may be sent to (rule 4.3/1).
 
 Owns the address rule: the IANA special-purpose registries written out, the forms in which an IPv4
 address hides inside an IPv6 one, and the operator's exemptions. It refuses to resolve names and to
@@ -192,7 +192,7 @@ def _nat64_local(bits: int) -> Iterator[IPv4Address]:
 def is_allowed(
     address: Address, allowed_networks: Iterable[Network], denied_networks: Iterable[Network] = ()
 ) -> bool:
-    """Return whether a webhook may be sent to this address (spec 4.3 rule 1).
+    """Return whether a webhook may be sent to this address (rule 4.3/1).
 
     Args:
         address: as it is written in the URL or as the name resolved.
@@ -214,7 +214,7 @@ def vet(
     allowed_networks: Iterable[Network],
     denied_networks: Iterable[Network] = (),
 ) -> None:
-    """Refuse a host unless every address it stands for may be sent to (spec 4.3 rule 1).
+    """Refuse a host unless every address it stands for may be sent to (rule 4.3/1).
 
     One bad address refuses the whole: the connection could be made to any of them.
 

@@ -89,7 +89,7 @@ TRANSITIONS: Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus] = Map
 
 @frozen
 class Attempt:
-    """One post and its result (spec 6 rule 7).
+    """One post and its result (rule 6/7).
 
     `error` is a stable code for customers and None exactly when the attempt succeeded; `status_code` is
     None when no answer was read. `response_excerpt` is text that any store can hold. `address` is the
@@ -176,7 +176,7 @@ def open_delivery(
 
 
 def judge(attempt: Attempt) -> bool:
-    """Return whether the receiver accepted the event: a 2xx, read to its end in time (spec 6 rule 4)."""
+    """Return whether the receiver accepted the event: a 2xx, read to its end in time (rule 6/4)."""
     return attempt.error is None and attempt.status_code is not None and 200 <= attempt.status_code < 300
 
 
@@ -188,7 +188,7 @@ def record_attempt(
     jitter: float,
     now: datetime,
 ) -> tuple[Delivery, Endpoint]:
-    """Decide what an attempt does to its delivery and its endpoint (spec 6 rule 5).
+    """Decide what an attempt does to its delivery and its endpoint (rule 6/5).
 
     Every attempt that does not succeed counts against the endpoint. The delivery is tried again by the
     schedule, is held if this failure made the endpoint inactive, and has failed for good when the

@@ -1,4 +1,4 @@
-"""Failures at a destination host, counted for one account over all its endpoints there (spec part 3).
+"""Failures at a destination host, counted for one account over all its endpoints (rule 3/disable-at-20).
 
 Many endpoints of one account can lead to one host. Each has 20 failures of its own before it is disabled,
 which would be 20 posts for each of them to a host that answers none. So failures are counted at the host,

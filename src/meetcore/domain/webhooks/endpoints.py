@@ -1,4 +1,4 @@
-"""Webhook endpoints and the machine that decides whether they are sent to (spec parts 2.3, 3 and 4.4).
+"""Webhook endpoints and the machine that decides whether they are sent to (spec 2.3, 3 and 4.4).
 
 ::
 
@@ -59,7 +59,7 @@ __all__ = [
 ]
 
 DISABLE_AFTER_FAILURES = 20
-"""Consecutive failed deliveries (spec part 3, part 6 rule 5)."""
+"""Consecutive failed deliveries (rules 3/disable-at-20 and 6/5)."""
 
 ENDPOINTS_PER_ACCOUNT = 50
 """Endpoints that an account may have, inactive ones included, where the operator sets no other number."""
@@ -109,8 +109,8 @@ TRANSITIONS: Mapping[tuple[EndpointState, EndpointEvent], EndpointState] = Mappi
 class Endpoint:
     """A registered URL and how its deliveries have gone (spec 2.3).
 
-    `url` is what the caller gave and `url_key` its normal form, at most one for each account (spec
-    4.3 rule 2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
+    `url` is what the caller gave and `url_key` its normal form, at most one for each account (rule
+    4.3/2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
     key or user. `secret` is None where the stored one cannot be decrypted.
     """
 
@@ -149,7 +149,7 @@ UNSET = Unset.UNSET
 
 @frozen
 class EndpointChanges:
-    """What a PATCH asks for (spec 4.4). A URL is not among it: it never changes (rule 1)."""
+    """What a PATCH asks for (spec 4.4). A URL is not among it: it never changes (rule 4.4/1)."""
 
     event_types: tuple[EventKind, ...] | Unset = UNSET
     description: str | Unset | None = UNSET
@@ -213,7 +213,7 @@ def record_success(endpoint: Endpoint) -> Endpoint:
 
 
 def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
-    """Take note of a delivery that failed; the 20th in a row disables the endpoint (spec part 3)."""
+    """Take note of a delivery that failed; the 20th in a row disables the endpoint (rule 3/disable-at-20)."""
     failures = endpoint.consecutive_failures + 1
     is_last = failures >= DISABLE_AFTER_FAILURES
     event = EndpointEvent.DISABLE if is_last else EndpointEvent.FAILED
@@ -238,13 +238,13 @@ def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
 
 
 def pause(endpoint: Endpoint) -> Endpoint:
-    """Stop sending to it at the customer's request; the counter is unchanged (spec part 3)."""
+    """Stop sending to it at the customer's request; the counter is unchanged (rule 3/pause)."""
     state = TRANSITIONS.get((endpoint.state, EndpointEvent.PAUSE))
     return endpoint if state is None else evolve(endpoint, state=state)
 
 
 def resume(endpoint: Endpoint) -> Endpoint:
-    """Send to it again. The count is reset only after automatic disabling (spec 4.4 rule 2)."""
+    """Send to it again. The count is reset only after automatic disabling (rules 3/re-enable and 4.4/2)."""
     # Every state can be resumed: the table has no gap here.
     state = TRANSITIONS[endpoint.state, EndpointEvent.RESUME]
     resets_counter = endpoint.state is EndpointState.DISABLED

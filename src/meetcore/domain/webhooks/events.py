@@ -1,4 +1,4 @@
-"""Events for customers: the kinds of spec part 6 and the bytes of a payload.
+"""Events for customers: the kinds of spec 6 and the bytes of a payload.
 
 Owns the kinds and the envelope. It does not define `data`, which is the record as the API
 shows it, and does not sign or send.
@@ -18,7 +18,7 @@ API_VERSION = "v1"
 
 
 class EventKind(StrEnum):
-    """The eight kinds that an endpoint can subscribe to (spec part 6)."""
+    """The eight kinds that an endpoint can subscribe to (rule 6/kinds)."""
 
     NOTE_COMPLETED = "note.completed"
     NOTE_FAILED = "note.failed"

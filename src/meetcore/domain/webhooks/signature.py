@@ -1,4 +1,4 @@
-"""Signatures of webhook deliveries (spec part 6), the signing side and a verifier for receivers.
+"""Signatures of webhook deliveries (spec 6), the signing side and a verifier for receivers.
 
 Owns two schemes that travel together: `X-Service-Signature` of the spec, keyed with the UTF-8 bytes of
 the whole secret, and the Standard Webhooks trio, keyed with the 32 bytes that the secret encodes. Both
@@ -32,7 +32,7 @@ SIGNATURE_HEADER = "X-Service-Signature"
 SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with, not a secret
 SECRET_BYTES = 32
 MAX_AGE_S = 300
-"""Seconds; spec 6 rule 3 rejects what is older than 5 minutes."""
+"""Seconds; rule 6/3 rejects what is older than 5 minutes."""
 
 # Bounds on the work an untrusted header may cause. A sender signs with at most a few secrets at once.
 _MAX_HEADER_LENGTH = 2048
@@ -69,7 +69,7 @@ def new_secret(random_32_bytes: bytes) -> str:
 
 
 def sign(secret: str, body: bytes, at: int) -> str:
-    """Sign the raw body at a unix time (seconds): the value of `X-Service-Signature` (spec 6 rule 2).
+    """Sign the raw body at a unix time (seconds): the value of `X-Service-Signature` (rule 6/2).
 
     Raises:
         TypeError: the time is no whole number: its fraction would be signed, and no verifier reads it.
@@ -90,7 +90,7 @@ def _v1(secret: str, body: bytes, timestamp: bytes) -> str:
 def verify(
     secrets: Iterable[str], body: bytes, header: str | None, now: int, tolerance_s: int = MAX_AGE_S
 ) -> None:
-    """Check `X-Service-Signature` as a receiver must (spec 6 rule 3); returns if it is valid.
+    """Check `X-Service-Signature` as a receiver must (rule 6/3); returns if it is valid.
 
     Args:
         secrets: any of them may have signed, so that a receiver can hold the old and the new one while

@@ -45,8 +45,8 @@ _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zs", "Zl", "Zp"})
 class WebhookUrl:
     """A URL that keeps the rule.
 
-    `text` is what the caller gave; `normalized` is the same for two spellings of one URL (spec 4.3
-    rule 2) and is ASCII; `host` is an A-label name without a final dot, or an IP address without
+    `text` is what the caller gave; `normalized` is the same for two spellings of one URL (rule
+    4.3/2) and is ASCII; `host` is an A-label name without a final dot, or an IP address without
     brackets; `request_target` is path and query as they go on the wire.
     """
 
@@ -68,7 +68,7 @@ class _BadHost(Exception):
 
 
 def parse_webhook_url(text: str) -> WebhookUrl:
-    """Read a webhook URL: https, port 443, no user information, no fragment (spec 4.3, 6 rule 1).
+    """Read a webhook URL: https, port 443, no user information, no fragment (rules 4.3/url and 6/1).
 
     Raises:
         InvalidRequest: the text breaks the rule; every problem is named at once.

@@ -1,4 +1,4 @@
-"""Prices: the coercion of recording and quotes (spec 4.1 rules 1, 2 and 5)."""
+"""Prices: the coercion of recording and quotes (rules 4.1/1, 4.1/2 and 4.1/5)."""
 
 import itertools
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""API keys: their form, when one is valid, what it may do (spec part 5)."""
+"""API keys: their form, when one is valid, what it may do (spec 5)."""
 
 import base64
 import hashlib

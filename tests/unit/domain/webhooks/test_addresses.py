@@ -1,4 +1,4 @@
-"""The address rule: tables, wrappings, exemptions (spec 4.3 rule 1)."""
+"""The address rule: tables, wrappings, exemptions (rule 4.3/1)."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 

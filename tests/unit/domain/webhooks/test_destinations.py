@@ -1,4 +1,4 @@
-"""Failures counted at a host: in a row, over the endpoints of one account there (spec part 3)."""
+"""Failures counted at a host: in a row, over the endpoints of one account there (spec 3)."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

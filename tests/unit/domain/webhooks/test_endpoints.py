@@ -1,4 +1,4 @@
-"""The endpoint machine: every pair of state and event, the counter, PATCH (spec parts 3 and 4.4)."""
+"""The endpoint machine: every pair of state and event, the counter, PATCH (spec 3 and 4.4)."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

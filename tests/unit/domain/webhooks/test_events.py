@@ -1,4 +1,4 @@
-"""Events for customers: the kinds and the bytes of a payload (spec part 6)."""
+"""Events for customers: the kinds and the bytes of a payload (spec 6)."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Signatures (spec part 6), with `standardwebhooks` and the plain formula as independent verifiers."""
+"""Signatures (spec 6), with `standardwebhooks` and the plain formula as independent verifiers."""
 
 import base64
 import hashlib

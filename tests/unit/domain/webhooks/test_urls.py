@@ -1,4 +1,4 @@
-"""The URL rule (spec 4.3) and its normal form (4.3 rule 2)."""
+"""The URL rule (spec 4.3) and its normal form (rule 4.3/2)."""
 
 from ipaddress import ip_address
 

@@ -1,4 +1,4 @@
-"""The operations on credits: the balance, the ledger, and what a thing would cost (spec 1, 4.1 rule 5)."""
+"""The operations on credits: the balance, the ledger, and what a thing would cost (rules 1/credits and 4.1/5)."""
 
 from datetime import datetime
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""The operations on the notes of recordings (spec 1/notes, 7/410)."""
+"""The operations on the notes of recordings (rules 1/notes and 7/410)."""
 
 import msgspec
 

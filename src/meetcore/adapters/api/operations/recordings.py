@@ -1,4 +1,4 @@
-"""The operations on recordings (spec 1/notes, 7/410)."""
+"""The operations on recordings (rules 1/notes and 7/410)."""
 
 from datetime import UTC, datetime
 
