@@ -16,8 +16,8 @@ from attrs import field, frozen
 
 from benchmarks.report import Result, middle
 from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres.audit import PostgresLedgerAudit
-from meetcore.adapters.postgres.ledger import entry_parameters
+from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.ledger.parts import entry_parameters
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.domain.ids import uuid7
@@ -133,22 +133,22 @@ def _transfer_row(entry: Entry) -> tuple[object, ...]:
     values = entry_parameters(entry)
     names = (
         "transfer_id",
-        "operation",
-        "kind",
-        "amount",
-        "source",
-        "destination",
-        "reference_type",
-        "reference_id",
+        "transfer_operation",
+        "transfer_kind",
+        "transfer_amount",
+        "transfer_source",
+        "transfer_destination",
+        "transfer_reference_type",
+        "transfer_reference_id",
     )
     return (
         entry.account_id,
-        *(values[name] for name in (*names, "reverses", "transfer_api_key_id", "cap_day")),
+        *(values[name] for name in (*names, "transfer_reverses", "transfer_api_key_id", "transfer_cap_day")),
     )
 
 
 def _leg_rows(entry: Entry) -> Iterator[tuple[object, ...]]:
-    platform_book, moved = entry_parameters(entry)["house"], entry.transfer.id
+    platform_book, moved = entry_parameters(entry)["system_book"], entry.transfer.id
     yield (
         entry.account_id,
         entry.number,

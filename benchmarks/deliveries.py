@@ -26,8 +26,9 @@ from benchmarks.posts import bare_posts, here
 from benchmarks.processes import tls_receiver
 from benchmarks.report import Result, middle
 from benchmarks.tls_receiver import CA_FILE, NAMES
+from meetcore.adapters.postgres.deliveries.outbox import event_context
+from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.pool import make_pool
-from meetcore.adapters.postgres.rows import endpoint_context, event_context
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.system import SystemClock, SystemEntropy

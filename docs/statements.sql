@@ -2,143 +2,50 @@
 -- `%(name)s` is a parameter, sent apart from the text. A test explains each one on filled tables.
 
 
--- audit ---------------------------------------------------------------------------------------------------------------
-
--- How many entries customers have in all.
--- _COUNT
-SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer';
-
--- The next accounts by id, each with the sum of its open holds.
--- _ACCOUNTS
-SELECT a.id AS account_id, a.balance, a.held, a.low_threshold, a.is_low, a.entries, a.last_hash, a.last_at,
-       COALESCE((SELECT sum(h.amount) FROM ledger_holds h WHERE h.account_id = a.id), 0)::bigint AS open_holds,
-       s.entries AS sealed_entries, s.last_hash AS sealed_hash, s.key_id AS seal_key_id, s.mac AS seal_mac
-FROM accounts a LEFT JOIN ledger_seals s ON s.account_id = a.id WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s;
-
--- Entries in the order of their index, each with its transfer looked up: whatever else the planner would rather do sorts
--- the whole ledger first. The texts of instants and days are those of the settings, and cheaper than to_char.
--- _SET_SEQUENTIAL
-SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
-    set_config('enable_sort', %(way)s, true);
-
--- Seals accounts that have no seal yet.
--- _SEAL
-INSERT INTO ledger_seals (account_id, entries, last_hash, key_id, mac, sealed_at)
-VALUES (%(account_id)s, %(entries)s, %(last_hash)s, %(key_id)s, %(mac)s, %(at)s)
-ON CONFLICT DO NOTHING;
-
--- How many accounts are sealed.
--- _COUNT_SEALS
-SELECT count(*) AS seals FROM ledger_seals;
-
--- What compares whole tables does it by hashing them: a lookup for each row takes twice as long. Its memory is bounded.
--- _COMPARE
-SELECT set_config('enable_nestloop', %(loops)s, true), set_config('work_mem', '64MB', true);
-
--- The customer entries of a range of accounts with their transfers, column by column an CanonicalEntry.
--- _ENTRIES
-SELECT encode(uuid_send(e.account_id), 'hex'), e.number, e.amount, e.balance_after,
-    CASE WHEN length(e.at::text) IN (22, 29) THEN replace(e.at::text, ' ', 'T') || ':00'
-        ELSE to_char(e.at, 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' END, e.hash,
-    encode(uuid_send(t.id), 'hex'), t.operation, t.kind, t.amount, t.source, t.destination,
-    t.reference_type, t.reference_id, COALESCE(encode(uuid_send(t.reverses), 'hex'), ''),
-    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(t.cap_day::text, ''), COALESCE(e.chain_key, '')
-FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
-WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER BY e.account_id, e.number;
-
--- Whether every leg and every transfer belongs to a customer's and a house's leg that sum to zero, in the books that
--- the transfer names.
--- _IS_BALANCED
-SELECT (SELECT count(*) FROM ledger_entries) = 2 * count(*) AND (SELECT count(*) FROM ledger_transfers) = count(*)
-    AS is_balanced
-FROM ledger_entries c
-JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
-    AND h.amount = -c.amount
-JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
-    AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
-WHERE c.book = 'customer' AND h.book <> 'customer';
-
--- Transfers that have not the two legs of their books, and legs without a transfer.
--- _UNBALANCED
-SELECT COALESCE(t.account_id, e.account_id) AS account_id, COALESCE(t.id, e.transfer_id) AS transfer_id, e.number
-FROM ledger_transfers t FULL JOIN (
-    SELECT account_id, transfer_id, min(number) AS number, sum(amount) AS total, min(book) AS one, max(book) AS other
-    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) = 2
-    UNION ALL
-    SELECT account_id, transfer_id, min(number), NULL, NULL, NULL
-    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) <> 2
-) e ON e.account_id = t.account_id AND e.transfer_id = t.id
-WHERE (e.total = 0 AND e.one = least(t.source, t.destination) AND e.other = greatest(t.source, t.destination))
-    IS NOT TRUE
-LIMIT %(limit)s;
-
--- Refunds and what they give back, where that is no meeting's charge, or less, or given back by another too.
--- _REFUNDS
-WITH bad AS MATERIALIZED (
-    SELECT r.account_id, r.id, CASE WHEN c.kind IS DISTINCT FROM 'meeting_charge' THEN 'NO_CHARGE'
-        WHEN r.amount > c.amount THEN 'TOO_MUCH' ELSE 'RETURNED_BEFORE' END AS kind
-    FROM (
-        SELECT t.account_id, t.id, t.amount, t.reverses, count(*) OVER (PARTITION BY account_id, reverses) AS doubles
-        FROM ledger_transfers t WHERE t.reverses IS NOT NULL
-        UNION ALL
-        SELECT t.account_id, t.id, t.amount, NULL, 1 FROM ledger_transfers t
-        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund'
-    ) r LEFT JOIN ledger_transfers c ON c.account_id = r.account_id AND c.id = r.reverses
-    WHERE c.kind IS DISTINCT FROM 'meeting_charge' OR r.amount > c.amount OR r.doubles > 1
-    LIMIT %(limit)s
-)
-SELECT bad.account_id, bad.id AS transfer_id, bad.kind, e.number
-FROM bad LEFT JOIN ledger_entries e
-    ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer';
-
--- What each key spent and holds on each day, less what is stored of it, where that leaves anything.
--- _USAGE
-SELECT account_id, api_key_id, day FROM (
-    SELECT account_id, api_key_id, cap_day AS day,
-        CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
-    FROM ledger_transfers WHERE api_key_id IS NOT NULL
-    UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
-    UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
-) AS told
-GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
-
-
 -- callers -------------------------------------------------------------------------------------------------------------
 
 -- The key of a digest with its account: what authentication needs, and all that GET /me shows.
 -- _FIND_CALLER
-SELECT 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at, a.user_id, a.email, a.full_name, a.balance, a.held, a.suspended_at
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s;
 
 -- The same with what the key spent and holds on a day.
 -- _FIND_WITH_USAGE
-SELECT 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at, a.user_id, a.email, a.full_name, a.balance, a.held, a.suspended_at, u.spent AS usage_spent, u.held AS usage_held
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, u.spent AS usage_spent, u.held AS usage_held
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = k.id AND u.day = %(usage_on)s
 WHERE k.digest = %(digest)s;
 
 -- The same with one of the account's meetings, if it is there.
 -- _FIND_WITH_MEETING
-SELECT 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at, a.user_id, a.email, a.full_name, a.balance, a.held, a.suspended_at, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
             SELECT FROM host_reservations e
             WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
+    ) AS host_key, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s;
 
 
--- claims --------------------------------------------------------------------------------------------------------------
+-- deliveries.claim ----------------------------------------------------------------------------------------------------
 
 -- Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
 -- are. The time
@@ -253,300 +160,95 @@ JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
 ORDER BY c.was_due_at, c.id;
 
 
--- creations -----------------------------------------------------------------------------------------------------------
+-- deliveries.read -----------------------------------------------------------------------------------------------------
 
--- Everything that the decision on a new meeting needs, under the account's lock: its funds, the
--- key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
--- free host (`domain.hosts.choose_host`), locked until the transaction ends.
--- The join on `locked` makes sure that the account is locked before the host. Contended is what is
--- free, but for others' locks.
--- _LOAD
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    ), 
-    nearby AS MATERIALIZED (
-        SELECT h.id, h.capacity FROM (
-            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
-            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
-        ) AS h
-        WHERE EXISTS (
-    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
-    WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
-    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
-    ), busy AS (
-        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
-        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-            AND upper(r.during) < %(end_at)s::timestamptz
-                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
-        GROUP BY r.host_id
-    ), elsewhere AS MATERIALIZED (
-        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
-        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
-            b.slots IS NULL OR 0 <> ALL (b.slots)
-            OR h.max_concurrent > 1 AND EXISTS (
-                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
-    ), open_hosts AS MATERIALIZED (
-        SELECT id, capacity FROM nearby
-        UNION ALL
-        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
-    ), free AS MATERIALIZED (
-    SELECT best.* FROM locked CROSS JOIN LATERAL (
-        SELECT 
-    h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
-    h.creations_on, h.unavailable_until FROM hosts h
-        WHERE %(needs_host)s AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
-        ORDER BY h.capacity, h.uses, h.id LIMIT 1
-        FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
-)
-SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
-       
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day, 
-    i.key, i.fingerprint, i.is_done, i.subject_id, i.lease_until AS key_lease_until, i.answer, free.*,
-       %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
-       (
-        SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
-        WHERE %(per_day)s::integer IS NOT NULL AND c.account_id = %(account_id)s AND c.day = %(today)s
-            AND h.capacity >= %(seats)s) AS creations_used, (
-        SELECT COALESCE(sum(%(per_day)s - CASE WHEN h.creations_on = %(today)s THEN h.creations ELSE 0 END), 0)
-        FROM hosts h WHERE %(per_day)s::integer IS NOT NULL AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s) AS creations_left
-FROM locked
-LEFT JOIN api_keys k ON k.id = %(api_key_id)s
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
-LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
-LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
-LEFT JOIN free ON true;
+-- A page of the deliveries to an endpoint, each with its attempts.
+-- _LIST_DELIVERIES
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s 
+            ORDER BY d.id DESC LIMIT 1000
+        ) d LIMIT %(limit)s
+    ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT a.number, a.at AS attempt_at, a.duration_ms AS attempt_duration_ms, a.status_code AS attempt_status_code,
+    a.error AS attempt_error, a.response_excerpt AS attempt_response_excerpt
+        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
+        ORDER BY a.number
+    ) a ON true
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY d.delivery_id DESC, a.number;
 
--- Waits for the best fitting host that another transaction holds, the account locked first.
--- _WAIT_FOR_HOST
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    ), 
-    nearby AS MATERIALIZED (
-        SELECT h.id, h.capacity FROM (
-            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
-            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
-        ) AS h
-        WHERE EXISTS (
-    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
-    WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
-    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
-    ), busy AS (
-        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
-        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-            AND upper(r.during) < %(end_at)s::timestamptz
-                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
-        GROUP BY r.host_id
-    ), elsewhere AS MATERIALIZED (
-        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
-        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
-            b.slots IS NULL OR 0 <> ALL (b.slots)
-            OR h.max_concurrent > 1 AND EXISTS (
-                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
-    ), open_hosts AS MATERIALIZED (
-        SELECT id, capacity FROM nearby
-        UNION ALL
-        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
-    )
-SELECT waited.id FROM locked CROSS JOIN LATERAL (
-    SELECT h.id FROM hosts h
-    WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
-    ORDER BY h.capacity, h.uses, h.id LIMIT 1
-    FOR NO KEY UPDATE OF h) AS waited;
+-- The same of those that succeeded, which most have.
+-- _LIST_SUCCEEDED
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = 'succeeded'
+            ORDER BY d.id DESC LIMIT 1000
+        ) d LIMIT %(limit)s
+    ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT a.number, a.at AS attempt_at, a.duration_ms AS attempt_duration_ms, a.status_code AS attempt_status_code,
+    a.error AS attempt_error, a.response_excerpt AS attempt_response_excerpt
+        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
+        ORDER BY a.number
+    ) a ON true
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY d.delivery_id DESC, a.number;
 
--- Writes a meeting that is about to be made, all or nothing: without the slot of the host that it needs no row
--- is written and no row is returned.
--- _SAVE_PROVISIONING
-WITH reserved AS (
-    INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
-    SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
-    FROM hosts h CROSS JOIN LATERAL (
-    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
-    WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
-    ORDER BY n LIMIT 1) AS slot WHERE h.id = %(host_id)s AND h.is_active
-    ON CONFLICT DO NOTHING
-    RETURNING host_id
-), host AS (
-    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
-        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
-    WHERE id = (SELECT host_id FROM reserved)
-), counted AS (
-    INSERT INTO account_creations AS known (account_id, day, host_id, creations)
-    SELECT %(account_id)s, %(today)s, host_id, 1 FROM reserved WHERE %(counts_creation)s
-    ON CONFLICT (account_id, day, host_id) DO UPDATE SET creations = known.creations + 1
-), gate AS (
-    SELECT host_id FROM reserved UNION ALL SELECT NULL WHERE %(host_id)s::uuid IS NULL
-), meeting AS (
-    INSERT INTO meetings (account_id, id, api_key_id, status, title, description, start_at, end_at, duration,
-        capacity, pricing_tier_id, credits, with_recording, auto_notulen, must_login, mic_off, email_notification,
-        host_id, provider, created_at, password, hold_id, idempotency_key, lease_token, lease_until)
-    SELECT %(account_id)s, %(meeting_id)s, %(api_key_id)s, %(status)s, %(title)s, %(description)s, %(start_at)s,
-        %(end_at)s, %(duration)s, %(capacity)s, %(pricing_tier_id)s, %(credits)s, %(with_recording)s,
-        %(auto_notulen)s, %(must_login)s, %(mic_off)s, %(email_notification)s, host_id, %(provider)s,
-        %(created_at)s, %(password)s, %(hold_id)s, %(key)s, %(lease_token)s,
-        clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM gate
-), checked AS (
-    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
-    SELECT %(account_id)s, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
-        clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
-    FROM gate WHERE %(orphan_window_s)s::float8 IS NOT NULL
-), hold AS (
-    INSERT INTO ledger_holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
-    SELECT %(account_id)s, %(hold_id)s, %(operation)s, %(kind)s, %(amount)s, %(reference_type)s, %(reference_id)s,
-        %(api_key_id)s, %(usage_day)s
-    FROM gate
-), usage AS (
-    INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)
-    SELECT %(account_id)s, %(usage_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM gate
-    ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
-), claim AS (
-    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
-    SELECT %(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
-        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
-    FROM gate WHERE %(key)s::text IS NOT NULL
-    ON CONFLICT (account_id, key) DO UPDATE
-        SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
-)
-UPDATE accounts SET held = %(held)s, is_low = %(is_low)s, version = version + 1
-WHERE id = %(account_id)s AND EXISTS (SELECT FROM gate)
-RETURNING version;
+-- The same of those in another status: the condition is repeated in the form of the partial index over them.
+-- _LIST_NOT_SUCCEEDED
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = %(status)s AND d.status <> 'succeeded'
+            ORDER BY d.id DESC LIMIT 1000
+        ) d LIMIT %(limit)s
+    ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT a.number, a.at AS attempt_at, a.duration_ms AS attempt_duration_ms, a.status_code AS attempt_status_code,
+    a.error AS attempt_error, a.response_excerpt AS attempt_response_excerpt
+        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
+        ORDER BY a.number
+    ) a ON true
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY d.delivery_id DESC, a.number;
 
--- The hold becomes the charge, the meeting gets its link, the key its answer, the events go out; all
--- of it or nothing, if the account is unchanged since the decision and the lease is still held.
--- SAVE_SCHEDULED
-WITH guard AS MATERIALIZED (
-    SELECT a.id AS account_id, m.id AS meeting_id
-    FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
-    WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
-    FOR NO KEY UPDATE
-), 
-    transfer AS (
-        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination,
-            reference_type, reference_id, reverses, api_key_id, cap_day)
-        SELECT account_id, %(transfer_id)s, %(operation)s, %(kind)s, %(amount)s, %(source)s, %(destination)s,
-            %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s
-        FROM guard
-    ), entry AS (
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash,
-            leg.chain_key
-        FROM guard CROSS JOIN (VALUES
-            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea, %(chain_key)s::bytea),
-            (%(house)s, -%(signed)s::bigint, NULL, NULL, NULL)) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    ), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), closed AS (
-    DELETE FROM ledger_holds USING guard
-    WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-), usage AS (
-    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-    WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
-), meeting AS (
-    UPDATE meetings SET status = %(status)s, provider_meeting_id = %(provider_meeting_id)s, join_url = NULL,
-        sealed_join_url = %(join_url)s, password = %(password)s, charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL,
-        lease_token = NULL, lease_until = NULL, due_at = end_at
-    FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
-), done AS (
-    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL FROM guard
-    WHERE idempotency_keys.account_id = guard.account_id AND key = %(key)s::text
-)
-SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard;
-
--- Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
--- the day of host and account; the host may be paused, and an orphan check may be opened.
--- SAVE_ABANDONED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    ), closed AS (
-    DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
-), usage AS (
-    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
-    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
-), freed AS (
-    DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
-    RETURNING host_id
-), host AS (
-    UPDATE hosts SET unavailable_until = GREATEST(unavailable_until, %(unavailable_until)s::timestamptz),
-        creations = GREATEST(creations - CASE WHEN creations_on = %(today)s AND NOT %(was_made)s THEN 1 ELSE 0 END, 0)
-    WHERE id = (SELECT host_id FROM freed)
-), uncounted AS (
-    UPDATE account_creations SET creations = GREATEST(creations - 1, 0)
-    WHERE account_id = %(account_id)s AND day = %(today)s AND host_id = (SELECT host_id FROM freed)
-        AND NOT %(was_made)s
-), bound AS (
-    UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
-    WHERE account_id = %(account_id)s AND key = %(key)s::text
-), checked AS (
-    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
-    SELECT %(account_id)s, %(meeting_id)s, clock_timestamp(),
-        clock_timestamp() + %(look_again_s)s::float8 * interval '1 second'
-    WHERE %(look_again_s)s::float8 IS NOT NULL
-    ON CONFLICT (account_id, meeting_id) DO UPDATE
-        SET due_at = EXCLUDED.due_at, failures = 0, lease_token = NULL
-), unchecked AS (
-    DELETE FROM orphan_checks
-    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(look_again_s)s::float8 IS NULL
-)
-UPDATE meetings SET status = %(status)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL,
-    lease_until = NULL
-WHERE account_id = %(account_id)s AND id = %(meeting_id)s;
+-- One delivery with its attempts, if its endpoint is still there.
+-- _FIND_DELIVERY
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    CROSS JOIN LATERAL (
+        SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+        WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id = %(id)s
+    ) d
+    LEFT JOIN LATERAL (
+        SELECT a.number, a.at AS attempt_at, a.duration_ms AS attempt_duration_ms, a.status_code AS attempt_status_code,
+    a.error AS attempt_error, a.response_excerpt AS attempt_response_excerpt
+        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
+        ORDER BY a.number
+    ) a ON true
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY a.number;
 
 
--- deliveries ----------------------------------------------------------------------------------------------------------
+-- deliveries.record ---------------------------------------------------------------------------------------------------
 
 -- Claimed deliveries with their hosts and endpoints, all locked: the hosts first, then the endpoints, each in one order,
 -- so that no two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch:
@@ -564,15 +266,17 @@ WITH claim AS (
     WHERE (h.account_id, h.host) IN (SELECT account_id, host FROM posted_to)
     ORDER BY h.account_id, h.host FOR NO KEY UPDATE
 ), endpoint AS MATERIALIZED (
-    SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret, host.consecutive_failures AS host_failures
+    SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret, host.consecutive_failures AS host_failures
     FROM webhook_endpoints w JOIN host USING (account_id, host)
     WHERE (w.account_id, w.id) IN (SELECT account_id, id FROM posted_to)
     ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
 )
-SELECT endpoint.*, d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made,
-       d.due_at, d.held_at, d.created_at AS delivery_created_at, clock_timestamp() AS now
+SELECT endpoint.*, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at, clock_timestamp() AS now
 FROM claim
 JOIN deliveries d ON d.account_id = claim.account_id AND d.id = claim.id AND d.lease_token = claim.token
 JOIN endpoint ON endpoint.account_id = d.account_id AND endpoint.endpoint_id = d.endpoint_id
@@ -594,7 +298,7 @@ UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_a
     held_at = made.held_at, lease_token = NULL, lease_host = NULL
 FROM made WHERE d.account_id = made.account_id AND d.id = made.id;
 
--- What the attempts did to their endpoints and hosts. At one that is inactive now whatever waits is held, but for the posts
+-- What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
 -- in flight, which are judged when they end; at an active one as many as were recorded come of the throttled are released, the
 -- longest due first. Tells how many may be claimed at once.
 -- _SAVE_ENDPOINTS
@@ -636,9 +340,10 @@ WITH failing AS (
     SET state = %(disabled)s, consecutive_failures = %(failures)s, disabled_at = clock_timestamp()
     FROM failing WHERE w.account_id = failing.account_id AND w.host = failing.host
         AND w.state = %(active)s AND w.consecutive_failures > 0
-    RETURNING 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret
+    RETURNING w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret
 ), held AS (
     UPDATE deliveries d
     SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
@@ -648,1718 +353,7 @@ WITH failing AS (
 SELECT * FROM disabled;
 
 
--- endings -------------------------------------------------------------------------------------------------------------
-
--- Marks a meeting as being cancelled, under a lease, and claims the request's key for it.
--- SAVE_CANCELLING
-WITH meeting AS (
-    UPDATE meetings SET status = %(status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
-        lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), claim AS (
-    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
-    SELECT %(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
-        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
-    WHERE %(key)s::text IS NOT NULL
-    ON CONFLICT (account_id, key) DO UPDATE
-        SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
-)
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
-
--- The same with the refund of the charge.
--- SAVE_REFUNDED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    transfer AS (
-        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination,
-            reference_type, reference_id, reverses, api_key_id, cap_day)
-        SELECT account_id, %(transfer_id)s, %(operation)s, %(kind)s, %(amount)s, %(source)s, %(destination)s,
-            %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s
-        FROM guard
-    ), entry AS (
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash,
-            leg.chain_key
-        FROM guard CROSS JOIN (VALUES
-            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea, %(chain_key)s::bytea),
-            (%(house)s, -%(signed)s::bigint, NULL, NULL, NULL)) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    ), 
-    
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), meeting AS (
-        UPDATE meetings SET status = %(status)s, credits_refunded = %(credits_refunded)s, idempotency_key = NULL,
-            lease_token = NULL, lease_until = NULL, due_at = CASE
-            WHEN %(status)s = 'ended' AND with_recording THEN clock_timestamp()
-            WHEN %(is_over)s THEN NULL
-            ELSE due_at END
-        WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-    ), 
-    freed AS (
-        DELETE FROM host_reservations
-        WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
-        RETURNING host_id, lower(during) AS start_at
-    ), spoilt AS (
-        UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
-        FROM freed
-        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
-            SELECT FROM host_reservations r
-            WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
-    ), done AS (
-        UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
-        WHERE account_id = %(account_id)s AND key = %(key)s::text
-    ), usage AS (
-    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
-    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
--- The same without one.
--- SAVE_ENDED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), meeting AS (
-        UPDATE meetings SET status = %(status)s, credits_refunded = %(credits_refunded)s, idempotency_key = NULL,
-            lease_token = NULL, lease_until = NULL, due_at = CASE
-            WHEN %(status)s = 'ended' AND with_recording THEN clock_timestamp()
-            WHEN %(is_over)s THEN NULL
-            ELSE due_at END
-        WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-    ), 
-    freed AS (
-        DELETE FROM host_reservations
-        WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
-        RETURNING host_id, lower(during) AS start_at
-    ), spoilt AS (
-        UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
-        FROM freed
-        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
-            SELECT FROM host_reservations r
-            WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
-    ), done AS (
-        UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
-        WHERE account_id = %(account_id)s AND key = %(key)s::text
-    ), account AS (
-    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
--- Puts a meeting back that the provider would not let go of; the request's key may try again.
--- SAVE_CANCEL_FAILED
-WITH meeting AS (
-    UPDATE meetings SET status = %(status)s, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), bound AS (
-    UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
-    WHERE account_id = %(account_id)s AND key = %(key)s::text
-)
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
-
--- A status that the provider or the clock brought. A meeting that ended frees its host.
--- SAVE_LIFECYCLE
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), meeting AS (
-    UPDATE meetings SET status = %(status)s, due_at = CASE
-            WHEN %(status)s = 'ended' AND with_recording THEN clock_timestamp()
-            WHEN %(is_over)s THEN NULL
-            ELSE due_at END
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), 
-    freed AS (
-        DELETE FROM host_reservations
-        WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
-        RETURNING host_id, lower(during) AS start_at
-    ), spoilt AS (
-        UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
-        FROM freed
-        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
-            SELECT FROM host_reservations r
-            WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
-    ), account AS (
-    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
-
--- endpoints -----------------------------------------------------------------------------------------------------------
-
--- The endpoint registered under a normalised URL.
--- _FIND_BY_URL
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.url_key = %(url_key)s;
-
--- How many endpoints an account has.
--- _COUNT
-SELECT count(*) AS endpoints FROM webhook_endpoints WHERE account_id = %(account_id)s;
-
--- Registers an endpoint. The unique key on the URL is the last word on "once per account". The rows of its host are
--- locked where they are there, so that they do not go meanwhile.
--- _ADD
-WITH host AS (
-    INSERT INTO webhook_hosts (host) VALUES (%(host)s)
-    ON CONFLICT (host) DO UPDATE SET claimed_at = webhook_hosts.claimed_at
-), account_host AS (
-    INSERT INTO webhook_account_hosts (account_id, host) VALUES (%(account_id)s, %(host)s)
-    ON CONFLICT (account_id, host) DO UPDATE SET consecutive_failures = webhook_account_hosts.consecutive_failures
-)
-INSERT INTO webhook_endpoints (account_id, id, url, url_key, description, event_types, state, consecutive_failures,
-    disabled_at, created_by, created_at, secret)
-VALUES (%(account_id)s, %(id)s, %(url)s, %(url_key)s, %(description)s, %(event_types)s, %(state)s,
-    %(consecutive_failures)s, %(disabled_at)s, %(created_by)s, %(created_at)s, %(secret)s);
-
--- An endpoint, locked against deliveries that record their outcome.
--- _LOAD
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret FROM webhook_endpoints w
-WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
-
--- Writes an endpoint. What waits at one that is inactive now is held, the throttled too; a post in flight keeps its
--- claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
--- does not open stays as it is until it is rotated.
--- _SAVE
-WITH endpoint AS (
-    UPDATE webhook_endpoints SET description = %(description)s, event_types = %(event_types)s, state = %(state)s,
-        consecutive_failures = %(consecutive_failures)s, disabled_at = %(disabled_at)s,
-        secret = COALESCE(%(secret)s, secret)
-    WHERE account_id = %(account_id)s AND id = %(id)s
-)
-UPDATE deliveries
-SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
-WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending' AND NOT %(is_active)s
-    AND (lease_token IS NULL OR due_at <= statement_timestamp());
-
--- Waits for transactions that write or record a delivery to the endpoint: their rows are seen by the
--- statements that follow, and would not be by this one. Its account's row of the host is locked first, as by those
--- who record.
--- _LOCK_ENDPOINT
-WITH account_host AS MATERIALIZED (
-    SELECT h.account_id, h.host FROM webhook_account_hosts h
-    WHERE (h.account_id, h.host) IN (
-        SELECT account_id, host FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s)
-    FOR UPDATE
-)
-SELECT w.host FROM account_host JOIN webhook_endpoints w USING (account_id, host)
-WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR UPDATE OF w;
-
--- Forgets an endpoint, and its deliveries that wait with what was tried of them.
--- _REMOVE
-WITH waiting AS (
-    DELETE FROM deliveries
-    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status IN ('pending', 'held')
-    RETURNING id
-), attempt AS (
-    DELETE FROM delivery_attempts a USING waiting WHERE a.account_id = %(account_id)s AND a.delivery_id = waiting.id
-)
-DELETE FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s;
-
--- Waits for other accounts that register at the host: the next statement sees what they wrote.
--- _LOCK_HOST
-SELECT host FROM webhook_hosts WHERE host = %(host)s FOR UPDATE;
-
--- Forgets a host with the account's last endpoint there, and altogether with the last of all accounts.
--- _DELETE_HOST
-WITH account_host AS (
-    DELETE FROM webhook_account_hosts h WHERE h.account_id = %(account_id)s AND h.host = %(host)s
-        AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = h.account_id AND w.host = h.host)
-    RETURNING h.host
-)
-DELETE FROM webhook_hosts h USING account_host
-WHERE h.host = account_host.host AND NOT EXISTS (
-    SELECT FROM webhook_account_hosts a WHERE a.host = h.host AND a.account_id <> %(account_id)s);
-
--- An endpoint that something is to be sent to, locked, and the store's time.
--- _LOAD_FOR_EVENT
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret, clock_timestamp() AS now FROM webhook_endpoints w
-WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
-
--- The same with the delivery that is to be sent again. Only the endpoint is locked: what is read of the
--- delivery never changes.
--- _LOAD_FOR_DELIVERY
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret, 
-    d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made, d.due_at, d.held_at,
-    d.created_at AS delivery_created_at, clock_timestamp() AS now
-FROM webhook_endpoints w JOIN deliveries d ON d.account_id = w.account_id AND d.endpoint_id = w.id
-WHERE w.account_id = %(account_id)s AND w.id = %(id)s AND d.id = %(delivery_id)s
-FOR NO KEY UPDATE OF w;
-
--- Writes an event for one endpoint only, and its delivery.
--- _POST_EVENT
-WITH event AS (
-    INSERT INTO events (account_id, id, kind, payload, created_at)
-    VALUES (%(account_id)s, %(event_id)s, %(event_kind)s, %(payload)s, %(event_created_at)s)
-)
-INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-VALUES (%(account_id)s, %(id)s, %(endpoint_id)s, %(event_id)s, %(event_kind)s, %(status)s, %(due_at)s, %(held_at)s,
-    %(created_at)s);
-
--- Writes another delivery of an event, if the event is still there: locked, so that it is not purged
--- before the delivery can be seen.
--- _POST_AGAIN
-INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-SELECT e.account_id, %(id)s, %(endpoint_id)s, e.id, e.kind, %(status)s, %(due_at)s, %(held_at)s, %(created_at)s
-FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(event_id)s FOR KEY SHARE;
-
-
--- free_hosts ----------------------------------------------------------------------------------------------------------
-
--- When a host with the seats may be given a meeting, free or not (`domain.hosts.Host.next_creation_at`). Of an
--- instant the day in UTC decides, as the connection's time zone is UTC.
--- NEXT_CREATION
-SELECT min(CASE WHEN h.creations_on = first::date AND h.creations >= %(per_day)s
-                THEN (first::date + 1)::timestamptz ELSE first END) AS at
-FROM hosts h CROSS JOIN LATERAL (SELECT GREATEST(h.unavailable_until, %(now)s::timestamptz) AS first) AS rested
-WHERE h.is_active AND h.capacity >= %(seats)s;
-
-
--- host_keys -----------------------------------------------------------------------------------------------------------
-
--- Takes hosts whose keys are due; what another transaction holds has its turn in the next round. The condition is
--- that of the index over them.
--- _CLAIM_DUE
-WITH due AS (
-    SELECT id FROM hosts
-    WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1 AND key_due_at <= clock_timestamp()
-    ORDER BY key_due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE hosts h
-SET host_key = NULL, key_token = %(token)s, key_due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
-FROM due WHERE h.id = due.id RETURNING h.id AS host_id, h.provider_user_id;
-
--- The key is in place, unless it became due again.
--- _SAVE
-UPDATE hosts SET host_key = %(host_key)s, key_token = NULL, key_due_at = NULL
-WHERE id = %(host_id)s AND key_token = %(token)s RETURNING id;
-
--- Makes the host due later, for the holder of the token only.
--- _POSTPONE
-UPDATE hosts SET key_token = NULL, key_due_at = clock_timestamp() + %(seconds)s * interval '1 second'
-WHERE id = %(host_id)s AND key_token = %(token)s;
-
-
--- housekeeping --------------------------------------------------------------------------------------------------------
-
--- Forgets the oldest keys that are past their time; one whose work still runs is kept.
--- _PURGE_IDEMPOTENCY
-DELETE FROM idempotency_keys WHERE ctid IN (
-    SELECT ctid FROM idempotency_keys
-    WHERE created_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND lease_until IS NULL
-    ORDER BY created_at LIMIT %(portion)s);
-
--- Forgets the oldest events of providers that are done.
--- _PURGE_PROVIDER_EVENTS
-DELETE FROM provider_events WHERE ctid IN (
-    SELECT ctid FROM provider_events
-    WHERE received_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND due_at IS NULL
-    ORDER BY received_at LIMIT %(portion)s);
-
--- Forgets what accounts used of days that are over.
--- _PURGE_CREATIONS
-DELETE FROM account_creations WHERE ctid IN (
-    SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s);
-
-
--- idempotency ---------------------------------------------------------------------------------------------------------
-
--- Takes the account's lock and reads the record of a key.
--- _LOAD
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       clock_timestamp() AS now, 
-    i.key, i.fingerprint, i.is_done, i.subject_id, i.lease_until AS key_lease_until, i.answer
-FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s;
-
--- Binds a key, or marks it done with its answer; its age runs from the first binding.
--- _SAVE
-WITH saved AS (
-    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, answer, created_at)
-    VALUES (%(account_id)s, %(key)s, %(fingerprint)s, %(is_done)s, %(subject_id)s, NULL, %(answer)s, clock_timestamp())
-    ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, is_done = EXCLUDED.is_done,
-        subject_id = EXCLUDED.subject_id, lease_until = NULL, answer = EXCLUDED.answer
-)
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
-
-
--- ledger --------------------------------------------------------------------------------------------------------------
-
--- Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.
--- _LOAD
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key
-FROM locked
-LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
-LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id = t.id AND e.book = 'customer';
-
--- Appends one entry with its events, outside any meeting.
--- _APPEND
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    transfer AS (
-        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination,
-            reference_type, reference_id, reverses, api_key_id, cap_day)
-        SELECT account_id, %(transfer_id)s, %(operation)s, %(kind)s, %(amount)s, %(source)s, %(destination)s,
-            %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s
-        FROM guard
-    ), entry AS (
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash,
-            leg.chain_key
-        FROM guard CROSS JOIN (VALUES
-            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea, %(chain_key)s::bytea),
-            (%(house)s, -%(signed)s::bigint, NULL, NULL, NULL)) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    ), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    )
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
-
--- meeting_reads -------------------------------------------------------------------------------------------------------
-
--- One of an account's meetings.
--- FIND_MEETING
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key FROM meetings m
-WHERE m.account_id = %(account_id)s AND m.id = %(id)s;
-
--- A page of an account's meetings, the newest first, all of them or those shown in a status.
--- _BY_ID
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled'))
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- A page of an account's meetings, the newest first, all of them or those shown in a status.
--- _BY_ID[scheduled]
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s)
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- A page of an account's meetings, the newest first, all of them or those shown in a status.
--- _BY_ID[started]
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s)
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- A page of an account's meetings, the newest first, all of them or those shown in a status.
--- _BY_ID[ended]
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
-            AND m.end_at <= %(now)s)
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- A page of an account's meetings, the newest first, all of them or those shown in a status.
--- _BY_ID[cancelled]
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status = 'cancelled')
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- The same of a range of starts.
--- _IN_TIME
-WITH probe AS MATERIALIZED (
-    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled') LIMIT 2001)) AS counted
-), page AS (
-    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled') AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
-    UNION ALL
-    (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s)
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- The same of a range of starts.
--- _IN_TIME[scheduled]
-WITH probe AS MATERIALIZED (
-    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s LIMIT 2001)) AS counted
-), page AS (
-    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
-    UNION ALL
-    (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s)
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- The same of a range of starts.
--- _IN_TIME[started]
-WITH probe AS MATERIALIZED (
-    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status = 'started' AND m.end_at > %(now)s LIMIT 2001) UNION ALL (SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s LIMIT 2001)) AS counted
-), page AS (
-    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status = 'started' AND m.end_at > %(now)s AND m.id < %(before)s UNION ALL SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
-    UNION ALL
-    (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s)
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- The same of a range of starts.
--- _IN_TIME[ended]
-WITH probe AS MATERIALIZED (
-    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status = 'ended' LIMIT 2001) UNION ALL (SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
-            AND m.end_at <= %(now)s LIMIT 2001)) AS counted
-), page AS (
-    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status = 'ended' AND m.id < %(before)s UNION ALL SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
-            AND m.end_at <= %(now)s AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
-    UNION ALL
-    (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
-            AND m.end_at <= %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s)
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- The same of a range of starts.
--- _IN_TIME[cancelled]
-WITH probe AS MATERIALIZED (
-    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status = 'cancelled' LIMIT 2001)) AS counted
-), page AS (
-    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
-            AND m.status = 'cancelled' AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
-    UNION ALL
-    (SELECT * FROM (
-        SELECT m.id FROM meetings m
-        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status = 'cancelled') AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
-        ORDER BY m.id DESC LIMIT 1000
-    ) AS walked LIMIT %(limit)s)
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, (
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key
-FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
-ORDER BY m.id DESC;
-
--- The instant that was wished for, if a fitting host is free then after all; else the first end of a reservation at
--- which that slot of a fitting host stays free for as long as it takes.
--- NEXT_FREE_START
-WITH 
-    nearby AS MATERIALIZED (
-        SELECT h.id, h.capacity FROM (
-            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
-            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
-        ) AS h
-        WHERE EXISTS (
-    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
-    WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
-    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
-    ), busy AS (
-        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
-        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
-            AND upper(r.during) < %(end_at)s::timestamptz
-                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
-        GROUP BY r.host_id
-    ), elsewhere AS MATERIALIZED (
-        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
-        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
-            b.slots IS NULL OR 0 <> ALL (b.slots)
-            OR h.max_concurrent > 1 AND EXISTS (
-                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
-    ), open_hosts AS MATERIALIZED (
-        SELECT id, capacity FROM nearby
-        UNION ALL
-        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
-    )
-SELECT at FROM (
-    SELECT %(start_at)s AS at WHERE %(start_at)s <= %(latest)s AND EXISTS (SELECT FROM open_hosts)
-    UNION ALL
-    (SELECT upper(r.during) FROM (
-        SELECT host_id, slot, during FROM host_reservations
-        WHERE upper(during) > %(start_at)s AND upper(during) <= %(latest)s
-        ORDER BY upper(during) LIMIT 200
-    ) AS r JOIN hosts h ON h.id = r.host_id
-    WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND r.slot < h.max_concurrent AND NOT EXISTS (
-        SELECT FROM host_reservations o WHERE o.host_id = r.host_id AND o.slot = r.slot
-            AND o.during && tstzrange(upper(r.during), upper(r.during) + %(length)s))
-    ORDER BY upper(r.during) LIMIT 1)
-) AS free ORDER BY at LIMIT 1;
-
-
--- meetings ------------------------------------------------------------------------------------------------------------
-
--- The meeting in progress with its money, under the account's lock, for the holder of the lease only.
--- The meeting's row is locked too, because an expired lease is taken over without the account's lock.
--- _LOAD_LEASED
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, COALESCE(h.provider_user_id, '') AS provider_user_id, 
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day,
-       hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
-       hold.reference_type AS hold_reference_type, hold.reference_id AS hold_reference_id,
-       hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day,
-       u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
-FROM locked
-JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
-LEFT JOIN hosts h ON h.id = m.host_id
-LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
-LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id
-    AND u.api_key_id = COALESCE(hold.api_key_id, t.api_key_id) AND u.day = COALESCE(hold.cap_day, t.cap_day)
-LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = m.idempotency_key
-FOR NO KEY UPDATE OF m;
-
--- A meeting and an idempotency key under the account's lock.
--- _LOAD_FOR_CANCEL
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       clock_timestamp() AS now, COALESCE(m.lease_until > clock_timestamp(), false) AS is_leased,
-       
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, 
-    i.key, i.fingerprint, i.is_done, i.subject_id, i.lease_until AS key_lease_until, i.answer
-FROM locked
-JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
-LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text;
-
--- The account of the meeting that a provider names, the latest that had the id; nothing is locked yet.
--- _FIND_AT_PROVIDER
-SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1;
-
--- Takes the meetings whose time has come, the longest due first; each comes again unless it is ended.
--- _CLAIM_DUE
-WITH due AS (
-    SELECT account_id, id FROM meetings WHERE due_at <= statement_timestamp()
-    ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
-), taken AS (
-    UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
-        recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
-    FROM due WHERE m.account_id = due.account_id AND m.id = due.id
-    RETURNING m.*
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
-FROM taken m LEFT JOIN hosts h ON h.id = m.host_id;
-
-
--- note_reads ----------------------------------------------------------------------------------------------------------
-
--- One of an account's recordings.
--- FIND_RECORDING
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at FROM recordings r WHERE r.account_id = %(account_id)s AND r.id = %(id)s;
-
--- A page of an account's recordings; one that is being measured is not shown.
--- LIST_RECORDINGS
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.id < %(before)s AND r.status <> 'measuring'
-ORDER BY r.id DESC LIMIT %(limit)s;
-
--- The recording of a meeting, where it is shown.
--- LIST_OF_MEETING
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s AND r.id < %(before)s AND r.status <> 'measuring'
-LIMIT %(limit)s;
-
--- One of an account's notes.
--- FIND_NOTE
-SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n WHERE n.account_id = %(account_id)s AND n.id = %(id)s;
-
--- A page of an account's notes.
--- _LIST_NOTES
-SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
-ORDER BY n.id DESC LIMIT %(limit)s;
-
--- A page of an account's notes: all, of a recording, of a meeting, of both.
--- _LISTS[False, False]
-SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
-ORDER BY n.id DESC LIMIT %(limit)s;
-
--- A page of an account's notes: all, of a recording, of a meeting, of both.
--- _LISTS[True, False]
-SELECT * FROM (
-    SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-    WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.status <> 'erased' OFFSET 0
-) AS few
-WHERE note_id < %(before)s
-ORDER BY note_id DESC LIMIT %(limit)s;
-
--- A page of an account's notes: all, of a recording, of a meeting, of both.
--- _LISTS[False, True]
-SELECT * FROM (
-    SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-    WHERE n.account_id = %(account_id)s AND n.recording_id = (
-            SELECT r.id FROM recordings r
-            WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s) AND n.status <> 'erased' OFFSET 0
-) AS few
-WHERE note_id < %(before)s
-ORDER BY note_id DESC LIMIT %(limit)s;
-
--- A page of an account's notes: all, of a recording, of a meeting, of both.
--- _LISTS[True, True]
-SELECT * FROM (
-    SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-    WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.recording_id = (
-            SELECT r.id FROM recordings r
-            WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s) AND n.status <> 'erased' OFFSET 0
-) AS few
-WHERE note_id < %(before)s
-ORDER BY note_id DESC LIMIT %(limit)s;
-
-
--- notes ---------------------------------------------------------------------------------------------------------------
-
--- Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
--- the recording, and the note that is in its place.
--- _LOAD_ADMISSION
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, k.daily_cap,
-       u.spent AS usage_spent, u.held AS usage_held
-FROM locked
-LEFT JOIN api_keys k ON k.id = %(api_key_id)s
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s;
-
--- The recording that notes are wanted of. The account is locked by now.
--- _LOAD_RECORDING
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at FROM recordings r WHERE r.account_id = %(account_id)s AND r.id = %(recording_id)s;
-
--- The note that is in the place of a new one. The account is locked by now.
--- _LOAD_EXISTING
-SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.language = %(language)s
-    AND n.status IN ('queued', 'processing', 'completed');
-
--- Writes a note that waits for a worker, and what is held for it.
--- _SAVE_QUEUED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), note AS (
-        INSERT INTO notes (account_id, id, api_key_id, recording_id, meeting_id, language, status, step, duration_s,
-            created_at, tries, content, credits_charged, charge_id, error, completed_at, hold_id, due_at)
-        SELECT account_id, %(note_id)s, %(note_api_key_id)s, %(recording_id)s, %(meeting_id)s, %(language)s, %(status)s,
-            %(step)s, %(duration_s)s, %(created_at)s, %(tries)s, %(content)s, %(credits_charged)s, %(charge_id)s,
-            %(error)s, %(completed_at)s, %(hold_id)s, CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
-        FROM guard
-), hold AS (
-    INSERT INTO ledger_holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
-    SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_reference_type)s,
-        %(hold_reference_id)s, %(usage_key_id)s, %(usage_day)s
-    FROM guard
-), usage AS (
-    INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)
-    SELECT account_id, %(usage_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
-    ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
-), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    )
-SELECT 1;
-
--- Writes a note that failed before it began, and its event.
--- _SAVE_REFUSED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), note AS (
-        INSERT INTO notes (account_id, id, api_key_id, recording_id, meeting_id, language, status, step, duration_s,
-            created_at, tries, content, credits_charged, charge_id, error, completed_at, hold_id, due_at)
-        SELECT account_id, %(note_id)s, %(note_api_key_id)s, %(recording_id)s, %(meeting_id)s, %(language)s, %(status)s,
-            %(step)s, %(duration_s)s, %(created_at)s, %(tries)s, %(content)s, %(credits_charged)s, %(charge_id)s,
-            %(error)s, %(completed_at)s, %(hold_id)s, CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
-        FROM guard
-), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), account AS (
-    UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
--- Claims follow one another; the lock ends with the transaction.
--- _LOCK_CLAIMS
-SELECT pg_advisory_xact_lock(6072401001);
-
--- Takes notes that are due, as many as the bound on those in progress allows: one for each recording that no
--- other note is working on; each account's in turn, after what it has in progress already.
--- _CLAIM
-WITH leased AS MATERIALIZED (
-    SELECT account_id, recording_id FROM notes WHERE due_at > statement_timestamp() AND lease_token IS NOT NULL
-), waiting AS (
-    SELECT account_id, id, due_at,
-           row_number() OVER (PARTITION BY account_id, recording_id ORDER BY due_at, id) AS of_recording
-    FROM notes WHERE due_at <= statement_timestamp()
-        AND NOT EXISTS (SELECT FROM leased l
-                        WHERE l.account_id = notes.account_id AND l.recording_id = notes.recording_id)
-), ranked AS (
-    SELECT account_id, id, due_at, row_number() OVER (PARTITION BY account_id ORDER BY due_at, id)
-        + (SELECT count(*) FROM leased l WHERE l.account_id = waiting.account_id) AS turn
-    FROM waiting WHERE of_recording = 1
-), due AS (
-    SELECT account_id, id, turn, due_at AS was_due_at FROM ranked
-    ORDER BY turn, due_at, id
-    LIMIT LEAST(%(limit)s, GREATEST(0, %(in_flight)s - (SELECT count(*) FROM leased)))
-), n AS (
-    UPDATE notes SET status = 'processing', lease_token = %(token)s,
-        lease_expirations = lease_expirations + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
-        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
-    RETURNING notes.*, due.turn, due.was_due_at
-)
-SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at, 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at, n.lease_expirations
-FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
-ORDER BY n.turn, n.was_due_at, n.id;
-
--- Postpones a note that cannot be read, long enough that it delays no other.
--- _POSTPONE_UNREADABLE
-UPDATE notes SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
-WHERE account_id = %(account_id)s AND id = %(note_id)s;
-
--- Keeps a claim, for its holder only.
--- _RENEW
-UPDATE notes SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
-WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s;
-
--- The transcript chunks of a recording.
--- _LOAD_CHUNKS
-SELECT account_id, recording_id, source, number, transcript FROM transcript_chunks
-WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND source = %(source)s;
-
--- Saves the transcript of a chunk, for the holder of the note's claim only.
--- _SAVE_CHUNK
-INSERT INTO transcript_chunks (account_id, recording_id, source, number, transcript)
-SELECT %(account_id)s, %(recording_id)s, %(source)s, %(number)s, %(transcript)s
-FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s FOR NO KEY UPDATE
-ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript;
-
--- A note in progress with its money, under the account's lock, and under a lock of its own: its holder writes steps
--- without the account's.
--- _LOAD_SETTLEMENT
-WITH 
-    locked AS MATERIALIZED (
-        SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
-        FROM accounts WHERE id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at,
-       hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
-       hold.reference_type AS hold_reference_type, hold.reference_id AS hold_reference_id,
-       hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day, u.spent AS usage_spent, u.held AS usage_held
-FROM locked
-JOIN notes n ON n.account_id = locked.account_id AND n.id = %(note_id)s AND n.hold_id IS NOT NULL
-    AND (%(token)s::uuid IS NULL OR n.lease_token = %(token)s)
-JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = n.hold_id
-JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = hold.api_key_id AND u.day = hold.cap_day
-FOR NO KEY UPDATE OF n;
-
--- A note that is there and paid for: the hold becomes the charge, the event goes out.
--- _SAVE_COMPLETED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    transfer AS (
-        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination,
-            reference_type, reference_id, reverses, api_key_id, cap_day)
-        SELECT account_id, %(transfer_id)s, %(operation)s, %(kind)s, %(amount)s, %(source)s, %(destination)s,
-            %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s
-        FROM guard
-    ), entry AS (
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash,
-            leg.chain_key
-        FROM guard CROSS JOIN (VALUES
-            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea, %(chain_key)s::bytea),
-            (%(house)s, -%(signed)s::bigint, NULL, NULL, NULL)) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    ), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), 
-    note AS (
-        UPDATE notes SET status = %(status)s, step = %(step)s, duration_s = %(duration_s)s, tries = %(tries)s,
-            content = %(content)s, credits_charged = %(credits_charged)s, charge_id = %(charge_id)s, error = %(error)s,
-            completed_at = %(completed_at)s, hold_id = NULL, due_at = NULL, lease_token = NULL
-        FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
-    ), closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-    ), usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
-    )
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
--- A note that will not be: the hold is given back, the event goes out.
--- _SAVE_FAILED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    account AS (
-        UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
-            last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
-    ), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), 
-    note AS (
-        UPDATE notes SET status = %(status)s, step = %(step)s, duration_s = %(duration_s)s, tries = %(tries)s,
-            content = %(content)s, credits_charged = %(credits_charged)s, charge_id = %(charge_id)s, error = %(error)s,
-            completed_at = %(completed_at)s, hold_id = NULL, due_at = NULL, lease_token = NULL
-        FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
-    ), closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-    ), usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
-    )
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
--- Every note on a recording. The account is locked by now.
--- _LOAD_OF_RECORDING
-SELECT 
-    n.account_id, n.id AS note_id, n.api_key_id AS note_api_key_id, n.recording_id, n.meeting_id,
-    n.language, n.status AS note_status, n.step, n.duration_s, n.created_at AS note_created_at, n.tries, n.content,
-    n.credits_charged, n.charge_id, n.error, n.completed_at FROM notes n
-WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.status <> 'erased' ORDER BY n.id;
-
--- Deletes the transcript chunks of a recording.
--- _DELETE_CHUNKS
-DELETE FROM transcript_chunks WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s;
-
--- Locks the endpoints that were notified of a note: claiming, recording and resending take the same locks, so that
--- nothing is written of what is erased by the next statement. The kinds are spelled as in the index.
--- _LOCK_NOTIFIED
-SELECT id FROM webhook_endpoints WHERE account_id = %(account_id)s AND id IN (
-    SELECT d.endpoint_id FROM events e JOIN deliveries d ON d.account_id = e.account_id AND d.event_id = e.id
-    WHERE e.account_id = %(account_id)s AND e.subject_id = %(note_id)s
-        AND d.event_kind IN ('note.completed', 'note.failed'))
-ORDER BY id FOR NO KEY UPDATE;
-
--- Keeps the ids of a note and its money; its events are deleted, sent or not.
--- _ERASE
-WITH told AS (
-    DELETE FROM events WHERE account_id = %(account_id)s AND subject_id = %(note_id)s RETURNING id
-), dropped AS (
-    DELETE FROM deliveries d USING told
-    WHERE d.account_id = %(account_id)s AND d.event_id = told.id
-        AND d.event_kind IN ('note.completed', 'note.failed')
-    RETURNING d.id
-), attempts AS (
-    DELETE FROM delivery_attempts USING dropped
-    WHERE delivery_attempts.account_id = %(account_id)s AND delivery_attempts.delivery_id = dropped.id
-), note AS (
-    UPDATE notes SET status = %(status)s, content = NULL, error = NULL
-    WHERE account_id = %(account_id)s AND id = %(note_id)s
-)
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
-
-
--- orphan_checks -------------------------------------------------------------------------------------------------------
-
--- Makes the check of a meeting due now, as if an orphan had just been seen. A worker that holds it loses it.
--- _OPEN
-INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
-VALUES (%(account_id)s, %(meeting_id)s, clock_timestamp(), clock_timestamp())
-ON CONFLICT (account_id, meeting_id) DO UPDATE
-    SET since = EXCLUDED.since, due_at = EXCLUDED.due_at, failures = 0, lease_token = NULL;
-
--- Takes the checks that are due, the longest due first. The bound is the statement's time: a volatile one could not
--- bound the scan of the index.
--- _CLAIM_DUE
-WITH due AS (
-    SELECT account_id, meeting_id FROM orphan_checks WHERE due_at <= statement_timestamp()
-    ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), taken AS (
-    UPDATE orphan_checks c
-    SET lease_token = %(token)s, due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM due WHERE c.account_id = due.account_id AND c.meeting_id = due.meeting_id
-    RETURNING c.account_id, c.meeting_id, c.since, c.failures
-)
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded, COALESCE(h.provider_user_id, '') AS provider_user_id, taken.failures,
-       extract(epoch FROM statement_timestamp() - taken.since)::float8 AS age_s
-FROM taken JOIN meetings m ON m.account_id = taken.account_id AND m.id = taken.meeting_id
-LEFT JOIN hosts h ON h.id = m.host_id;
-
--- Makes a check due again, for the holder of its lease only.
--- _POSTPONE
-UPDATE orphan_checks SET lease_token = NULL, failures = %(failures)s,
-    due_at = clock_timestamp() + %(after_s)s::float8 * interval '1 second',
-    since = CASE WHEN %(is_sighting)s THEN clock_timestamp() ELSE since END
-WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_token = %(token)s;
-
--- Ends a check, for the holder of its lease only.
--- _CLOSE
-DELETE FROM orphan_checks
-WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_token = %(token)s;
-
-
--- plans ---------------------------------------------------------------------------------------------------------------
-
--- How many rows each table has, by the server's statistics.
--- _SIZES
-SELECT oid, pg_stat_get_live_tuples(oid) AS live_rows FROM pg_class
-WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace;
-
-
--- provider_events -----------------------------------------------------------------------------------------------------
-
--- Takes an event in, unless the same bytes are known.
--- _ADD
-INSERT INTO provider_events (id, provider, digest, kind, payload, received_at, due_at)
-VALUES (%(id)s, %(provider)s, %(digest)s, %(kind)s, %(payload)s, clock_timestamp(), clock_timestamp())
-ON CONFLICT (provider, digest) DO NOTHING;
-
--- Takes what is due, the longest due first, and passes over what another worker is taking.
--- _CLAIM
-WITH due AS (
-    SELECT id, due_at FROM provider_events WHERE due_at <= statement_timestamp()
-    ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), claimed AS (
-    UPDATE provider_events e SET tries = e.tries + 1, lease_token = %(token)s,
-        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM due WHERE e.id = due.id
-    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at
-)
-SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id;
-
--- Gives an event back until later, for the holder of its claim only.
--- _POSTPONE
-UPDATE provider_events
-SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second'
-WHERE id = %(id)s AND lease_token = %(token)s;
-
--- Leaves the digest of an event, for the holder of its claim only.
--- _DONE
-UPDATE provider_events SET payload = NULL, lease_token = NULL, due_at = NULL
-WHERE id = %(id)s AND lease_token = %(token)s;
-
-
--- queries -------------------------------------------------------------------------------------------------------------
-
--- The meeting that a provider names, the latest that had the id.
--- _FIND_AT_PROVIDER
-SELECT m.account_id, 
-    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
-    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
-    m.credits_refunded FROM meetings m
-WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1;
-
--- Whether a process works on a meeting now. Polled by duplicate requests: it locks nothing.
--- _IS_IN_PROGRESS
-SELECT 1 FROM meetings WHERE account_id = %(account_id)s AND id = %(id)s AND lease_until > clock_timestamp();
-
--- The endpoints registered for a URL.
--- _FIND_BY_URL
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret FROM webhook_endpoints w WHERE w.url_key = %(url_key)s;
-
--- One of an account's webhook endpoints.
--- _FIND_ENDPOINT
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s;
-
--- A page of an account's webhook endpoints, by the primary key backwards.
--- _LIST_ENDPOINTS
-SELECT 
-    w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
-    w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret FROM webhook_endpoints w
-WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIMIT %(limit)s;
-
--- A page of the deliveries to an endpoint, each with its attempts.
--- _LIST_DELIVERIES
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
-FROM webhook_endpoints w
-    LEFT JOIN LATERAL (
-        SELECT * FROM (
-            SELECT 
-    d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made, d.due_at, d.held_at,
-    d.created_at AS delivery_created_at FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s 
-            ORDER BY d.id DESC LIMIT 1000
-        ) d LIMIT %(limit)s
-    ) d ON true
-    LEFT JOIN LATERAL (
-        SELECT a.number, a.at AS attempt_at, a.duration_ms, a.status_code, a.error, a.response_excerpt
-        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
-        ORDER BY a.number
-    ) a ON true
-WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
-ORDER BY d.delivery_id DESC, a.number;
-
--- The same of those that succeeded, which most have.
--- _LIST_SUCCEEDED
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
-FROM webhook_endpoints w
-    LEFT JOIN LATERAL (
-        SELECT * FROM (
-            SELECT 
-    d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made, d.due_at, d.held_at,
-    d.created_at AS delivery_created_at FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = 'succeeded'
-            ORDER BY d.id DESC LIMIT 1000
-        ) d LIMIT %(limit)s
-    ) d ON true
-    LEFT JOIN LATERAL (
-        SELECT a.number, a.at AS attempt_at, a.duration_ms, a.status_code, a.error, a.response_excerpt
-        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
-        ORDER BY a.number
-    ) a ON true
-WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
-ORDER BY d.delivery_id DESC, a.number;
-
--- The same of those in another status: the condition is repeated in the form of the partial index over them.
--- _LIST_NOT_SUCCEEDED
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
-FROM webhook_endpoints w
-    LEFT JOIN LATERAL (
-        SELECT * FROM (
-            SELECT 
-    d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made, d.due_at, d.held_at,
-    d.created_at AS delivery_created_at FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = %(status)s AND d.status <> 'succeeded'
-            ORDER BY d.id DESC LIMIT 1000
-        ) d LIMIT %(limit)s
-    ) d ON true
-    LEFT JOIN LATERAL (
-        SELECT a.number, a.at AS attempt_at, a.duration_ms, a.status_code, a.error, a.response_excerpt
-        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
-        ORDER BY a.number
-    ) a ON true
-WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
-ORDER BY d.delivery_id DESC, a.number;
-
--- One delivery with its attempts, if its endpoint is still there.
--- _FIND_DELIVERY
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
-FROM webhook_endpoints w
-    CROSS JOIN LATERAL (
-        SELECT 
-    d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made, d.due_at, d.held_at,
-    d.created_at AS delivery_created_at FROM deliveries d
-        WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id = %(id)s
-    ) d
-    LEFT JOIN LATERAL (
-        SELECT a.number, a.at AS attempt_at, a.duration_ms, a.status_code, a.error, a.response_excerpt
-        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
-        ORDER BY a.number
-    ) a ON true
-WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
-ORDER BY a.number;
-
--- Whether writes are refused: by a standby, or by a server or role that is set so.
--- _IS_READ_ONLY
-SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only;
-
-
--- rate_counters -------------------------------------------------------------------------------------------------------
-
--- Adds one to the counter of a key, class and minute and returns the count: one trip, one row lock.
--- _HIT
-INSERT INTO rate_counters AS counter (window_start, api_key_id, class, hits)
-VALUES (%(window_start)s, %(key_id)s, %(class)s, 1)
-ON CONFLICT (window_start, api_key_id, class) DO UPDATE SET hits = counter.hits + 1
-RETURNING hits;
-
--- Forgets the minutes that started before an instant.
--- _PURGE
-DELETE FROM rate_counters WHERE window_start < %(before)s;
-
-
--- recordings ----------------------------------------------------------------------------------------------------------
-
--- The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is
--- read here is true to the end of the transaction.
--- _LOAD
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s;
-
--- The same by its own id.
--- _LOAD_BY_ID
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.id = %(id)s;
-
--- Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
--- once, or when it was; one that has just expired, or needs no work, is released.
--- _SAVE
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
-    ), recording AS (
-    INSERT INTO recordings AS known (account_id, id, meeting_id, provider, provider_meeting_id, status, files,
-        recorded_at, created_at, expires_at, due_at)
-    VALUES (%(account_id)s, %(id)s, %(meeting_id)s, %(provider)s, %(provider_meeting_id)s, %(status)s, %(files)s,
-        %(recorded_at)s, %(created_at)s, %(expires_at)s, CASE WHEN %(needs_work)s THEN clock_timestamp() END)
-    ON CONFLICT (account_id, id) DO UPDATE SET status = EXCLUDED.status, files = EXCLUDED.files,
-        recorded_at = EXCLUDED.recorded_at, expires_at = EXCLUDED.expires_at,
-        due_at = CASE WHEN %(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired') THEN COALESCE(known.due_at, EXCLUDED.due_at) ELSE EXCLUDED.due_at END,
-        lease_token = CASE WHEN %(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired') THEN known.lease_token END,
-        tries = CASE WHEN %(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired') THEN known.tries ELSE 0 END
-), account AS (
-    UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
--- Takes what is due, the longest due first, and passes over what another worker is taking.
--- _CLAIM
-WITH due AS (
-    SELECT account_id, id, due_at FROM recordings WHERE due_at <= statement_timestamp()
-    ORDER BY due_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
-), r AS (
-    UPDATE recordings SET tries = tries + 1, lease_token = %(token)s,
-        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM due WHERE recordings.account_id = due.account_id AND recordings.id = due.id
-    RETURNING recordings.*, due.due_at AS was_due_at
-)
-SELECT 
-    r.account_id, r.id AS recording_id, r.meeting_id, r.status AS recording_status, r.files, r.recorded_at,
-    r.created_at AS recording_created_at, r.provider, r.provider_meeting_id, r.expires_at, r.tries FROM r ORDER BY r.was_due_at, r.id;
-
--- Postpones a recording that cannot be read, long enough that it delays no other.
--- _POSTPONE_UNREADABLE
-UPDATE recordings SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
-WHERE account_id = %(account_id)s AND id = %(recording_id)s;
-
--- When a recording is due next, for the holder of its claim only, who keeps it or gives it back.
--- _SET_DUE
-UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 second',
-    lease_token = CASE WHEN %(keeps)s THEN lease_token END
-WHERE account_id = %(account_id)s AND id = %(id)s AND lease_token = %(token)s AND due_at IS NOT NULL;
-
--- What is past its retention, the oldest first.
--- _FIND_OUTLIVED
-SELECT r.account_id, r.meeting_id FROM recordings r
-WHERE r.status <> 'expired' AND r.expires_at <= statement_timestamp() ORDER BY r.expires_at LIMIT %(limit)s;
-
-
--- registry ------------------------------------------------------------------------------------------------------------
-
--- Lets one transaction at a time open an account of an e-mail address. No unique index: accounts of releases that did
--- not look may share one.
--- _TAKE_EMAIL
-SELECT pg_advisory_xact_lock(hashtextextended('account of ' || lower(%(email)s), 0));
-
--- The account of an e-mail address.
--- _ACCOUNT_OF_EMAIL
-SELECT id FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id LIMIT 1;
-
--- Opens an account with empty funds; the low-credit event of an empty account counts as sent.
--- _ADD_ACCOUNT
-INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
-VALUES (%(id)s, %(user_id)s, %(email)s, %(full_name)s, %(created_at)s, %(low)s, %(low)s > 0);
-
--- Ids rise with time, so that the newest account has the greatest.
--- _LIST_ACCOUNTS
-SELECT id, user_id, email, full_name, created_at, suspended_at, balance, held, low_threshold FROM accounts ORDER BY id DESC LIMIT %(limit)s;
-
--- The newest accounts of an e-mail address.
--- _LIST_ACCOUNTS_OF_EMAIL
-SELECT id, user_id, email, full_name, created_at, suspended_at, balance, held, low_threshold FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id DESC LIMIT %(limit)s;
-
--- One account.
--- _FIND_ACCOUNT
-SELECT id, user_id, email, full_name, created_at, suspended_at, balance, held, low_threshold FROM accounts WHERE id = %(id)s;
-
--- Suspends an account; a second call keeps the first time.
--- _SUSPEND
-UPDATE accounts SET suspended_at = COALESCE(suspended_at, %(at)s), version = version + 1 WHERE id = %(id)s
-RETURNING id, user_id, email, full_name, created_at, suspended_at, balance, held, low_threshold;
-
--- Makes an account active.
--- _RESUME
-UPDATE accounts SET suspended_at = NULL, version = version + 1 WHERE id = %(id)s RETURNING id, user_id, email, full_name, created_at, suspended_at, balance, held, low_threshold;
-
--- Changes the threshold; the low-credit event of an account below the new one counts as sent, else as not.
--- _SET_LOW
-UPDATE accounts SET low_threshold = %(low)s, is_low = balance - held < %(low)s, version = version + 1
-WHERE id = %(id)s RETURNING id;
-
--- Adds a key by its digest.
--- _ADD_KEY
-INSERT INTO api_keys (id, account_id, digest, scopes, daily_cap, created_at, expires_at, revoked_at)
-VALUES (%(id)s, %(account_id)s, %(digest)s, %(scopes)s, %(daily_cap)s, %(created_at)s, %(expires_at)s,
-    %(revoked_at)s);
-
--- Every key, the newest first.
--- _LIST_KEYS
-SELECT 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at FROM api_keys k ORDER BY k.id DESC;
-
--- The keys of one account, the newest first.
--- _LIST_KEYS_OF_ACCOUNT
-SELECT 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
-
--- Revokes a key; a second call keeps the first time.
--- _REVOKE
-UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at;
-
--- Changes the daily cap of a key.
--- _SET_CAP
-UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING 
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at;
-
--- Adds a host, unless its user is a host already.
--- _ADD_HOST
-INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
-VALUES (%(id)s, %(user)s, %(capacity)s, %(max_concurrent)s, %(at)s) ON CONFLICT DO NOTHING RETURNING id;
-
--- The host of a provider's user.
--- _HOST_OF_USER
-SELECT id FROM hosts WHERE provider_user_id = %(user)s;
-
--- Every host, the smallest first.
--- _LIST_HOSTS
-SELECT 
-    h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
-    h.creations_on, h.unavailable_until FROM hosts h ORDER BY h.capacity, h.provider_user_id;
-
--- Gives a host meetings, or no new ones.
--- _SET_HOST_ACTIVE
-UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING 
-    h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
-    h.creations_on, h.unavailable_until;
-
-
--- roles ---------------------------------------------------------------------------------------------------------------
-
--- The tables of the service, with what its role needs on each.
--- _NEEDED
-SELECT c.oid, c.relname AS name, n.nspname AS schema,
-    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
-         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
-         ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p')
-    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
-
--- The tables on which the session's role lacks something.
--- _LACKING
-SELECT name FROM (
-SELECT c.oid, c.relname AS name, n.nspname AS schema,
-    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
-         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
-         ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p')
-    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
-) AS t
-WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unnest(needed) AS p)
-ORDER BY name;
-
--- What a role may do that the service need not: alter the ledger's tables, change what is in them, make others.
--- _EXCESS
-SELECT r.rolsuper AS is_superuser,
-    COALESCE(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')), false) AS is_owner,
-    COALESCE(bool_or(has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
-        OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false) AS may_change,
-    COALESCE(bool_or(has_schema_privilege(r.oid, c.relnamespace, 'CREATE')), false) AS may_create,
-    current_database() AS database
-FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(ledger)s::regclass[])
-WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper;
-
-
--- sealing -------------------------------------------------------------------------------------------------------------
-
--- Some meetings whose links are stored unsealed.
--- _FIND
-SELECT account_id, id, join_url FROM meetings WHERE join_url IS NOT NULL LIMIT %(portion)s;
-
--- Puts sealed links in their place.
--- _SEAL
-UPDATE meetings m SET sealed_join_url = sealed.link, join_url = NULL
-FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[], %(links)s::bytea[], %(plain)s::text[])
-    AS sealed (account_id, id, link, plain)
-WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sealed.plain;
-
-
--- store ---------------------------------------------------------------------------------------------------------------
-
--- Takes the account's lock and raises the version, so that waiting readers read again.
--- _LOCK_ACCOUNT
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id;
-
-
--- sweeping ------------------------------------------------------------------------------------------------------------
+-- deliveries.sweep ----------------------------------------------------------------------------------------------------
 
 -- Releases the first portion at one endpoint, if anything is held there.
 -- _RELEASE_ONE
@@ -2435,7 +429,7 @@ SELECT count(*) AS due FROM released;
 
 -- Each endpoint that anything is throttled at, by a loose scan. Where no post is in flight any more, the next come out:
 -- the process that throttled them crashed, or the endpoint has been idle since.
--- _UNPARK
+-- _RELEASE_THROTTLED
 WITH RECURSIVE throttled_at AS (
     (SELECT account_id, endpoint_id FROM deliveries WHERE is_throttled ORDER BY account_id, endpoint_id LIMIT 1)
     UNION ALL
@@ -2469,58 +463,448 @@ WHERE d.account_id = old.account_id AND d.id = old.id
     AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = d.account_id AND w.id = d.endpoint_id);
 
 
--- takeovers -----------------------------------------------------------------------------------------------------------
+-- endpoints.read ------------------------------------------------------------------------------------------------------
 
--- Takes over work with an expired lease, the longest expired first.
--- CLAIM_EXPIRED
-WITH lapsed AS (
-    SELECT account_id, id FROM meetings WHERE lease_until <= statement_timestamp()
-    ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), taken AS (
-    UPDATE meetings m
-    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
-    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
-), prolonged AS (
-    UPDATE idempotency_keys i SET lease_until = taken.lease_until
-    FROM taken
-    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+-- The endpoints registered for a URL.
+-- _FIND_BY_URL
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w WHERE w.url_key = %(url_key)s;
+
+-- One of an account's webhook endpoints.
+-- _FIND_ENDPOINT
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s;
+
+-- A page of an account's webhook endpoints, by the primary key backwards.
+-- _LIST_ENDPOINTS
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w
+WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIMIT %(limit)s;
+
+
+-- endpoints.repository ------------------------------------------------------------------------------------------------
+
+-- The endpoint registered under a normalised URL.
+-- _FIND_BY_URL
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.url_key = %(url_key)s;
+
+-- How many endpoints an account has.
+-- _COUNT
+SELECT count(*) AS endpoints FROM webhook_endpoints WHERE account_id = %(account_id)s;
+
+-- Registers an endpoint. The unique key on the URL is the last word on "once per account". The rows of its host are
+-- locked where they are there, so that they do not go meanwhile.
+-- _ADD
+WITH host AS (
+    INSERT INTO webhook_hosts (host) VALUES (%(host)s)
+    ON CONFLICT (host) DO UPDATE SET claimed_at = webhook_hosts.claimed_at
+), account_host AS (
+    INSERT INTO webhook_account_hosts (account_id, host) VALUES (%(account_id)s, %(host)s)
+    ON CONFLICT (account_id, host) DO UPDATE SET consecutive_failures = webhook_account_hosts.consecutive_failures
 )
-SELECT account_id, id, lease_token FROM taken;
+INSERT INTO webhook_endpoints (id, account_id, url, url_key, description, event_types, state, consecutive_failures, disabled_at, created_by,
+    created_at, secret)
+VALUES (%(endpoint_id)s, %(account_id)s, %(endpoint_url)s, %(endpoint_url_key)s, %(endpoint_description)s,
+    %(endpoint_event_types)s, %(endpoint_state)s, %(endpoint_consecutive_failures)s, %(endpoint_disabled_at)s,
+    %(endpoint_created_by)s, %(endpoint_created_at)s, %(endpoint_secret)s);
 
--- Takes over one meeting, if its lease ran out.
--- CLAIM_ONE_EXPIRED
-WITH lapsed AS (
-    SELECT account_id, id FROM meetings
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
+-- An endpoint, locked against deliveries that record their outcome.
+-- _LOAD
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
+
+-- Writes an endpoint. What waits at one that is inactive now is held, the throttled too; a post in flight keeps its
+-- claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
+-- does not open stays as it is until it is rotated.
+-- _SAVE
+WITH endpoint AS (
+    UPDATE webhook_endpoints SET description = %(endpoint_description)s, event_types = %(endpoint_event_types)s,
+        state = %(endpoint_state)s, consecutive_failures = %(endpoint_consecutive_failures)s,
+        disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret)
+    WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
+)
+UPDATE deliveries
+SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
+WHERE account_id = %(account_id)s AND endpoint_id = %(endpoint_id)s AND status = 'pending' AND NOT %(is_active)s
+    AND (lease_token IS NULL OR due_at <= statement_timestamp());
+
+-- Waits for transactions that write or record a delivery to the endpoint: their rows are seen by the
+-- statements that follow, and would not be by this one. Its account's row of the host is locked first, as by those
+-- who record.
+-- _LOCK_ENDPOINT
+WITH account_host AS MATERIALIZED (
+    SELECT h.account_id, h.host FROM webhook_account_hosts h
+    WHERE (h.account_id, h.host) IN (
+        SELECT account_id, host FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s)
     FOR UPDATE
-), taken AS (
-    UPDATE meetings m
-    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
-    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
-), prolonged AS (
-    UPDATE idempotency_keys i SET lease_until = taken.lease_until
-    FROM taken
-    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
 )
-SELECT account_id, id, lease_token FROM taken;
+SELECT w.host FROM account_host JOIN webhook_endpoints w USING (account_id, host)
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR UPDATE OF w;
 
--- The clock sees to a meeting again in so many seconds, or never.
--- SCHEDULE_NEXT_CHECK
-UPDATE meetings SET due_at = clock_timestamp() + %(again_s)s::float8 * interval '1 second'
-WHERE account_id = %(account_id)s AND id = %(meeting_id)s;
+-- Forgets an endpoint, and its deliveries that wait with what was tried of them.
+-- _REMOVE
+WITH waiting AS (
+    DELETE FROM deliveries
+    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status IN ('pending', 'held')
+    RETURNING id
+), attempt AS (
+    DELETE FROM delivery_attempts a USING waiting WHERE a.account_id = %(account_id)s AND a.delivery_id = waiting.id
+)
+DELETE FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s;
+
+-- Waits for other accounts that register at the host: the next statement sees what they wrote.
+-- _LOCK_HOST
+SELECT host FROM webhook_hosts WHERE host = %(host)s FOR UPDATE;
+
+-- Forgets a host with the account's last endpoint there, and altogether with the last of all accounts.
+-- _DELETE_HOST
+WITH account_host AS (
+    DELETE FROM webhook_account_hosts h WHERE h.account_id = %(account_id)s AND h.host = %(host)s
+        AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = h.account_id AND w.host = h.host)
+    RETURNING h.host
+)
+DELETE FROM webhook_hosts h USING account_host
+WHERE h.host = account_host.host AND NOT EXISTS (
+    SELECT FROM webhook_account_hosts a WHERE a.host = h.host AND a.account_id <> %(account_id)s);
+
+-- An endpoint that something is to be sent to, locked, and the store's time.
+-- _LOAD_FOR_EVENT
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret, clock_timestamp() AS now FROM webhook_endpoints w
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
+
+-- The same with the delivery that is to be sent again. Only the endpoint is locked: what is read of the
+-- delivery never changes.
+-- _LOAD_FOR_DELIVERY
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at, clock_timestamp() AS now
+FROM webhook_endpoints w JOIN deliveries d ON d.account_id = w.account_id AND d.endpoint_id = w.id
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s AND d.id = %(delivery_id)s
+FOR NO KEY UPDATE OF w;
+
+-- Writes an event for one endpoint only, and its delivery.
+-- _POST_EVENT
+WITH event AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at)
+    VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s)
+)
+INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at)
+VALUES (%(delivery_id)s, %(account_id)s, %(delivery_endpoint_id)s, %(delivery_event_id)s, %(delivery_event_kind)s,
+    %(delivery_status)s, %(delivery_attempts_made)s, %(delivery_due_at)s, %(delivery_created_at)s,
+    %(delivery_held_at)s);
+
+-- Writes another delivery of an event, if the event is still there: locked, so that it is not purged
+-- before the delivery can be seen.
+-- _POST_AGAIN
+INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at)
+SELECT %(delivery_id)s, %(account_id)s, %(delivery_endpoint_id)s, %(delivery_event_id)s, %(delivery_event_kind)s,
+    %(delivery_status)s, %(delivery_attempts_made)s, %(delivery_due_at)s, %(delivery_created_at)s,
+    %(delivery_held_at)s
+FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(delivery_event_id)s FOR KEY SHARE;
 
 
--- transaction_reads ---------------------------------------------------------------------------------------------------
+-- hosts.keys ----------------------------------------------------------------------------------------------------------
+
+-- Takes hosts whose keys are due; what another transaction holds has its turn in the next round. The condition is
+-- that of the index over them.
+-- _CLAIM_DUE
+WITH due AS (
+    SELECT id FROM hosts
+    WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1 AND key_due_at <= clock_timestamp()
+    ORDER BY key_due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE hosts h
+SET host_key = NULL, key_token = %(token)s, key_due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
+FROM due WHERE h.id = due.id RETURNING h.id AS host_id, h.provider_user_id;
+
+-- The key is in place, unless it became due again.
+-- _SAVE
+UPDATE hosts SET host_key = %(host_key)s, key_token = NULL, key_due_at = NULL
+WHERE id = %(host_id)s AND key_token = %(token)s;
+
+-- Makes the host due later, for the holder of the token only.
+-- _POSTPONE
+UPDATE hosts SET key_token = NULL, key_due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE id = %(host_id)s AND key_token = %(token)s;
+
+
+-- housekeeping --------------------------------------------------------------------------------------------------------
+
+-- Forgets the oldest keys that are past their time; one whose work still runs is kept.
+-- _PURGE_IDEMPOTENCY
+DELETE FROM idempotency_keys WHERE ctid IN (
+    SELECT ctid FROM idempotency_keys
+    WHERE created_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND lease_until IS NULL
+    ORDER BY created_at LIMIT %(portion)s);
+
+-- Forgets the oldest events of providers that are done.
+-- _PURGE_PROVIDER_EVENTS
+DELETE FROM provider_events WHERE ctid IN (
+    SELECT ctid FROM provider_events
+    WHERE received_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND due_at IS NULL
+    ORDER BY received_at LIMIT %(portion)s);
+
+-- Forgets what accounts used of days that are over.
+-- _PURGE_CREATIONS
+DELETE FROM account_creations WHERE ctid IN (
+    SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s);
+
+
+-- idempotency ---------------------------------------------------------------------------------------------------------
+
+-- Takes the account's lock and reads the record of a key.
+-- _LOAD
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    clock_timestamp() AS now, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
+    i.lease_until AS key_lease_until, i.answer AS key_answer
+FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s;
+
+-- Binds a key, or marks it done with its answer; its age runs from the first binding.
+-- _SAVE
+WITH saved AS (
+    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, answer, created_at)
+    VALUES (%(account_id)s, %(key_key)s, %(key_fingerprint)s, %(key_is_done)s, %(key_subject_id)s, NULL, %(answer)s,
+        clock_timestamp())
+    ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, is_done = EXCLUDED.is_done,
+        subject_id = EXCLUDED.subject_id, lease_until = NULL, answer = EXCLUDED.answer
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
+
+
+-- inbox.events --------------------------------------------------------------------------------------------------------
+
+-- Takes an event in, unless the same bytes are known.
+-- _ADD
+INSERT INTO provider_events (id, provider, digest, kind, payload, received_at, due_at)
+VALUES (%(id)s, %(provider)s, %(digest)s, %(kind)s, %(payload)s, clock_timestamp(), clock_timestamp())
+ON CONFLICT (provider, digest) DO NOTHING;
+
+-- Takes what is due, the longest due first, and passes over what another worker is taking.
+-- _CLAIM
+WITH due AS (
+    SELECT id, due_at FROM provider_events WHERE due_at <= statement_timestamp()
+    ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE provider_events e SET tries = e.tries + 1, lease_token = %(token)s,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE e.id = due.id
+    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at
+)
+SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id;
+
+-- Gives an event back until later, for the holder of its claim only.
+-- _POSTPONE
+UPDATE provider_events
+SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE id = %(id)s AND lease_token = %(token)s;
+
+-- Leaves the digest of an event, for the holder of its claim only.
+-- _DONE
+UPDATE provider_events SET payload = NULL, lease_token = NULL, due_at = NULL
+WHERE id = %(id)s AND lease_token = %(token)s;
+
+
+-- ledger.append -------------------------------------------------------------------------------------------------------
+
+-- Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.
+-- _LOAD
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, locked.*,
+    (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version
+FROM locked
+LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
+LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id = t.id AND e.book = 'customer';
+
+-- Appends one entry with its events, outside any meeting.
+-- _APPEND
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    transfer AS (
+        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
+        SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
+    %(transfer_destination)s, %(transfer_reverses)s, %(transfer_api_key_id)s, %(transfer_cap_day)s,
+    %(transfer_reference_type)s, %(transfer_reference_id)s FROM guard
+    ), entry AS (
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+        SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(entry_at)s,
+            leg.hash, leg.chain_key
+        FROM guard CROSS JOIN (VALUES
+            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
+                %(entry_chain_key)s::bytea),
+            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
+        ) AS leg (book, amount, balance_after, hash, chain_key)
+    ), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    ), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    )
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+
+-- ledger.audit --------------------------------------------------------------------------------------------------------
+
+-- How many entries customers have in all.
+-- _COUNT
+SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer';
+
+-- The next accounts by id, each with the sum of its open holds.
+-- _ACCOUNTS
+SELECT a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at, s.entries AS seal_entries, s.last_hash AS seal_last_hash, s.key_id AS seal_key_id, s.mac AS seal_mac,
+    COALESCE((SELECT sum(h.amount) FROM ledger_holds h WHERE h.account_id = a.id), 0)::bigint AS open_holds
+FROM accounts a LEFT JOIN ledger_seals s ON s.account_id = a.id WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s;
+
+-- Entries in the order of their index, each with its transfer looked up: whatever else the planner would rather do sorts
+-- the whole ledger first. The texts of instants and days are those of the settings, and cheaper than to_char.
+-- _SET_SEQUENTIAL
+SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
+    set_config('enable_sort', %(way)s, true);
+
+-- Seals accounts that have no seal yet.
+-- _SEAL
+INSERT INTO ledger_seals (account_id, entries, last_hash, key_id, mac, sealed_at) VALUES (%(account_id)s, %(seal_entries)s, %(seal_last_hash)s, %(seal_key_id)s, %(seal_mac)s, %(at)s)
+ON CONFLICT DO NOTHING;
+
+-- How many accounts are sealed.
+-- _COUNT_SEALS
+SELECT count(*) AS seals FROM ledger_seals;
+
+-- What compares whole tables does it by hashing them: a lookup for each row takes twice as long. Its memory is bounded.
+-- _COMPARE
+SELECT set_config('enable_nestloop', %(loops)s, true), set_config('work_mem', '64MB', true);
+
+-- The customer entries of a range of accounts with their transfers, column by column an CanonicalEntry.
+-- _ENTRIES
+SELECT encode(uuid_send(e.account_id), 'hex'), e.number, e.amount, e.balance_after,
+    CASE WHEN length(e.at::text) IN (22, 29) THEN replace(e.at::text, ' ', 'T') || ':00'
+        ELSE to_char(e.at, 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' END, e.hash,
+    encode(uuid_send(t.id), 'hex'), t.operation, t.kind, t.amount, t.source, t.destination,
+    t.reference_type, t.reference_id, COALESCE(encode(uuid_send(t.reverses), 'hex'), ''),
+    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(t.cap_day::text, ''), COALESCE(e.chain_key, '')
+FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
+WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER BY e.account_id, e.number;
+
+-- Whether every leg and every transfer belongs to a customer's and a system's leg that sum to zero, in the books that
+-- the transfer names.
+-- _IS_BALANCED
+SELECT (SELECT count(*) FROM ledger_entries) = 2 * count(*) AND (SELECT count(*) FROM ledger_transfers) = count(*)
+    AS is_balanced
+FROM ledger_entries c
+JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
+    AND h.amount = -c.amount
+JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
+    AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
+WHERE c.book = 'customer' AND h.book <> 'customer';
+
+-- Transfers that have not the two legs of their books, and legs without a transfer.
+-- _UNBALANCED
+SELECT COALESCE(t.account_id, e.account_id) AS account_id, COALESCE(t.id, e.transfer_id) AS transfer_id, e.number
+FROM ledger_transfers t FULL JOIN (
+    SELECT account_id, transfer_id, min(number) AS number, sum(amount) AS total, min(book) AS one, max(book) AS other
+    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) = 2
+    UNION ALL
+    SELECT account_id, transfer_id, min(number), NULL, NULL, NULL
+    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) <> 2
+) e ON e.account_id = t.account_id AND e.transfer_id = t.id
+WHERE (e.total = 0 AND e.one = least(t.source, t.destination) AND e.other = greatest(t.source, t.destination))
+    IS NOT TRUE
+LIMIT %(limit)s;
+
+-- Refunds and what they give back, where that is no meeting's charge, or less, or given back by another too.
+-- _REFUNDS
+WITH bad AS MATERIALIZED (
+    SELECT r.account_id, r.id, CASE WHEN c.kind IS DISTINCT FROM 'meeting_charge' THEN 'NO_CHARGE'
+        WHEN r.amount > c.amount THEN 'TOO_MUCH' ELSE 'RETURNED_BEFORE' END AS kind
+    FROM (
+        SELECT t.account_id, t.id, t.amount, t.reverses, count(*) OVER (PARTITION BY account_id, reverses) AS doubles
+        FROM ledger_transfers t WHERE t.reverses IS NOT NULL
+        UNION ALL
+        SELECT t.account_id, t.id, t.amount, NULL, 1 FROM ledger_transfers t
+        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund'
+    ) r LEFT JOIN ledger_transfers c ON c.account_id = r.account_id AND c.id = r.reverses
+    WHERE c.kind IS DISTINCT FROM 'meeting_charge' OR r.amount > c.amount OR r.doubles > 1
+    LIMIT %(limit)s
+)
+SELECT bad.account_id, bad.id AS transfer_id, bad.kind, e.number
+FROM bad LEFT JOIN ledger_entries e
+    ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer';
+
+-- What each key spent and holds on each day, less what is stored of it, where that leaves anything.
+-- _USAGE
+SELECT account_id, api_key_id, day FROM (
+    SELECT account_id, api_key_id, cap_day AS day,
+        CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
+    FROM ledger_transfers WHERE api_key_id IS NOT NULL
+    UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
+    UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
+) AS told
+GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
+
+
+-- ledger.read ---------------------------------------------------------------------------------------------------------
 
 -- A page of an account's entries, the newest first: of one kind or any (is_one_kind), from an instant on (is_from),
 -- before an instant (is_before).
 -- _LISTS[False, False, False]
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer'
@@ -2545,10 +929,11 @@ WITH RECURSIVE first_at_made_before (low, high) AS (
     ) e
     WHERE s.low < s.high
 )
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer' AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
@@ -2573,10 +958,11 @@ WITH RECURSIVE first_at_made_from (low, high) AS (
     ) e
     WHERE s.low < s.high
 )
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer'
@@ -2611,10 +997,11 @@ WITH RECURSIVE first_at_made_from (low, high) AS (
     ) e
     WHERE s.low < s.high
 )
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer' AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
@@ -2628,10 +1015,11 @@ ORDER BY e.number DESC;
 -- A page of an account's entries, the newest first: of one kind or any (is_one_kind), from an instant on (is_from),
 -- before an instant (is_before).
 -- _LISTS[True, False, False]
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
@@ -2657,10 +1045,11 @@ WITH RECURSIVE first_at_made_before (low, high) AS (
     ) e
     WHERE s.low < s.high
 )
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
@@ -2686,10 +1075,11 @@ WITH RECURSIVE first_at_made_from (low, high) AS (
     ) e
     WHERE s.low < s.high
 )
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
@@ -2725,10 +1115,11 @@ WITH RECURSIVE first_at_made_from (low, high) AS (
     ) e
     WHERE s.low < s.high
 )
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
-    
-    t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
-    t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
 FROM (SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
@@ -2739,3 +1130,1814 @@ FROM (SELECT * FROM (
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
 WHERE page.number >= (SELECT low FROM first_at_made_from WHERE low = high)
 ORDER BY e.number DESC;
+
+
+-- meetings.cancel -----------------------------------------------------------------------------------------------------
+
+-- A meeting in any state and an idempotency key, under the account's lock.
+-- _LOAD_LOCKED
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    clock_timestamp() AS now, COALESCE(m.lease_until > clock_timestamp(), false) AS is_leased,
+    m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
+    i.lease_until AS key_lease_until, i.answer AS key_answer
+FROM locked
+JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text;
+
+-- Marks a meeting as being cancelled, under a lease, and claims the request's key for it.
+-- _SAVE_CANCELLING
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
+        lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), 
+    claim AS (
+        INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+        SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+            clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+        FROM guard WHERE %(key)s::text IS NOT NULL
+        ON CONFLICT (account_id, key) DO UPDATE
+            SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+    )
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
+
+-- The end of a cancellation with the refund of the charge.
+-- _SAVE_REFUNDED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    transfer AS (
+        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
+        SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
+    %(transfer_destination)s, %(transfer_reverses)s, %(transfer_api_key_id)s, %(transfer_cap_day)s,
+    %(transfer_reference_type)s, %(transfer_reference_id)s FROM guard
+    ), entry AS (
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+        SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(entry_at)s,
+            leg.hash, leg.chain_key
+        FROM guard CROSS JOIN (VALUES
+            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
+                %(entry_chain_key)s::bytea),
+            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
+        ) AS leg (book, amount, balance_after, hash, chain_key)
+    ), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    ), 
+    
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), meeting AS (
+        UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
+            idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
+            WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
+            WHEN %(is_over)s THEN NULL
+            ELSE due_at END
+        WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+    ), 
+    freed AS (
+        DELETE FROM host_reservations
+        WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+        RETURNING host_id, lower(during) AS start_at
+    ), exposed AS (
+        UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
+        FROM freed
+        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+            SELECT FROM host_reservations r
+            WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
+    ), done AS (
+        UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+        WHERE account_id = %(account_id)s AND key = %(key)s::text
+    ), 
+    usage AS (
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+    )
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+-- The end of a cancellation without a refund, or of a meeting that is ended by its owner.
+-- _SAVE_ENDED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), meeting AS (
+        UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
+            idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
+            WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
+            WHEN %(is_over)s THEN NULL
+            ELSE due_at END
+        WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+    ), 
+    freed AS (
+        DELETE FROM host_reservations
+        WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+        RETURNING host_id, lower(during) AS start_at
+    ), exposed AS (
+        UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
+        FROM freed
+        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+            SELECT FROM host_reservations r
+            WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
+    ), done AS (
+        UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+        WHERE account_id = %(account_id)s AND key = %(key)s::text
+    ), account AS (
+    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+-- Puts a meeting back whose cancellation the provider refused; the request's key may try again.
+-- _SAVE_CANCEL_FAILED
+WITH meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), 
+    bound AS (
+        UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
+        WHERE account_id = %(account_id)s AND key = %(key)s::text
+    )
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
+
+
+-- meetings.clock ------------------------------------------------------------------------------------------------------
+
+-- Takes over work with an expired lease, the longest expired first.
+-- _CLAIM_EXPIRED
+WITH expired AS (
+    SELECT account_id, id FROM meetings WHERE lease_until <= statement_timestamp()
+    ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM expired WHERE m.account_id = expired.account_id AND m.id = expired.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken;
+
+-- Takes over one meeting, if its lease ran out.
+-- _CLAIM_ONE_EXPIRED
+WITH expired AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
+    FOR UPDATE
+), taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM expired WHERE m.account_id = expired.account_id AND m.id = expired.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken;
+
+-- Takes the meetings whose time has come, the longest due first; each comes again unless it is ended.
+-- _CLAIM_DUE
+WITH due AS (
+    SELECT account_id, id FROM meetings WHERE due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), m AS (
+    UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
+        recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
+    FROM due WHERE m.account_id = due.account_id AND m.id = due.id
+    RETURNING m.*
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
+FROM m LEFT JOIN hosts h ON h.id = m.host_id;
+
+-- Schedules the next check of a meeting in so many seconds, or none.
+-- _SCHEDULE_NEXT_CHECK
+UPDATE meetings SET due_at = clock_timestamp() + %(again_s)s::float8 * interval '1 second'
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s;
+
+-- The account of the meeting that a provider names, the latest that had the id; nothing is locked yet.
+-- _FIND_AT_PROVIDER
+SELECT account_id, id FROM meetings
+WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1;
+
+-- A status that the provider or the clock brought. A meeting that ended frees its host.
+-- _SAVE_LIFECYCLE
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, due_at = CASE
+            WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
+            WHEN %(is_over)s THEN NULL
+            ELSE due_at END
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), 
+    freed AS (
+        DELETE FROM host_reservations
+        WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+        RETURNING host_id, lower(during) AS start_at
+    ), exposed AS (
+        UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
+        FROM freed
+        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+            SELECT FROM host_reservations r
+            WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
+    ), account AS (
+    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+
+-- meetings.create -----------------------------------------------------------------------------------------------------
+
+-- Everything that the decision on a new meeting needs, under the account's lock: its funds, the
+-- key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
+-- free host (`domain.hosts.choose_host`), locked until the transaction ends.
+-- The join on `locked` makes sure that the account is locked before the host. Contended is what is
+-- free, but for others' locks.
+-- _LOAD
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    ), 
+    nearby AS MATERIALIZED (
+        SELECT h.id, h.capacity FROM (
+            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
+        ) AS h
+        WHERE EXISTS (
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
+        ORDER BY lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
+    ), busy AS (
+        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
+        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
+            AND upper(r.during) < %(end_at)s::timestamptz
+                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
+        GROUP BY r.host_id
+    ), elsewhere AS MATERIALIZED (
+        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
+        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
+            b.slots IS NULL OR 0 <> ALL (b.slots)
+            OR h.max_concurrent > 1 AND EXISTS (
+                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
+    ), open_hosts AS MATERIALIZED (
+        SELECT id, capacity FROM nearby
+        UNION ALL
+        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
+    ), free AS MATERIALIZED (
+    SELECT best.* FROM locked CROSS JOIN LATERAL (
+        SELECT h.id AS host_id, h.provider_user_id AS host_provider_user_id, h.capacity AS host_capacity,
+    h.max_concurrent AS host_max_concurrent, h.uses AS host_uses, h.is_active AS host_is_active,
+    h.creations AS host_creations, h.creations_on AS host_creations_on,
+    h.unavailable_until AS host_unavailable_until FROM hosts h
+        WHERE %(needs_host)s AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+        ORDER BY h.capacity, h.uses, h.id LIMIT 1
+        FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
+)
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
+    t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
+    i.lease_until AS key_lease_until, i.answer AS key_answer, free.*,
+    %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
+    (
+        SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
+        WHERE %(per_day)s::integer IS NOT NULL AND c.account_id = %(account_id)s AND c.day = %(today)s
+            AND h.capacity >= %(seats)s) AS creations_used, (
+        SELECT COALESCE(sum(%(per_day)s - CASE WHEN h.creations_on = %(today)s THEN h.creations ELSE 0 END), 0)
+        FROM hosts h WHERE %(per_day)s::integer IS NOT NULL AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s) AS creations_left
+FROM locked
+LEFT JOIN api_keys k ON k.id = %(api_key_id)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
+LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
+LEFT JOIN free ON true;
+
+-- Waits for the best fitting host that another transaction holds, the account locked first.
+-- _WAIT_FOR_HOST
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    ), 
+    nearby AS MATERIALIZED (
+        SELECT h.id, h.capacity FROM (
+            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
+        ) AS h
+        WHERE EXISTS (
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
+        ORDER BY lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
+    ), busy AS (
+        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
+        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
+            AND upper(r.during) < %(end_at)s::timestamptz
+                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
+        GROUP BY r.host_id
+    ), elsewhere AS MATERIALIZED (
+        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
+        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
+            b.slots IS NULL OR 0 <> ALL (b.slots)
+            OR h.max_concurrent > 1 AND EXISTS (
+                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
+    ), open_hosts AS MATERIALIZED (
+        SELECT id, capacity FROM nearby
+        UNION ALL
+        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
+    )
+SELECT waited.id FROM locked CROSS JOIN LATERAL (
+    SELECT h.id FROM hosts h
+    WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+    ORDER BY h.capacity, h.uses, h.id LIMIT 1
+    FOR NO KEY UPDATE OF h) AS waited;
+
+-- Writes a meeting that is about to be made, all or nothing: without the slot of the host that it needs no row
+-- is written and no row is returned.
+-- _SAVE_PROVISIONING
+WITH reserved AS (
+    INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
+    SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
+    FROM hosts h CROSS JOIN LATERAL (
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
+        ORDER BY lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1) AS slot WHERE h.id = %(meeting_host_id)s AND h.is_active
+    ON CONFLICT DO NOTHING
+    RETURNING host_id
+), host AS (
+    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
+        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
+    WHERE id = (SELECT host_id FROM reserved)
+), counted AS (
+    INSERT INTO account_creations AS known (account_id, day, host_id, creations)
+    SELECT %(account_id)s, %(today)s, host_id, 1 FROM reserved WHERE %(counts_creation)s
+    ON CONFLICT (account_id, day, host_id) DO UPDATE SET creations = known.creations + 1
+), guard AS (
+    SELECT %(account_id)s::uuid AS account_id FROM reserved
+    UNION ALL SELECT %(account_id)s::uuid WHERE %(meeting_host_id)s::uuid IS NULL
+), meeting AS (
+    INSERT INTO meetings (id, account_id, api_key_id, status, title, description, start_at, end_at, duration, capacity, pricing_tier_id,
+    credits, with_recording, auto_notulen, must_login, mic_off, email_notification, host_id, provider, created_at,
+    password, sealed_join_url, provider_meeting_id, charge_id, credits_refunded, hold_id, idempotency_key, lease_token, lease_until)
+    SELECT %(meeting_id)s, %(account_id)s, %(meeting_api_key_id)s, %(meeting_status)s, %(meeting_title)s,
+    %(meeting_description)s, %(meeting_start_at)s, %(meeting_end_at)s, %(meeting_duration)s, %(meeting_capacity)s,
+    %(meeting_pricing_tier_id)s, %(meeting_credits)s, %(meeting_with_recording)s, %(meeting_auto_notulen)s,
+    %(meeting_must_login)s, %(meeting_mic_off)s, %(meeting_email_notification)s, %(meeting_host_id)s,
+    %(meeting_provider)s, %(meeting_created_at)s, %(meeting_password)s, %(meeting_sealed_join_url)s,
+    %(meeting_provider_meeting_id)s, %(meeting_charge_id)s, %(meeting_credits_refunded)s, %(hold_id)s, %(key)s, %(lease_token)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM guard
+), checked AS (
+    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+    SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
+        clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
+    FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
+), 
+    hold AS (
+        INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
+    %(hold_reference_type)s, %(hold_reference_id)s FROM guard
+    ), usage AS (
+        INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) SELECT account_id, %(usage_api_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
+        ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
+    ), 
+    claim AS (
+        INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+        SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+            clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+        FROM guard WHERE %(key)s::text IS NOT NULL
+        ON CONFLICT (account_id, key) DO UPDATE
+            SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+    )
+UPDATE accounts SET held = %(funds_held)s, is_low = %(funds_is_low)s, version = version + 1
+WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
+RETURNING version;
+
+-- The meeting in progress with its money, under the account's lock, for the holder of the lease only.
+-- The meeting's row is locked too, because an expired lease is taken over without the account's lock.
+-- _LOAD_LEASED
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
+    hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day, hold.reference_type AS hold_reference_type,
+    hold.reference_id AS hold_reference_id,
+    u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
+FROM locked
+JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
+LEFT JOIN hosts h ON h.id = m.host_id
+LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
+LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(hold.api_key_id, t.api_key_id) AND u.day = COALESCE(hold.cap_day, t.cap_day)
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = m.idempotency_key
+FOR NO KEY UPDATE OF m;
+
+-- The hold becomes the charge, the meeting gets its link, the key its answer, the events go out; all
+-- of it or nothing, if the account is unchanged since the decision and the lease is still held.
+-- _SAVE_SCHEDULED
+WITH guard AS MATERIALIZED (
+    SELECT a.id AS account_id, m.id AS meeting_id
+    FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
+    WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
+    FOR NO KEY UPDATE
+), 
+    transfer AS (
+        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
+        SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
+    %(transfer_destination)s, %(transfer_reverses)s, %(transfer_api_key_id)s, %(transfer_cap_day)s,
+    %(transfer_reference_type)s, %(transfer_reference_id)s FROM guard
+    ), entry AS (
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+        SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(entry_at)s,
+            leg.hash, leg.chain_key
+        FROM guard CROSS JOIN (VALUES
+            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
+                %(entry_chain_key)s::bytea),
+            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
+        ) AS leg (book, amount, balance_after, hash, chain_key)
+    ), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    ), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), 
+    closed AS (
+        DELETE FROM ledger_holds USING guard
+        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+    ), 
+    usage AS (
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+    ), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, provider_meeting_id = %(meeting_provider_meeting_id)s,
+        join_url = NULL, sealed_join_url = %(meeting_sealed_join_url)s, password = %(meeting_password)s,
+        charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL, lease_until = NULL,
+        due_at = end_at
+    FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
+), done AS (
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL FROM guard
+    WHERE idempotency_keys.account_id = guard.account_id AND key = %(key)s::text
+)
+SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard;
+
+-- Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
+-- the day of host and account; the host may be paused, and an orphan check may be opened.
+-- _SAVE_ABANDONED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    ), 
+    closed AS (
+        DELETE FROM ledger_holds USING guard
+        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+    ), 
+    usage AS (
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+    ), freed AS (
+    DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
+    RETURNING host_id
+), host AS (
+    UPDATE hosts SET unavailable_until = GREATEST(unavailable_until, %(unavailable_until)s::timestamptz),
+        creations = GREATEST(creations - CASE WHEN creations_on = %(today)s AND NOT %(was_made)s THEN 1 ELSE 0 END, 0)
+    WHERE id = (SELECT host_id FROM freed)
+), uncounted AS (
+    UPDATE account_creations SET creations = GREATEST(creations - 1, 0)
+    WHERE account_id = %(account_id)s AND day = %(today)s AND host_id = (SELECT host_id FROM freed)
+        AND NOT %(was_made)s
+), 
+    bound AS (
+        UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
+        WHERE account_id = %(account_id)s AND key = %(key)s::text
+    ), checked AS (
+    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+    SELECT %(account_id)s, %(meeting_id)s, clock_timestamp(),
+        clock_timestamp() + %(look_again_s)s::float8 * interval '1 second'
+    WHERE %(look_again_s)s::float8 IS NOT NULL
+    ON CONFLICT (account_id, meeting_id) DO UPDATE
+        SET due_at = EXCLUDED.due_at, failures = 0, lease_token = NULL
+), unchecked AS (
+    DELETE FROM orphan_checks
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(look_again_s)s::float8 IS NULL
+)
+UPDATE meetings SET status = %(meeting_status)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL,
+    lease_until = NULL
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s;
+
+
+-- meetings.orphans ----------------------------------------------------------------------------------------------------
+
+-- Makes the check of a meeting due now, as if an orphan had just been seen. A worker that holds it loses it.
+-- _OPEN
+INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+VALUES (%(account_id)s, %(meeting_id)s, clock_timestamp(), clock_timestamp())
+ON CONFLICT (account_id, meeting_id) DO UPDATE
+    SET since = EXCLUDED.since, due_at = EXCLUDED.due_at, failures = 0, lease_token = NULL;
+
+-- Takes the checks that are due, the longest due first. The bound is the statement's time: a volatile one could not
+-- bound the scan of the index.
+-- _CLAIM_DUE
+WITH due AS (
+    SELECT account_id, meeting_id FROM orphan_checks WHERE due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE orphan_checks c
+    SET lease_token = %(token)s, due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE c.account_id = due.account_id AND c.meeting_id = due.meeting_id
+    RETURNING c.account_id, c.meeting_id, c.since, c.failures
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, taken.failures,
+       extract(epoch FROM statement_timestamp() - taken.since)::float8 AS age_s
+FROM taken JOIN meetings m ON m.account_id = taken.account_id AND m.id = taken.meeting_id
+LEFT JOIN hosts h ON h.id = m.host_id;
+
+-- Makes a check due again, for the holder of its lease only.
+-- _POSTPONE
+UPDATE orphan_checks SET lease_token = NULL, failures = %(failures)s,
+    due_at = clock_timestamp() + %(after_s)s::float8 * interval '1 second',
+    since = CASE WHEN %(is_sighting)s THEN clock_timestamp() ELSE since END
+WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_token = %(token)s;
+
+-- Ends a check, for the holder of its lease only.
+-- _CLOSE
+DELETE FROM orphan_checks
+WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_token = %(token)s;
+
+
+-- meetings.read -------------------------------------------------------------------------------------------------------
+
+-- One of an account's meetings.
+-- _FIND_MEETING
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key FROM meetings m
+WHERE m.account_id = %(account_id)s AND m.id = %(id)s;
+
+-- A page of an account's meetings, the newest first, all of them or those shown in a status.
+-- _BY_ID
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled'))
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings, the newest first, all of them or those shown in a status.
+-- _BY_ID[scheduled]
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s)
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings, the newest first, all of them or those shown in a status.
+-- _BY_ID[started]
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s)
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings, the newest first, all of them or those shown in a status.
+-- _BY_ID[ended]
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s)
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings, the newest first, all of them or those shown in a status.
+-- _BY_ID[cancelled]
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND (m.status = 'cancelled')
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- The same of a range of starts.
+-- _IN_TIME
+WITH probe AS MATERIALIZED (
+    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled') LIMIT 2001)) AS counted
+), page AS (
+    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled') AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- The same of a range of starts.
+-- _IN_TIME[scheduled]
+WITH probe AS MATERIALIZED (
+    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s LIMIT 2001)) AS counted
+), page AS (
+    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- The same of a range of starts.
+-- _IN_TIME[started]
+WITH probe AS MATERIALIZED (
+    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status = 'started' AND m.end_at > %(now)s LIMIT 2001) UNION ALL (SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s LIMIT 2001)) AS counted
+), page AS (
+    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status = 'started' AND m.end_at > %(now)s AND m.id < %(before)s UNION ALL SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- The same of a range of starts.
+-- _IN_TIME[ended]
+WITH probe AS MATERIALIZED (
+    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status = 'ended' LIMIT 2001) UNION ALL (SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s LIMIT 2001)) AS counted
+), page AS (
+    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status = 'ended' AND m.id < %(before)s UNION ALL SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- The same of a range of starts.
+-- _IN_TIME[cancelled]
+WITH probe AS MATERIALIZED (
+    SELECT count(*) <= 2000 AS is_small FROM ((SELECT FROM meetings m WHERE m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status = 'cancelled' LIMIT 2001)) AS counted
+), page AS (
+    (SELECT * FROM (SELECT m.id FROM meetings m WHERE (SELECT is_small FROM probe) AND m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
+            AND m.status = 'cancelled' AND m.id < %(before)s) AS whole ORDER BY id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT * FROM (
+        SELECT m.id FROM meetings m
+        WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND NOT (SELECT is_small FROM probe) AND (m.status = 'cancelled') AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- The instant that was wished for, if a fitting host is free then after all; else the first end of a reservation at
+-- which that slot of a fitting host stays free for as long as it takes.
+-- _NEXT_FREE_START
+WITH 
+    nearby AS MATERIALIZED (
+        SELECT h.id, h.capacity FROM (
+            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
+        ) AS h
+        WHERE EXISTS (
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
+        ORDER BY lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
+    ), busy AS (
+        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
+        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
+            AND upper(r.during) < %(end_at)s::timestamptz
+                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
+        GROUP BY r.host_id
+    ), elsewhere AS MATERIALIZED (
+        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
+        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
+            b.slots IS NULL OR 0 <> ALL (b.slots)
+            OR h.max_concurrent > 1 AND EXISTS (
+                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
+    ), open_hosts AS MATERIALIZED (
+        SELECT id, capacity FROM nearby
+        UNION ALL
+        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
+    )
+SELECT at FROM (
+    SELECT %(start_at)s AS at WHERE %(start_at)s <= %(latest)s AND EXISTS (SELECT FROM open_hosts)
+    UNION ALL
+    (SELECT upper(r.during) FROM (
+        SELECT host_id, slot, during FROM host_reservations
+        WHERE upper(during) > %(start_at)s AND upper(during) <= %(latest)s
+        ORDER BY upper(during) LIMIT 200
+    ) AS r JOIN hosts h ON h.id = r.host_id
+    WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND r.slot < h.max_concurrent AND NOT EXISTS (
+        SELECT FROM host_reservations o WHERE o.host_id = r.host_id AND o.slot = r.slot
+            AND o.during && tstzrange(upper(r.during), upper(r.during) + %(length)s))
+    ORDER BY upper(r.during) LIMIT 1)
+) AS free ORDER BY at LIMIT 1;
+
+-- When a host with the seats may be given a meeting, free or not (`domain.hosts.Host.next_creation_at`). Of an
+-- instant the day in UTC decides, as the connection's time zone is UTC.
+-- _NEXT_CREATION
+SELECT min(CASE WHEN h.creations_on = first::date AND h.creations >= %(per_day)s
+                THEN (first::date + 1)::timestamptz ELSE first END) AS at
+FROM hosts h CROSS JOIN LATERAL (SELECT GREATEST(h.unavailable_until, %(now)s::timestamptz) AS first) AS rested
+WHERE h.is_active AND h.capacity >= %(seats)s;
+
+-- The meeting that a provider names, the latest that had the id.
+-- _FIND_AT_PROVIDER
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url FROM meetings m
+WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1;
+
+-- Whether a process works on a meeting now. Polled by duplicate requests: it locks nothing.
+-- _IS_IN_PROGRESS
+SELECT 1 FROM meetings WHERE account_id = %(account_id)s AND id = %(id)s AND lease_until > clock_timestamp();
+
+
+-- meetings.seal -------------------------------------------------------------------------------------------------------
+
+-- Some meetings whose links are stored unsealed.
+-- _FIND
+SELECT account_id, id, join_url FROM meetings WHERE join_url IS NOT NULL LIMIT %(portion)s;
+
+-- Puts sealed links in their place.
+-- _SEAL
+UPDATE meetings m SET sealed_join_url = sealed.link, join_url = NULL
+FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[], %(links)s::bytea[], %(plain)s::text[])
+    AS sealed (account_id, id, link, plain)
+WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sealed.plain;
+
+
+-- notes.create --------------------------------------------------------------------------------------------------------
+
+-- Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
+-- the recording, and the note that is in its place.
+-- _LOAD
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, k.daily_cap,
+       u.spent AS usage_spent, u.held AS usage_held
+FROM locked
+LEFT JOIN api_keys k ON k.id = %(api_key_id)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s;
+
+-- The recording that notes are wanted of. The account is locked by now.
+-- _LOAD_RECORDING
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r WHERE r.account_id = %(account_id)s AND r.id = %(recording_id)s;
+
+-- The note that is in the place of a new one. The account is locked by now.
+-- _LOAD_EXISTING
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.language = %(language)s
+    AND n.status IN ('queued', 'processing', 'completed');
+
+-- Writes a note that waits for a worker, and what is held for it.
+-- _SAVE_QUEUED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    note AS (
+        INSERT INTO notes (id, account_id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, tries,
+    credits_charged, charge_id, error, completed_at, content, hold_id, due_at)
+        SELECT %(note_id)s, %(account_id)s, %(note_api_key_id)s, %(note_recording_id)s, %(note_meeting_id)s,
+    %(note_language)s, %(note_status)s, %(note_step)s, %(note_duration_s)s, %(note_created_at)s, %(note_tries)s,
+    %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s,
+            CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
+        FROM guard
+    ), 
+    hold AS (
+        INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
+    %(hold_reference_type)s, %(hold_reference_id)s FROM guard
+    ), usage AS (
+        INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) SELECT account_id, %(usage_api_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
+        ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
+    ), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    )
+SELECT 1;
+
+-- Writes a note that failed before it began, and its event.
+-- _SAVE_REFUSED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    note AS (
+        INSERT INTO notes (id, account_id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, tries,
+    credits_charged, charge_id, error, completed_at, content, hold_id, due_at)
+        SELECT %(note_id)s, %(account_id)s, %(note_api_key_id)s, %(note_recording_id)s, %(note_meeting_id)s,
+    %(note_language)s, %(note_status)s, %(note_step)s, %(note_duration_s)s, %(note_created_at)s, %(note_tries)s,
+    %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s,
+            CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
+        FROM guard
+    ), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), account AS (
+    UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+
+-- notes.erase ---------------------------------------------------------------------------------------------------------
+
+-- Every note on a recording. The account is locked by now.
+-- _LOAD_OF_RECORDING
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.status <> 'erased' ORDER BY n.id;
+
+-- Deletes the transcript chunks of a recording.
+-- _DELETE_CHUNKS
+DELETE FROM transcript_chunks WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s;
+
+-- Locks the endpoints that were notified of a note: claiming, recording and resending take the same locks, so that
+-- nothing is written of what is erased by the next statement. The kinds are spelled as in the index.
+-- _LOCK_NOTIFIED
+SELECT id FROM webhook_endpoints WHERE account_id = %(account_id)s AND id IN (
+    SELECT d.endpoint_id FROM events e JOIN deliveries d ON d.account_id = e.account_id AND d.event_id = e.id
+    WHERE e.account_id = %(account_id)s AND e.subject_id = %(note_id)s
+        AND d.event_kind IN ('note.completed', 'note.failed'))
+ORDER BY id FOR NO KEY UPDATE;
+
+-- Keeps the ids of a note and its money; its events are deleted, sent or not.
+-- _ERASE
+WITH erased AS (
+    DELETE FROM events WHERE account_id = %(account_id)s AND subject_id = %(note_id)s RETURNING id
+), dropped AS (
+    DELETE FROM deliveries d USING erased
+    WHERE d.account_id = %(account_id)s AND d.event_id = erased.id
+        AND d.event_kind IN ('note.completed', 'note.failed')
+    RETURNING d.id
+), attempts AS (
+    DELETE FROM delivery_attempts USING dropped
+    WHERE delivery_attempts.account_id = %(account_id)s AND delivery_attempts.delivery_id = dropped.id
+), note AS (
+    UPDATE notes SET status = %(status)s, content = NULL, error = NULL
+    WHERE account_id = %(account_id)s AND id = %(note_id)s
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
+
+
+-- notes.read ----------------------------------------------------------------------------------------------------------
+
+-- One of an account's notes.
+-- _FIND_NOTE
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n WHERE n.account_id = %(account_id)s AND n.id = %(id)s;
+
+-- A page of an account's notes.
+-- _LIST_NOTES
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
+ORDER BY n.id DESC LIMIT %(limit)s;
+
+-- A page of an account's notes: all, of a recording, of a meeting, of both.
+-- _LISTS[False, False]
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
+ORDER BY n.id DESC LIMIT %(limit)s;
+
+-- A page of an account's notes: all, of a recording, of a meeting, of both.
+-- _LISTS[True, False]
+SELECT * FROM (
+    SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+    WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.status <> 'erased' OFFSET 0
+) AS few
+WHERE note_id < %(before)s
+ORDER BY note_id DESC LIMIT %(limit)s;
+
+-- A page of an account's notes: all, of a recording, of a meeting, of both.
+-- _LISTS[False, True]
+SELECT * FROM (
+    SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+    WHERE n.account_id = %(account_id)s AND n.recording_id = (
+            SELECT r.id FROM recordings r
+            WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s) AND n.status <> 'erased' OFFSET 0
+) AS few
+WHERE note_id < %(before)s
+ORDER BY note_id DESC LIMIT %(limit)s;
+
+-- A page of an account's notes: all, of a recording, of a meeting, of both.
+-- _LISTS[True, True]
+SELECT * FROM (
+    SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content FROM notes n
+    WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.recording_id = (
+            SELECT r.id FROM recordings r
+            WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s) AND n.status <> 'erased' OFFSET 0
+) AS few
+WHERE note_id < %(before)s
+ORDER BY note_id DESC LIMIT %(limit)s;
+
+
+-- notes.settle --------------------------------------------------------------------------------------------------------
+
+-- A note in progress with its money, under the account's lock, and under a lock of its own: its holder writes steps
+-- without the account's.
+-- _LOAD_SETTLEMENT
+WITH 
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content,
+    hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
+    hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day, hold.reference_type AS hold_reference_type,
+    hold.reference_id AS hold_reference_id, u.spent AS usage_spent, u.held AS usage_held
+FROM locked
+JOIN notes n ON n.account_id = locked.account_id AND n.id = %(note_id)s AND n.hold_id IS NOT NULL
+    AND (%(token)s::uuid IS NULL OR n.lease_token = %(token)s)
+JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = n.hold_id
+JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = hold.api_key_id AND u.day = hold.cap_day
+FOR NO KEY UPDATE OF n;
+
+-- A note that is there and paid for: the hold becomes the charge, the event goes out.
+-- _SAVE_COMPLETED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    transfer AS (
+        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
+        SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
+    %(transfer_destination)s, %(transfer_reverses)s, %(transfer_api_key_id)s, %(transfer_cap_day)s,
+    %(transfer_reference_type)s, %(transfer_reference_id)s FROM guard
+    ), entry AS (
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+        SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(entry_at)s,
+            leg.hash, leg.chain_key
+        FROM guard CROSS JOIN (VALUES
+            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
+                %(entry_chain_key)s::bytea),
+            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
+        ) AS leg (book, amount, balance_after, hash, chain_key)
+    ), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    ), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), 
+    note AS (
+        UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
+            tries = %(note_tries)s, content = %(note_content)s, credits_charged = %(note_credits_charged)s,
+            charge_id = %(note_charge_id)s, error = %(note_error)s, completed_at = %(note_completed_at)s,
+            hold_id = NULL, due_at = NULL, lease_token = NULL
+        FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
+    ), 
+    closed AS (
+        DELETE FROM ledger_holds USING guard
+        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+    ), 
+    usage AS (
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+    )
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+-- A note that will not be: the hold is given back, the event goes out.
+-- _SAVE_FAILED
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    ), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), 
+    note AS (
+        UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
+            tries = %(note_tries)s, content = %(note_content)s, credits_charged = %(note_credits_charged)s,
+            charge_id = %(note_charge_id)s, error = %(note_error)s, completed_at = %(note_completed_at)s,
+            hold_id = NULL, due_at = NULL, lease_token = NULL
+        FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
+    ), 
+    closed AS (
+        DELETE FROM ledger_holds USING guard
+        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+    ), 
+    usage AS (
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+    )
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+
+-- notes.work ----------------------------------------------------------------------------------------------------------
+
+-- Claims follow one another; the lock ends with the transaction.
+-- _LOCK_CLAIMS
+SELECT pg_advisory_xact_lock(6072401001);
+
+-- Takes notes that are due, as many as the bound on those in progress allows: one for each recording that no
+-- other note is working on; each account's in turn, after what it has in progress already.
+-- _CLAIM
+WITH leased AS MATERIALIZED (
+    SELECT account_id, recording_id FROM notes WHERE due_at > statement_timestamp() AND lease_token IS NOT NULL
+), waiting AS (
+    SELECT account_id, id, due_at,
+           row_number() OVER (PARTITION BY account_id, recording_id ORDER BY due_at, id) AS of_recording
+    FROM notes WHERE due_at <= statement_timestamp()
+        AND NOT EXISTS (SELECT FROM leased l
+                        WHERE l.account_id = notes.account_id AND l.recording_id = notes.recording_id)
+), ranked AS (
+    SELECT account_id, id, due_at, row_number() OVER (PARTITION BY account_id ORDER BY due_at, id)
+        + (SELECT count(*) FROM leased l WHERE l.account_id = waiting.account_id) AS turn
+    FROM waiting WHERE of_recording = 1
+), due AS (
+    SELECT account_id, id, turn, due_at AS was_due_at FROM ranked
+    ORDER BY turn, due_at, id
+    LIMIT LEAST(%(limit)s, GREATEST(0, %(in_flight)s - (SELECT count(*) FROM leased)))
+), n AS (
+    UPDATE notes SET status = 'processing', lease_token = %(token)s,
+        lease_expirations = lease_expirations + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
+    RETURNING notes.*, due.turn, due.was_due_at
+)
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content, r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files, n.lease_expirations
+FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
+ORDER BY n.turn, n.was_due_at, n.id;
+
+-- Postpones a note that cannot be read, long enough that it delays no other.
+-- _POSTPONE_UNREADABLE
+UPDATE notes SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
+WHERE account_id = %(account_id)s AND id = %(note_id)s;
+
+-- Keeps a claim, for its holder only.
+-- _RENEW
+UPDATE notes SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s;
+
+-- The transcript chunks of a recording.
+-- _LOAD_CHUNKS
+SELECT account_id, recording_id, source, number, transcript FROM transcript_chunks
+WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND source = %(source)s;
+
+-- Saves the transcript of a chunk, for the holder of the note's claim only.
+-- _SAVE_CHUNK
+INSERT INTO transcript_chunks (account_id, recording_id, source, number, transcript)
+SELECT %(account_id)s, %(recording_id)s, %(source)s, %(number)s, %(transcript)s
+FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s FOR NO KEY UPDATE
+ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript;
+
+
+-- plans ---------------------------------------------------------------------------------------------------------------
+
+-- How many rows each table has, by the server's statistics.
+-- _SIZES
+SELECT oid, pg_stat_get_live_tuples(oid) AS live_rows FROM pg_class
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace;
+
+
+-- queries -------------------------------------------------------------------------------------------------------------
+
+-- Whether writes are refused: by a standby, or by a server or role that is set so.
+-- _IS_READ_ONLY
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only;
+
+
+-- rate_counters -------------------------------------------------------------------------------------------------------
+
+-- Adds one to the counter of a key, class and minute and returns the count: one trip, one row lock.
+-- _HIT
+INSERT INTO rate_counters AS counter (window_start, api_key_id, class, hits)
+VALUES (%(window_start)s, %(key_id)s, %(class)s, 1)
+ON CONFLICT (window_start, api_key_id, class) DO UPDATE SET hits = counter.hits + 1
+RETURNING hits;
+
+-- Forgets the minutes that started before an instant.
+-- _PURGE
+DELETE FROM rate_counters WHERE window_start < %(before)s;
+
+
+-- recordings.read -----------------------------------------------------------------------------------------------------
+
+-- One of an account's recordings.
+-- _FIND_RECORDING
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r WHERE r.account_id = %(account_id)s AND r.id = %(id)s;
+
+-- A page of an account's recordings; one that is being measured is not shown.
+-- _LIST_RECORDINGS
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r
+WHERE r.account_id = %(account_id)s AND r.id < %(before)s AND r.status <> 'measuring'
+ORDER BY r.id DESC LIMIT %(limit)s;
+
+-- The recording of a meeting, where it is shown.
+-- _LIST_OF_MEETING
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r
+WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s AND r.id < %(before)s AND r.status <> 'measuring'
+LIMIT %(limit)s;
+
+
+-- recordings.repository -----------------------------------------------------------------------------------------------
+
+-- The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is
+-- read here is true to the end of the transaction.
+-- _LOAD
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r
+WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s;
+
+-- The same by its own id.
+-- _LOAD_BY_ID
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r
+WHERE r.account_id = %(account_id)s AND r.id = %(id)s;
+
+-- Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
+-- once, or when it was; one that has just expired, or needs no work, is released.
+-- _SAVE
+WITH 
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+    event AS (
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
+        RETURNING id, kind, created_at
+    ), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
+        RETURNING status
+    ), recording AS (
+    INSERT INTO recordings AS known (id, account_id, meeting_id, provider, provider_meeting_id, status, recorded_at, created_at, expires_at, files, due_at)
+    VALUES (%(recording_id)s, %(account_id)s, %(recording_meeting_id)s, %(recording_provider)s,
+    %(recording_provider_meeting_id)s, %(recording_status)s, %(recording_recorded_at)s, %(recording_created_at)s,
+    %(recording_expires_at)s, %(recording_files)s, CASE WHEN %(needs_work)s THEN clock_timestamp() END)
+    ON CONFLICT (account_id, id) DO UPDATE SET status = EXCLUDED.status, files = EXCLUDED.files,
+        recorded_at = EXCLUDED.recorded_at, expires_at = EXCLUDED.expires_at,
+        due_at = CASE WHEN %(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired') THEN COALESCE(known.due_at, EXCLUDED.due_at) ELSE EXCLUDED.due_at END,
+        lease_token = CASE WHEN %(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired') THEN known.lease_token END,
+        tries = CASE WHEN %(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired') THEN known.tries ELSE 0 END
+), account AS (
+    UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending';
+
+-- Takes what is due, the longest due first, and passes over what another worker is taking.
+-- _CLAIM
+WITH due AS (
+    SELECT account_id, id, due_at FROM recordings WHERE due_at <= statement_timestamp()
+    ORDER BY due_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), r AS (
+    UPDATE recordings SET tries = tries + 1, lease_token = %(token)s,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE recordings.account_id = due.account_id AND recordings.id = due.id
+    RETURNING recordings.*, due.due_at AS was_due_at
+)
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files, r.tries FROM r ORDER BY r.was_due_at, r.id;
+
+-- Postpones a recording that cannot be read, long enough that it delays no other.
+-- _POSTPONE_UNREADABLE
+UPDATE recordings SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
+WHERE account_id = %(account_id)s AND id = %(recording_id)s;
+
+-- When a recording is due next, for the holder of its claim only, who keeps it or gives it back.
+-- _SET_DUE
+UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 second',
+    lease_token = CASE WHEN %(keeps)s THEN lease_token END
+WHERE account_id = %(account_id)s AND id = %(id)s AND lease_token = %(token)s AND due_at IS NOT NULL;
+
+-- What is past its retention, the oldest first.
+-- _FIND_OUTLIVED
+SELECT r.account_id, r.meeting_id FROM recordings r
+WHERE r.status <> 'expired' AND r.expires_at <= statement_timestamp() ORDER BY r.expires_at LIMIT %(limit)s;
+
+
+-- registry ------------------------------------------------------------------------------------------------------------
+
+-- Lets one transaction at a time open an account of an e-mail address. No unique index: accounts of releases that did
+-- not look may share one.
+-- _TAKE_EMAIL
+SELECT pg_advisory_xact_lock(hashtextextended('account of ' || lower(%(email)s), 0));
+
+-- The account of an e-mail address.
+-- _ACCOUNT_OF_EMAIL
+SELECT id FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id LIMIT 1;
+
+-- Opens an account with empty funds; the low-credit event of an empty account counts as sent.
+-- _ADD_ACCOUNT
+INSERT INTO accounts (id, user_id, email, full_name, low_threshold, created_at, is_low)
+VALUES (%(account_id)s, %(account_user_id)s, %(account_email)s, %(account_full_name)s, %(account_low_threshold)s,
+    %(account_created_at)s, %(account_low_threshold)s > 0);
+
+-- Ids rise with time, so that the newest account has the greatest.
+-- _LIST_ACCOUNTS
+SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a ORDER BY a.id DESC LIMIT %(limit)s;
+
+-- The newest accounts of an e-mail address.
+-- _LIST_ACCOUNTS_OF_EMAIL
+SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE lower(a.email) = lower(%(email)s) ORDER BY a.id DESC LIMIT %(limit)s;
+
+-- One account.
+-- _FIND_ACCOUNT
+SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE a.id = %(id)s;
+
+-- Suspends an account; a second call keeps the first time.
+-- _SUSPEND
+UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1 WHERE a.id = %(id)s
+RETURNING a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold;
+
+-- Makes an account active.
+-- _RESUME
+UPDATE accounts a SET suspended_at = NULL, version = a.version + 1 WHERE a.id = %(id)s RETURNING a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold;
+
+-- Changes the threshold; the low-credit event of an account below the new one counts as sent, else as not.
+-- _SET_LOW
+UPDATE accounts SET low_threshold = %(low)s, is_low = balance - held < %(low)s, version = version + 1
+WHERE id = %(id)s RETURNING id;
+
+-- Adds a key by its digest.
+-- _ADD_KEY
+INSERT INTO api_keys (id, account_id, scopes, daily_cap, created_at, expires_at, revoked_at, digest) VALUES (%(key_id)s, %(account_id)s, %(key_scopes)s, %(key_daily_cap)s, %(key_created_at)s, %(key_expires_at)s,
+    %(key_revoked_at)s, %(digest)s);
+
+-- Every key, the newest first.
+-- _LIST_KEYS
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at FROM api_keys k ORDER BY k.id DESC;
+
+-- The keys of one account, the newest first.
+-- _LIST_KEYS_OF_ACCOUNT
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
+
+-- Revokes a key; a second call keeps the first time.
+-- _REVOKE
+UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at;
+
+-- Changes the daily cap of a key.
+-- _SET_CAP
+UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at;
+
+-- Adds a host, unless its user is a host already.
+-- _ADD_HOST
+INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
+VALUES (%(id)s, %(user)s, %(capacity)s, %(max_concurrent)s, %(at)s) ON CONFLICT DO NOTHING RETURNING id;
+
+-- The host of a provider's user.
+-- _HOST_OF_USER
+SELECT id FROM hosts WHERE provider_user_id = %(user)s;
+
+-- Every host, the smallest first.
+-- _LIST_HOSTS
+SELECT h.id AS host_id, h.provider_user_id AS host_provider_user_id, h.capacity AS host_capacity,
+    h.max_concurrent AS host_max_concurrent, h.uses AS host_uses, h.is_active AS host_is_active,
+    h.creations AS host_creations, h.creations_on AS host_creations_on,
+    h.unavailable_until AS host_unavailable_until FROM hosts h ORDER BY h.capacity, h.provider_user_id;
+
+-- Gives a host meetings, or no new ones.
+-- _SET_HOST_ACTIVE
+UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING h.id AS host_id, h.provider_user_id AS host_provider_user_id, h.capacity AS host_capacity,
+    h.max_concurrent AS host_max_concurrent, h.uses AS host_uses, h.is_active AS host_is_active,
+    h.creations AS host_creations, h.creations_on AS host_creations_on,
+    h.unavailable_until AS host_unavailable_until;
+
+
+-- roles ---------------------------------------------------------------------------------------------------------------
+
+-- The tables of the service, with what its role needs on each.
+-- _NEEDED
+SELECT c.oid, c.relname AS name, n.nspname AS schema,
+    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
+         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
+         ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p')
+    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
+
+-- The tables on which the session's role lacks something.
+-- _LACKING
+SELECT name FROM (
+SELECT c.oid, c.relname AS name, n.nspname AS schema,
+    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
+         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
+         ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p')
+    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+) AS t
+WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unnest(needed) AS p)
+ORDER BY name;
+
+-- What a role may do that the service need not: alter the ledger's tables, change what is in them, make others.
+-- _EXCESS
+SELECT r.rolsuper AS is_superuser,
+    COALESCE(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')), false) AS is_owner,
+    COALESCE(bool_or(has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
+        OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false) AS may_change,
+    COALESCE(bool_or(has_schema_privilege(r.oid, c.relnamespace, 'CREATE')), false) AS may_create,
+    current_database() AS database
+FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(ledger)s::regclass[])
+WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper;
+
+
+-- store ---------------------------------------------------------------------------------------------------------------
+
+-- Takes the account's lock and raises the version, so that waiting readers read again.
+-- _LOCK_ACCOUNT
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id;

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from attrs import frozen
 
-from meetcore.adapters.postgres.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.money.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds

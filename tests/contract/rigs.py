@@ -9,10 +9,10 @@ import psycopg
 from attrs import asdict
 from psycopg.types.json import Jsonb
 
-from meetcore.adapters.postgres import rows
-from meetcore.adapters.postgres.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.deliveries.rows import DELIVERY
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
-from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
+from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
@@ -120,14 +120,13 @@ class PostgresRig:
 
     async def entries(self, account_id: UUID) -> list[Entry]:
         found = await self.rows(
-            f"""SELECT e.account_id, {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after,
-                e.at AS entry_at, e.hash, e.chain_key
+            f"""SELECT {ENTRY.select}, {TRANSFER.select}
             FROM ledger_entries e
             JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
             WHERE e.account_id = %(account_id)s AND e.book = 'customer' ORDER BY e.number""",
             account_id=account_id,
         )
-        return [entry for row in found if (entry := rows.entry(row))]
+        return [made for row in found if (made := entry(row))]
 
     async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
         found = await self.rows(
@@ -143,12 +142,10 @@ class PostgresRig:
 
     async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
         found = await self.rows(
-            """SELECT id AS delivery_id, account_id, endpoint_id, event_id, event_kind,
-                status AS delivery_status, attempts_made, due_at, held_at, created_at AS delivery_created_at
-            FROM deliveries WHERE account_id = %(account_id)s""",
+            f"SELECT {DELIVERY.select} FROM deliveries d WHERE account_id = %(account_id)s",
             account_id=account_id,
         )
-        return {row["delivery_id"]: rows.delivery(row) for row in found}
+        return {row["delivery_id"]: DELIVERY.read(row) for row in found}
 
     async def attempts(self, account_id: UUID) -> list[int]:
         found = await self.rows(

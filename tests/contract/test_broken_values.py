@@ -7,8 +7,10 @@ import pytest
 import structlog
 from attrs import evolve
 
-from meetcore.adapters.postgres import note_rows, rows
-from meetcore.adapters.postgres.sealing import seal_join_urls
+from meetcore.adapters.postgres import columns
+from meetcore.adapters.postgres.meetings.seal import seal_join_urls
+from meetcore.adapters.postgres.notes import rows as notes
+from meetcore.adapters.postgres.recordings import rows as recordings
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.ports.queries import MeetingFilter, NoteFilter
@@ -34,7 +36,7 @@ BROKEN = b"\x01 nothing that opens"
 @pytest.fixture
 def fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loggers not used yet: a used one keeps its first destination."""
-    for module in (rows, note_rows):
+    for module in (columns, notes, recordings):
         monkeypatch.setattr(module, "log", structlog.get_logger())
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from meetcore.adapters.postgres import audit as postgres_audit
+from meetcore.adapters.postgres.ledger import audit as postgres_audit
 from meetcore.ports.audit import FlawKind, LedgerSnapshot
 from meetcore.ports.store import StoreUnavailable
 from meetcore.provers import ProverLost, verifiers_of

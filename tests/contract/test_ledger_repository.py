@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.postgres import ledger as statements
+from meetcore.adapters.postgres.ledger import append as statements
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Reference
 from meetcore.testing.contracts import LedgerRepositoryContract

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from meetcore.adapters.postgres import note_reads, transaction_reads
+from meetcore.adapters.postgres.ledger import read as transaction_reads
+from meetcore.adapters.postgres.notes import read as note_reads
 from meetcore.domain.ids import id_bound
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.ports.queries import NoteFilter, TransactionFilter

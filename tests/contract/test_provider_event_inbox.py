@@ -1,7 +1,7 @@
 """Provider events in every store: added once, worked on by one at a time, kept until they are done."""
 
 from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres.rows import provider_event_context
+from meetcore.adapters.postgres.inbox.events import provider_event_context
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.testing.contracts import ProviderEventInboxContract
 from meetcore.testing.contracts.provider_event_inbox import (

@@ -99,7 +99,17 @@ TYPES = {
     ),
     "timestamptz": ("at", "now", "start_at", "end_at", "latest", "from", "to", "made_from", "made_before"),
     "interval": ("length",),
-    "bigint": ("limit", "window", "total", "low", "per_endpoint", "per_account", "per_host", "seats"),
+    "bigint": (
+        "limit",
+        "window",
+        "total",
+        "low",
+        "account_low_threshold",
+        "per_endpoint",
+        "per_account",
+        "per_host",
+        "seats",
+    ),
     "float8": ("per_host_per_s", "per_host_of_account", "lease_s", "seconds", "every_s", "again_s"),
     "boolean": ("is_over", "is_refund", "needs_host", "counts_creation"),
     "date": ("today", "day"),
@@ -108,7 +118,7 @@ TYPES = {
 TYPE_OF = {name: type_ for type_, names in TYPES.items() for name in names}
 
 READS_ALL = {
-    "audit": "`credits verify` reads the whole ledger",
+    "ledger.audit": "`credits verify` reads the whole ledger",
     "roles": "reads the server's catalog",
     "plans": "reads the server's catalog",
 }
@@ -117,7 +127,7 @@ READS_ALL = {
 SMALL = {"hosts", "rate_counters"}
 """Tables that do not grow: an operator fills the one, and the other has the counts of ten minutes."""
 
-LISTS_ALL = {"registry._LIST_KEYS", "queries._FIND_BY_URL"}
+LISTS_ALL = {"registry._LIST_KEYS", "endpoints.read._FIND_BY_URL"}
 """`key list` of all accounts, and the inbox of `meetcore dev`, which looks for a URL in all of them."""
 
 

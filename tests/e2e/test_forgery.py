@@ -14,8 +14,8 @@ from attrs import evolve
 from psycopg.rows import dict_row
 
 from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres import rows
-from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
+from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER
+from meetcore.adapters.postgres.ledger.parts import entry as entry_of
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.money.chain_keys import ChainKey
@@ -71,13 +71,12 @@ class Attacker:
     def entries(self) -> list[Entry]:
         """The account's entries."""
         found = self._connection.execute(
-            f"""SELECT e.account_id, {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after,
-                e.at AS entry_at, e.hash, e.chain_key
+            f"""SELECT {ENTRY.select}, {TRANSFER.select}
             FROM ledger_entries e
             JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
             WHERE e.account_id = %s AND e.book = 'customer' ORDER BY e.number""".encode(), (self.account_id,),
         ).fetchall()  # fmt: skip
-        return [entry for row in found if (entry := rows.entry(row))]
+        return [made for row in found if (made := entry_of(row))]
 
     def rewrite(self, key: ChainKey | None, named: bytes = b"") -> None:
         """Increase the first top-up by a million, and rebuild the whole chain."""

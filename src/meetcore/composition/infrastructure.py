@@ -14,8 +14,8 @@ import structlog
 from attrs import evolve, field, frozen
 
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
-from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
+from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.migrate import MigrationRefused, missing
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries

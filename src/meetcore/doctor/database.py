@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 
 import psycopg
 
+from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.migrate import MigrationRefused, missing
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
-from meetcore.adapters.postgres.rows import endpoint_context
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.doctor.report import CheckResult, failed, ok, skipped, warning

@@ -40,15 +40,12 @@ class PostgresHousekeeping:
         self._pool = pool
 
     async def purge_idempotency(self, older_than_s: float) -> int:
-        """Delete keys first seen longer ago than this, unless work under them still runs."""
         return await self._purge(_PURGE_IDEMPOTENCY, {"older_than_s": older_than_s})
 
     async def purge_provider_events(self, older_than_s: float) -> int:
-        """Delete provider events that were received longer ago than this and are done."""
         return await self._purge(_PURGE_PROVIDER_EVENTS, {"older_than_s": older_than_s})
 
     async def purge_creations(self, before: date) -> int:
-        """Delete the counts of meetings that accounts made on days before this one."""
         return await self._purge(_PURGE_CREATIONS, {"before": before})
 
     async def _purge(self, query: str, older: dict[str, Any]) -> int:

@@ -2,24 +2,49 @@
 
 from uuid import UUID
 
-from meetcore.adapters.postgres import rows
-from meetcore.adapters.postgres.ledger import LOCK_ACCOUNT, fetch_locked
-from meetcore.adapters.postgres.pool import Connection
+from meetcore.adapters.postgres.columns import Columns, Row, utc
+from meetcore.adapters.postgres.ledger.parts import LOCK_ACCOUNT
+from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.errors import NotFound
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 
-__all__ = ["KEY_COLUMNS", "PostgresIdempotencyRepository"]
+__all__ = [
+    "CLAIM_KEY",
+    "KEY_COLUMNS",
+    "RELEASE_KEY",
+    "PostgresIdempotencyRepository",
+    "key_record",
+    "sealed_answer",
+]
 
-KEY_COLUMNS = """
-    i.key, i.fingerprint, i.is_done, i.subject_id, i.lease_until AS key_lease_until, i.answer"""
+_KEY = Columns(IdempotencyRecord, "i", "key_", without=("answer",))
+KEY_COLUMNS = f"{_KEY.select}, i.answer AS key_answer"
+
+# Claims the key of a request, under a lease, for the meeting that `guard` lets be worked on.
+CLAIM_KEY = """
+    claim AS (
+        INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+        SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+            clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+        FROM guard WHERE %(key)s::text IS NOT NULL
+        ON CONFLICT (account_id, key) DO UPDATE
+            SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+    )"""
+
+# Lets the key of a request try again.
+RELEASE_KEY = """
+    bound AS (
+        UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
+        WHERE account_id = %(account_id)s AND key = %(key)s::text
+    )"""
 
 # Takes the account's lock and reads the record of a key.
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       clock_timestamp() AS now, {KEY_COLUMNS}
+    clock_timestamp() AS now, {KEY_COLUMNS}
 FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s
 """
 
@@ -27,7 +52,8 @@ FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND
 _SAVE = """
 WITH saved AS (
     INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, answer, created_at)
-    VALUES (%(account_id)s, %(key)s, %(fingerprint)s, %(is_done)s, %(subject_id)s, NULL, %(answer)s, clock_timestamp())
+    VALUES (%(account_id)s, %(key_key)s, %(key_fingerprint)s, %(key_is_done)s, %(key_subject_id)s, NULL, %(answer)s,
+        clock_timestamp())
     ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, is_done = EXCLUDED.is_done,
         subject_id = EXCLUDED.subject_id, lease_until = NULL, answer = EXCLUDED.answer
 )
@@ -35,33 +61,33 @@ UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 """
 
 
-class PostgresIdempotencyRepository:
-    """Idempotency records, on one open transaction."""
+def key_record(row: Row, cipher: Cipher) -> IdempotencyRecord | None:
+    """The record of a key, if any, with its answer opened."""
+    answer = row["key_answer"]
+    if answer is not None:
+        answer = cipher.open(answer, _context(row["account_id"], row["key_key"]))
+    return _KEY.find(row, answer=answer)
 
-    def __init__(self, connection: Connection, cipher: Cipher) -> None:
-        self._connection = connection
-        self._cipher = cipher
+
+def sealed_answer(cipher: Cipher, account_id: UUID, key: str | None, answer: bytes | None) -> bytes | None:
+    """An answer as it is stored; without a key there is none."""
+    return None if answer is None or key is None else cipher.seal(answer, _context(account_id, key))
+
+
+def _context(account_id: UUID, key: str) -> str:
+    return f"{account_id}/idempotency/{key}"
+
+
+class PostgresIdempotencyRepository(Repository):
+    """Idempotency records."""
 
     async def load(self, account_id: UUID, key: str) -> KeyView:
-        """Take the account's lock and read a key."""
-        row = await fetch_locked(self._connection, _LOAD, {"account_id": account_id, "key": key})
+        row = await self._locked(_LOAD, {"account_id": account_id, "key": key})
         if row is None:
             raise NotFound("No account with this id.")
-        return KeyView(rows.idempotency(row, self._cipher), row["now"])
+        return KeyView(key_record(row, self._cipher), utc(row["now"]))
 
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
-        """Write a key as bound, or as done with its answer."""
-        answer = record.answer
-        if answer is not None:
-            answer = self._cipher.seal(answer, rows.answer_context(account_id, record.key))
-        await self._connection.execute(
-            _SAVE,
-            {
-                "account_id": account_id,
-                "key": record.key,
-                "fingerprint": record.fingerprint,
-                "is_done": record.is_done,
-                "subject_id": record.subject_id,
-                "answer": answer,
-            },
-        )
+        answer = sealed_answer(self._cipher, account_id, record.key, record.answer)
+        parameters = _KEY.parameters(record) | {"account_id": account_id, "answer": answer}
+        await self._connection.execute(_SAVE, parameters)

@@ -7,18 +7,18 @@ from uuid import UUID
 
 import psycopg
 
-from meetcore.adapters.postgres.deliveries import PostgresDeliveryRepository
-from meetcore.adapters.postgres.endpoints import PostgresEndpointRepository
-from meetcore.adapters.postgres.host_keys import PostgresHostKeyRepository
+from meetcore.adapters.postgres.deliveries.repository import PostgresDeliveryRepository
+from meetcore.adapters.postgres.endpoints.repository import PostgresEndpointRepository
+from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
-from meetcore.adapters.postgres.ledger import PostgresLedgerRepository
-from meetcore.adapters.postgres.meetings import PostgresMeetingRepository
-from meetcore.adapters.postgres.notes import PostgresNoteRepository
-from meetcore.adapters.postgres.orphan_checks import PostgresOrphanCheckRepository
+from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
+from meetcore.adapters.postgres.ledger.append import PostgresLedgerRepository
+from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
+from meetcore.adapters.postgres.meetings.repository import PostgresMeetingRepository
+from meetcore.adapters.postgres.meetings.seal import seal_join_urls
+from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
-from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
-from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
-from meetcore.adapters.postgres.sealing import seal_join_urls
+from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import ConnectionLost

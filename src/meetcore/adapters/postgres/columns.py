@@ -1,0 +1,158 @@
+"""A table's columns, declared once for each record: SELECT and INSERT lists, parameters and records follow.
+
+A field is the column of its name. In a row, and among the parameters, it has the record's prefix, so that several
+records share a row: `Columns(Note, "n", "note_")` reads `n.status AS note_status`. The account's id is the same in all
+of them and has no prefix.
+"""
+
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from operator import attrgetter
+from types import MappingProxyType, NoneType, UnionType
+from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import structlog
+from attrs import frozen
+
+from meetcore.ports.cipher import Cipher, CipherRefused
+
+__all__ = ["Columns", "Row", "open_text", "readable", "seal_text", "utc"]
+
+log = structlog.get_logger("meetcore.postgres")
+
+R = TypeVar("R")
+Row = dict[str, Any]
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+_WIDTH = 110
+
+
+def utc(at: datetime) -> datetime:
+    """Convert an instant to UTC, in which the domain has it."""
+    return at.astimezone(UTC)
+
+
+def seal_text(cipher: Cipher, text: str | None, context: str) -> bytes | None:
+    """Seal a text that may be absent."""
+    return None if text is None else cipher.seal(text.encode(), context)
+
+
+def open_text(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
+    """Open a text that may be absent."""
+    return None if sealed is None else cipher.open(sealed, context).decode()
+
+
+def readable(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
+    """Open a text of a record; `None`, logged, where it does not open: other records are unaffected."""
+    try:
+        return open_text(cipher, sealed, context)
+    except CipherRefused as error:
+        # No traceback (TRY400): a page of a list can hold a hundred of them, all alike.
+        log.error("value does not open", context=context, cause=str(error))  # noqa: TRY400
+        return None
+
+
+@frozen
+class _Column:
+    field: str
+    name: str
+    key: str
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
+
+
+class Columns(Generic[R]):
+    """The columns that hold a record.
+
+    Args:
+        record: an attrs class.
+        alias: the table's alias in statements.
+        prefix: what a column's name begins with in rows and parameters.
+        renamed: the columns of fields that have another name.
+        nested: what the columns' names begin with, for fields that are records themselves.
+        sealed: the contexts, formats of the record's fields, of texts that are encrypted.
+        without: fields that these columns do not hold.
+        begins: what the columns' names begin with in the table.
+    """
+
+    def __init__(
+        self, record: type[R], alias: str, prefix: str, *, renamed: Mapping[str, str] = _NONE,
+        nested: Mapping[str, str] = _NONE, sealed: Mapping[str, str] = _NONE, without: Collection[str] = (),
+        begins: str = "",
+    ) -> None:  # fmt: skip
+        self._record = record
+        self._nested: dict[str, Columns[Any]] = {}
+        self._own: list[_Column] = []
+        for name, type_ in get_type_hints(record.__init__).items():
+            if name in nested:
+                inner = begins + nested[name]
+                self._nested[name] = Columns(type_, alias, prefix + nested[name], begins=inner)
+            elif name != "return" and name not in without:
+                column = begins + renamed.get(name, name)
+                key = name if name == "account_id" else prefix + renamed.get(name, name)
+                self._own.append(_Column(name, column, key, *_conversions(type_)))
+        self._converted = [each for each in self._own if each.read is not _same]
+        self._sealed = [(each, sealed[each.field]) for each in self._own if each.field in sealed]
+        found = [*self._own, *(each for nested in self._nested.values() for each in nested._own)]
+        self.first = found[0].key
+        self.select = _listed(
+            f"{alias}.{each.name}" + ("" if each.key == each.name else f" AS {each.key}") for each in found
+        )
+        self.names = _listed(each.name for each in found)
+        self.values = _listed(f"%({each.key})s" for each in found)
+
+    def parameters(self, record: R, cipher: Cipher | None = None) -> Row:
+        """Return the parameters of a record's columns, texts sealed."""
+        found = {each.key: getattr(record, each.field) for each in self._own}
+        for each in self._converted:
+            if (value := found[each.key]) is not None:
+                found[each.key] = each.write(value)
+        for sealed, template in self._sealed:
+            assert cipher is not None
+            fields = {each.field: found[each.key] for each in self._own}
+            found[sealed.key] = seal_text(cipher, found[sealed.key], template.format_map(fields))
+        for name, nested in self._nested.items():
+            found |= nested.parameters(getattr(record, name))
+        return found
+
+    def read(self, row: Row, cipher: Cipher | None = None, **given: Any) -> R:
+        """Make the record of a row; a text that does not open is `None`. `given` are fields that no column holds."""
+        values = {each.field: row[each.key] for each in self._own}
+        for each in self._converted:
+            if (value := values[each.field]) is not None:
+                values[each.field] = each.read(value)
+        for sealed, template in self._sealed:
+            assert cipher is not None
+            values[sealed.field] = readable(cipher, values[sealed.field], template.format_map(values))
+        for name, nested in self._nested.items():
+            values[name] = nested.read(row)
+        return self._record(**values | given)
+
+    def find(self, row: Row, cipher: Cipher | None = None, **given: Any) -> R | None:
+        """Make the record of a row of an outer join, if there is one."""
+        return None if row[self.first] is None else self.read(row, cipher, **given)
+
+
+def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    """How a value that is not null is read from a column and written to it."""
+    if get_origin(type_) in (UnionType, Union):
+        type_ = next(each for each in get_args(type_) if each is not NoneType)
+    if get_origin(type_) is tuple:
+        inner = get_args(type_)[0]
+        return lambda values: tuple(map(inner, values)), lambda values: [each.value for each in values]
+    if isinstance(type_, type) and issubclass(type_, Enum):
+        return type_, attrgetter("value")
+    return (utc if type_ is datetime else _same), _same
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _listed(parts: Iterable[str]) -> str:
+    """Join with commas, a line broken only between the parts."""
+    unbroken = ", ".join(part.replace(" ", "\0") for part in parts)
+    lines = textwrap.wrap(unbroken, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n    ".join(lines).replace("\0", " ")

@@ -1,0 +1,1 @@
+"""The outbox: events and their deliveries, from the transaction of the change to the last attempt."""

@@ -1,0 +1,196 @@
+"""Which deliveries are posted next, in PostgreSQL.
+
+Two statements: the first locks the endpoints that something is due at and their hosts, the second, with a
+snapshot taken under those locks, counts what is in flight and takes what there is room for. A transaction
+that records an attempt holds the same locks of endpoints, so that nothing is throttled behind a post that is already over.
+The lock of a host makes its limits hold over all workers; recording an attempt needs none: it only frees room.
+
+Rows that another worker has locked are skipped until the next round.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import structlog
+from attrs import asdict, evolve
+
+from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.deliveries.outbox import event_context
+from meetcore.adapters.postgres.endpoints.rows import endpoint_context
+from meetcore.adapters.postgres.repository import Repository
+from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.lease import Lease
+
+__all__ = ["DeliveryClaims"]
+
+log = structlog.get_logger("meetcore.postgres")
+
+# How many of the longest due are looked at for each one that may be taken: what has no room is throttled or
+# postponed by the same statement, so the next look gets past it. A claim looks again while it finds nothing but
+# such, or a backlog at one endpoint would cost everybody behind it a round of the worker for each look.
+LOOK_AHEAD = 4
+LOOK_AT_LEAST = 200
+LOOKS = 16
+
+# Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
+# are. The time
+# is the statement's: a volatile one could not bound the scan of the index.
+_LOCK_ENDPOINTS = """
+WITH waiting AS (
+    SELECT account_id, endpoint_id FROM deliveries
+    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(window)s
+)
+SELECT w.account_id, w.id, (SELECT count(*) FROM waiting) AS waiting
+FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
+WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
+FOR NO KEY UPDATE OF w, h SKIP LOCKED
+"""
+
+# Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
+# room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
+# a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
+# fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
+# least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
+# held. What is claimed is pending, which the counts do not say: they use the index of what is in flight, and not one of
+# what is open, which grows with the backlog. They are counted once, not for each delivery. Claimed rows are not due
+# until their lease ends.
+_CLAIM = """
+WITH place AS (
+    SELECT w.account_id, w.id, w.state, w.host, (
+        SELECT count(*) FROM deliveries b
+        WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
+            AND b.due_at > statement_timestamp()) AS posts
+    FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
+    JOIN webhook_endpoints w USING (account_id, id)
+), account AS MATERIALIZED (
+    SELECT a.account_id, (
+        SELECT count(*) FROM deliveries b
+        WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
+            AND b.due_at > statement_timestamp()) AS posts
+    FROM (SELECT DISTINCT account_id FROM place) a
+), host AS (
+    SELECT h.host, (
+        SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
+        WHERE taken.at > statement_timestamp() - interval '1 second') AS lately
+    FROM webhook_hosts h WHERE h.host IN (SELECT host FROM place)
+), flying AS (
+    SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
+    WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
+        AND b.due_at > statement_timestamp()
+    GROUP BY b.lease_host, b.account_id
+), room AS MATERIALIZED (
+    SELECT host.host, least(
+        %(per_host)s - coalesce((SELECT sum(posts) FROM flying WHERE flying.host = host.host), 0),
+        %(per_host_per_s)s - host.lately) AS seats
+    FROM host
+), due AS (
+    SELECT account_id, id, endpoint_id, due_at FROM deliveries
+    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(window)s
+), waiting AS (
+    SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
+        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
+    FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
+), seated AS (
+    SELECT waiting.*, account.posts + row_number() OVER (
+        PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
+    FROM waiting JOIN account USING (account_id)
+    WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
+), shared AS (
+    SELECT seated.*, coalesce(flying.posts, 0) + row_number() OVER (
+        PARTITION BY seated.host, seated.account_id ORDER BY seated.turn) - %(per_host_of_account)s AS over_share
+    FROM seated LEFT JOIN flying USING (host, account_id) WHERE seated.turn <= %(per_account)s
+), queued AS (
+    SELECT shared.*, row_number() OVER (
+        PARTITION BY shared.host, shared.over_share > 0 ORDER BY shared.turn, shared.due_at, shared.id
+    ) - room.seats AS over_room
+    FROM shared JOIN room USING (host)
+), chosen AS (
+    SELECT account_id, id, due_at, host FROM queued WHERE over_share <= 0 AND over_room <= 0
+    ORDER BY turn, due_at, id LIMIT %(total)s
+), paced AS (
+    UPDATE webhook_hosts h SET claimed_at = array_cat(
+        ARRAY(SELECT taken.at FROM unnest(h.claimed_at) AS taken (at)
+              WHERE taken.at > statement_timestamp() - interval '1 second'),
+        array_fill(statement_timestamp(), ARRAY[taken.posts]))
+    FROM (SELECT host, count(*)::int AS posts FROM chosen GROUP BY host) AS taken WHERE h.host = taken.host
+), delayed AS (
+    UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
+        + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
+    FROM queued x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+        AND (x.over_share > 0 OR x.over_room > 0)
+), throttled AS (
+    UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+        AND x.state = 'active' AND x.seat > %(per_endpoint)s
+), postponed AS (
+    UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.turn > %(per_account)s
+), held AS (
+    UPDATE deliveries d SET status = 'held', held_at = statement_timestamp(), due_at = NULL, lease_token = NULL
+    FROM waiting x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
+), claimed AS (
+    UPDATE deliveries d
+    SET lease_token = %(token)s, lease_host = chosen.host,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending'
+    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at
+)
+SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload
+FROM claimed c
+JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
+JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
+ORDER BY c.was_due_at, c.id
+"""
+
+
+class DeliveryClaims(Repository):
+    """Deliveries that a worker takes."""
+
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
+        """Take due deliveries.
+
+        One whose secret or payload does not open is logged and left to its lease, so that a key that
+        went missing stops what was sealed under it and nothing else.
+        """
+        found: list[Row] = []
+        for _ in range(LOOKS):
+            taken, is_all = await self._look(evolve(limits, total=limits.total - len(found)), lease)
+            found += taken
+            if is_all or len(found) >= limits.total:
+                break
+        claimed = (_claimed(row, self._cipher, lease.token) for row in found)
+        return [one for one in claimed if one is not None]
+
+    async def _look(self, limits: ClaimLimits, lease: Lease) -> tuple[Sequence[Row], bool]:
+        """Take what has room among the longest due; whether those were all that is due, or is free to look at."""
+        window = max(LOOK_AT_LEAST, limits.total * LOOK_AHEAD)
+        locked = await self._all(_LOCK_ENDPOINTS, {"window": window})
+        if not locked:
+            return [], True
+        parameters = asdict(limits) | {
+            "per_host_of_account": limits.per_host_of_account,
+            "account_ids": [row["account_id"] for row in locked],
+            "endpoint_ids": [row["id"] for row in locked],
+            "window": window,
+            "token": lease.token,
+            "lease_s": lease.seconds,
+        }
+        return await self._all(_CLAIM, parameters), locked[0]["waiting"] < window
+
+
+def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
+    account_id, event_id = row["account_id"], row["event_id"]
+    try:
+        secret = cipher.open(row["secret"], endpoint_context(account_id, row["endpoint_id"]))
+        body = cipher.open(row["payload"], event_context(account_id, event_id))
+    except CipherRefused:
+        log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
+        return None
+    return Claimed(
+        account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token
+    )

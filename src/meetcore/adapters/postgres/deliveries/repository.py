@@ -1,0 +1,11 @@
+"""The repository of deliveries, from its parts."""
+
+from meetcore.adapters.postgres.deliveries.claim import DeliveryClaims
+from meetcore.adapters.postgres.deliveries.record import AttemptRecords
+from meetcore.adapters.postgres.deliveries.sweep import DeliverySweep
+
+__all__ = ["PostgresDeliveryRepository"]
+
+
+class PostgresDeliveryRepository(DeliveryClaims, AttemptRecords, DeliverySweep):
+    """The outbox as the worker sees it."""

@@ -1,0 +1,1 @@
+"""Webhook endpoints of an account."""

@@ -1,0 +1,16 @@
+"""Webhook endpoints as rows: their columns, the secret sealed."""
+
+from uuid import UUID
+
+from meetcore.adapters.postgres.columns import Columns
+from meetcore.domain.webhooks.endpoints import Endpoint
+
+__all__ = ["ENDPOINT", "endpoint_context"]
+
+_CONTEXT = "{account_id}/webhooks/{id}/secret"
+ENDPOINT = Columns(Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT})
+
+
+def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
+    """What a webhook secret is sealed for."""
+    return _CONTEXT.format(account_id=account_id, id=endpoint_id)

@@ -1,0 +1,1 @@
+"""Licensed hosts: which are free, and their keys."""

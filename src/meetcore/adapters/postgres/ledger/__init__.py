@@ -1,0 +1,1 @@
+"""Money: funds under the account's lock, the double-entry ledger, holds."""

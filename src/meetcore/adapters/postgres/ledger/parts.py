@@ -1,0 +1,106 @@
+"""Money's columns, and the parts of statements that move it.
+
+A transfer's legs are two rows under one number; the system's leg needs no running balance, because
+the system's books are summed, not spent from. `locked` is an account under its lock; `guard` is the account where a
+statement's condition holds, and nothing where it does not.
+"""
+
+from datetime import date
+from uuid import UUID
+
+from meetcore.adapters.postgres.columns import Columns, Row
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds, Transfer
+
+__all__ = [
+    "APPEND_ENTRY", "CLOSE_HOLD", "ENTRY", "FUNDS", "GUARD_LOCKED", "HOLD", "LOCK_ACCOUNT", "OPEN_HOLD", "TRANSFER",
+    "USAGE", "WRITE_FUNDS", "WRITE_USAGE", "entry", "entry_parameters", "usage",
+]  # fmt: skip
+
+FUNDS = Columns(Funds, "a", "funds_", renamed={"account_id": "id"})
+TRANSFER = Columns(Transfer, "t", "transfer_", nested={"reference": "reference_"})
+ENTRY = Columns(Entry, "e", "entry_", renamed={"key_id": "chain_key"}, without=("transfer",))
+HOLD = Columns(Hold, "hold", "hold_", nested={"reference": "reference_"})
+USAGE = Columns(CapUsage, "u", "usage_")
+
+# Takes the account's lock and reads its funds. Rows of other tables in the same statement come
+# from a snapshot taken before the lock was waited for: `seen_version` shows it.
+LOCK_ACCOUNT = f"""
+    locked AS MATERIALIZED (
+        SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )"""
+
+# What stands under the account's lock already needs no further condition to be written.
+GUARD_LOCKED = """
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id)"""
+
+# Appends a transfer, and its customer's and its system's leg under one number.
+APPEND_ENTRY = f"""
+    transfer AS (
+        INSERT INTO ledger_transfers (account_id, {TRANSFER.names})
+        SELECT account_id, {TRANSFER.values} FROM guard
+    ), entry AS (
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+        SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(entry_at)s,
+            leg.hash, leg.chain_key
+        FROM guard CROSS JOIN (VALUES
+            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
+                %(entry_chain_key)s::bytea),
+            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
+        ) AS leg (book, amount, balance_after, hash, chain_key)
+    )"""
+
+# Writes the funds that were decided on and the version, so that waiting readers read again.
+WRITE_FUNDS = """
+    account AS (
+        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
+            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
+            version = version + 1
+        FROM guard WHERE accounts.id = guard.account_id
+    )"""
+
+# Holds credits, and counts them in the key's usage of its day.
+OPEN_HOLD = f"""
+    hold AS (
+        INSERT INTO ledger_holds (account_id, {HOLD.names}) SELECT account_id, {HOLD.values} FROM guard
+    ), usage AS (
+        INSERT INTO cap_usage (account_id, {USAGE.names}) SELECT account_id, {USAGE.values} FROM guard
+        ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
+    )"""
+
+WRITE_USAGE = """
+    usage AS (
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+    )"""
+
+# The end of a hold, and the key's usage after it.
+CLOSE_HOLD = f"""
+    closed AS (
+        DELETE FROM ledger_holds USING guard
+        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+    ), {WRITE_USAGE}"""
+
+
+def entry(row: Row) -> Entry | None:
+    """A customer's entry with its transfer, if the row has one."""
+    transfer = TRANSFER.find(row)
+    if transfer is None:
+        return None
+    return ENTRY.read(row | {"entry_chain_key": row["entry_chain_key"] or b""}, transfer=transfer)
+
+
+def entry_parameters(entry: Entry) -> Row:
+    """The parameters of `APPEND_ENTRY`."""
+    transfer = entry.transfer
+    book = transfer.source if transfer.signed_amount > 0 else transfer.destination
+    return (
+        TRANSFER.parameters(transfer)
+        | ENTRY.parameters(entry)
+        | {"entry_chain_key": entry.key_id or None, "system_book": book.value}
+    )
+
+
+def usage(row: Row, api_key_id: UUID, day: date) -> CapUsage:
+    """A key's usage on a day; a day without a row is unused."""
+    return CapUsage(api_key_id, day, row["usage_spent"] or 0, row["usage_held"] or 0)

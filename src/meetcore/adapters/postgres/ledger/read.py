@@ -1,0 +1,111 @@
+"""Pages of an account's ledger in PostgreSQL, the newest entries first: one statement each.
+
+A page is found by the numbers of the entries, so that the last one of a long history costs what the first
+does. A range of time is one of numbers, too: entries are numbered without gaps, and none is older than the one
+before it. Nothing is locked.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER, entry
+from meetcore.adapters.postgres.repository import Reads
+from meetcore.domain.money.ledger import Entry, TransferKind, system_book
+from meetcore.ports.queries import MAX_PAGE, TransactionFilter
+
+__all__ = ["TransactionReads", "page_parameters", "page_statement"]
+
+_AFTER_ALL = (1 << 63) - 1  # no entry has this number
+
+# The number of the first entry at an instant or later, one more than the last entry's where there is none: a binary
+# search by the primary key, which reads some twenty entries of a million.
+_FIRST_AT = """first_at_{name} (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %({name})s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %({name})s THEN s.high ELSE e.number END
+    FROM first_at_{name} s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+)"""
+_IS_FROM = "WHERE page.number >= (SELECT low FROM first_at_made_from WHERE low = high)"
+_IS_BEFORE = "w.number < (SELECT low FROM first_at_made_before WHERE low = high)"
+
+# The inner limits are for the planner: of a parameter it would expect a tenth of the table, and sort that instead of
+# reading an index backwards. The lower bound of a range stands outside the page for the same reason: beside the upper
+# one the planner would expect few entries between them, and sort all of those.
+_PAGE = f"""(SELECT * FROM (
+        SELECT w.number FROM ledger_entries w
+        WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND {{condition}}
+        ORDER BY w.number DESC LIMIT {MAX_PAGE}
+    ) AS walked LIMIT %(limit)s)"""
+
+_OF_ANY_KIND = "w.book = 'customer'"
+
+# Of one kind: by the system's leg, whose book determines the kind; a refund goes out of the book that a charge came into.
+_OF_ONE_KIND = """w.book <> 'customer' AND w.book = %(book)s
+            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s"""
+
+
+def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
+    searches = [
+        _FIRST_AT.format(name=name)
+        for name, is_given in (("made_from", is_from), ("made_before", is_before))
+        if is_given
+    ]
+    if is_before:
+        condition += f" AND {_IS_BEFORE}"
+    return f"""{"WITH RECURSIVE " + ", ".join(searches) if searches else ""}
+SELECT {ENTRY.select}, {TRANSFER.select}
+FROM {_PAGE.format(condition=condition)} AS page
+    JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.number = page.number AND e.book = 'customer'
+    JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
+{_IS_FROM if is_from else ""}
+ORDER BY e.number DESC
+"""
+
+
+# A page of an account's entries, the newest first: of one kind or any (is_one_kind), from an instant on (is_from),
+# before an instant (is_before).
+_LISTS = {
+    (is_one_kind, is_from, is_before): _page(
+        _OF_ONE_KIND if is_one_kind else _OF_ANY_KIND, is_from=is_from, is_before=is_before
+    )
+    for is_one_kind in (False, True)
+    for is_from in (False, True)
+    for is_before in (False, True)
+}
+
+
+class TransactionReads(Reads):
+    """Pages of an account's ledger."""
+
+    async def list_transactions(
+        self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> Sequence[Entry]:
+        page = page_parameters(account_id, wanted, limit, before)
+        found = await self._all(page_statement(wanted), page)
+        return [each for row in found if (each := entry(row)) is not None]
+
+
+def page_statement(wanted: TransactionFilter) -> str:
+    """The statement that reads a page of such entries."""
+    given = (wanted.kind, wanted.made_from, wanted.made_before)
+    is_one_kind, is_from, is_before = (value is not None for value in given)
+    return _LISTS[is_one_kind, is_from, is_before]
+
+
+def page_parameters(account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None) -> Row:
+    """Its parameters."""
+    return {
+        "account_id": account_id,
+        "book": None if wanted.kind is None else system_book(wanted.kind).value,
+        "is_refund": wanted.kind is TransferKind.MEETING_REFUND,
+        "made_from": wanted.made_from,
+        "made_before": wanted.made_before,
+        "before": _AFTER_ALL if before is None else before,
+        "limit": limit,
+    }

@@ -1,0 +1,51 @@
+"""Meetings as rows: their columns, sealed texts opened."""
+
+from typing import Any
+
+from attrs import evolve
+
+from meetcore.adapters.postgres.columns import Columns, Row, readable
+from meetcore.adapters.postgres.hosts.keys import host_key_context
+from meetcore.adapters.postgres.idempotency import sealed_answer
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.ports.cipher import Cipher
+from meetcore.ports.meetings import LeaseView
+
+__all__ = ["JOIN_URL", "MEETING", "MEETING_COLUMNS", "ending_parameters", "meeting", "meeting_with_key"]
+
+JOIN_URL = "{account_id}/meetings/{id}/join-url"
+MEETING = Columns(
+    Meeting, "m", "meeting_",
+    renamed={"join_url": "sealed_join_url"},
+    sealed={"password": "{account_id}/meetings/{id}/password", "join_url": JOIN_URL},
+    without=("host_key",),
+)  # fmt: skip
+
+# With the link in the clear, as an earlier release wrote it, until it is sealed.
+MEETING_COLUMNS = f"{MEETING.select}, m.join_url AS meeting_join_url"
+
+
+def meeting(row: Row, cipher: Cipher) -> Meeting:
+    """A meeting, its password and link opened; `None` where they do not open."""
+    given = {} if row["meeting_join_url"] is None else {"join_url": row["meeting_join_url"]}
+    return MEETING.read(row, cipher, **given)
+
+
+def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:
+    """A meeting with the key of its host, if the row has one."""
+    found = meeting(row, cipher)
+    if row["host_key"] is None or found.host_id is None:
+        return found
+    return evolve(found, host_key=readable(cipher, row["host_key"], host_key_context(found.host_id)))
+
+
+def ending_parameters(
+    view: LeaseView, meeting: Meeting, answer: bytes | None, cipher: Cipher
+) -> dict[str, Any]:
+    """The parameters that every end of work under a lease has."""
+    key = None if view.claim is None else view.claim.key
+    return MEETING.parameters(meeting, cipher) | {
+        "key": key,
+        "answer": sealed_answer(cipher, meeting.account_id, key, answer),
+        "hold_id": None if view.hold is None else view.hold.id,
+    }

@@ -1,0 +1,83 @@
+"""Notes as rows: their columns, draft and transcript one sealed document."""
+
+from uuid import UUID
+
+import msgspec
+import structlog
+from attrs import frozen
+
+from meetcore.adapters.postgres.columns import Columns, Row
+from meetcore.domain.notes.notes import Note, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.ports.cipher import Cipher, CipherRefused
+
+__all__ = [
+    "NOTE", "NOTE_COLUMNS", "note", "note_parameters", "readable_note", "sealed_transcript_chunk", "transcript_chunk",
+]  # fmt: skip
+
+log = structlog.get_logger("meetcore.postgres")
+
+NOTE = Columns(Note, "n", "note_", without=("draft", "transcript"))
+NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
+
+
+@frozen
+class _Content:
+    """The draft and the transcript, as one document."""
+
+    draft: NoteDraft | None
+    transcript: Transcript
+
+
+_content = msgspec.json.Decoder(_Content)
+_transcript = msgspec.json.Decoder(Transcript)
+_CONTEXT = "{account_id}/notes/{note_id}/content"
+
+
+def _chunk_context(account_id: UUID, recording_id: UUID, source: str, number: int) -> str:
+    return f"{account_id}/recordings/{recording_id}/heard/{source}/{number}"
+
+
+def note(row: Row, cipher: Cipher) -> Note:
+    """A note."""
+    content = _Content(None, ())
+    if row["note_content"] is not None:
+        content = _content.decode(cipher.open(row["note_content"], _CONTEXT.format_map(row)))
+    return NOTE.read(row, draft=content.draft, transcript=content.transcript)
+
+
+def readable_note(row: Row, cipher: Cipher) -> Note:
+    """A note for a reader; without content, and logged, where it does not open.
+
+    Not for what is written back: the content may open again under another key.
+    """
+    try:
+        return note(row, cipher)
+    except (CipherRefused, msgspec.DecodeError):
+        log.exception("note does not open", note_id=str(row["note_id"]))
+        return note(row | {"note_content": None}, cipher)
+
+
+def note_parameters(note: Note, cipher: Cipher) -> Row:
+    """The parameters of a note's columns. One without draft and transcript has no content."""
+    found = NOTE.parameters(note)
+    sealed = None
+    if note.draft is not None or note.transcript:
+        document = msgspec.json.encode(_Content(note.draft, note.transcript))
+        sealed = cipher.seal(document, _CONTEXT.format_map(found))
+    return found | {"note_content": sealed}
+
+
+def transcript_chunk(row: Row, cipher: Cipher) -> Transcript:
+    """The transcript of a chunk."""
+    context = _chunk_context(row["account_id"], row["recording_id"], row["source"], row["number"])
+    return _transcript.decode(cipher.open(row["transcript"], context))
+
+
+def sealed_transcript_chunk(
+    account_id: UUID, recording_id: UUID, source: str, number: int, transcript: Transcript, cipher: Cipher
+) -> bytes:
+    """The transcript of a chunk, sealed."""
+    return cipher.seal(
+        msgspec.json.encode(transcript), _chunk_context(account_id, recording_id, source, number)
+    )
