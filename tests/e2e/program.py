@@ -177,7 +177,7 @@ class Site:
         """The environment of a process on this database."""
         many = {
             "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000,
-            "connections_per_address": 1000,
+            "connections_per_address": 1000, "database_pool_size": 5,
         }  # fmt: skip
         return environment(**{"database_url": self.database_url} | many | self.settings | settings)
 
