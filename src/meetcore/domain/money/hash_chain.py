@@ -149,12 +149,17 @@ def chain_hash(
     to the microsecond: a store may give it back in another time zone, but not rounded.
     """
     if key is None:
-        return _hashed(previous, _line(account_id, number, transfer, balance_after, at), b"")
+        return _hashed(previous, _line(account_id, number, transfer, balance_after, at))
     line = _line(account_id, number, transfer, balance_after, at, key_id=key.id)
-    return _hashed(previous, line, key.secret)
+    return _hashed(previous, line, _keyed(key.secret))
 
 
-def _hashed(previous: bytes, line: CanonicalEntry, secret: bytes) -> bytes:
+def _keyed(secret: bytes) -> hmac.HMAC:
+    """Return the state of a key before any message. To copy it takes half as long as to make it."""
+    return hmac.new(secret, digestmod="sha256")
+
+
+def _hashed(previous: bytes, line: CanonicalEntry, keyed: hmac.HMAC | None = None) -> bytes:
     (account, number, _, balance, at, _, transfer, operation, kind, moved, source, destination, about, name,
      reverses, key, day, key_id) = line  # fmt: skip
     # Two ids are written as numbers, without leading zeros.
@@ -163,9 +168,11 @@ def _hashed(previous: bytes, line: CanonicalEntry, secret: bytes) -> bytes:
         f"{source}\n{destination}\n{reverses}\n{key}\n{day}\n{balance}\n{at}\n"
         f"{len(operation)}:{operation}{len(about)}:{about}{len(name)}:{name}"
     )
-    if key_id:
-        return hmac.digest(secret, b"2\n" + key_id + previous + encoded.encode(), "sha256")
-    return sha256(previous + encoded.encode()).digest()
+    if keyed is None:
+        return sha256(previous + encoded.encode()).digest()
+    mac = keyed.copy()
+    mac.update(b"2\n" + key_id + previous + encoded.encode())
+    return mac.digest()
 
 
 @frozen
@@ -209,7 +216,8 @@ class ChainVerifier:
         self, lines: Iterable[CanonicalEntry], policy: ChainPolicy = ANY_VERSION
     ) -> "tuple[ChainVerifier, Fault | None]":
         """The proof with all of these entries, or up to the first that is not the next one, and why not."""
-        account, keys = self.account_id.hex, policy.keys
+        account = self.account_id.hex
+        states = {key_id: _keyed(secret) for key_id, secret in policy.keys.items()}
         number, balance, last_hash, stamp = self.entries, self.balance, self.last_hash, self.last_stamp
         unkeyed, unkeyed_hash = self.unkeyed, self.unkeyed_hash
         unkeyed_most = _NO_END if policy.unkeyed is None else policy.unkeyed
@@ -218,7 +226,7 @@ class ChainVerifier:
         for line in lines:
             of, has, amount, after, at, hash_ = line[:6]
             moved, destination, key_id = line[9], line[11], line[17]
-            secret = keys.get(key_id) if key_id else b""
+            keyed = states.get(key_id) if key_id else None
             due = balance + (moved if destination == "customer" else -moved)
             if (
                 has != number + 1
@@ -226,8 +234,8 @@ class ChainVerifier:
                 or amount != due - balance
                 or at < stamp
                 or of != account
-                or secret is None
-                or _hashed(last_hash, line, secret) != hash_
+                or (key_id and keyed is None)
+                or _hashed(last_hash, line, keyed) != hash_
                 or (has > unkeyed_most and not key_id)
                 or (has == sealed_at and hash_ != policy.unkeyed_hash)
             ):
