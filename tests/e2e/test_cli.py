@@ -111,6 +111,21 @@ def test_an_operator_lists_accounts_and_suspends_one(site: Site) -> None:
     assert "active" in run(site, "account", "resume", account_id).out
 
 
+def test_a_command_that_changes_nothing_logs_no_action(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=0)
+    key = site.cli("key", "list", "--account", account_id)["data"][0]
+    host_id = site.cli("host", "list")["data"][0]["id"]
+    twice = (
+        ("account", "suspend", account_id), ("account", "resume", account_id),
+        ("host", "disable", host_id), ("host", "enable", host_id),
+        ("key", "set-cap", key["id"], "--daily-cap", "7"), ("key", "revoke", key["id"]),
+    )  # fmt: skip
+    for command in twice:
+        first, again = run(site, *command, "--json"), run(site, *command, "--json")
+        assert first.json == again.json
+        assert ("operator action" in first.err, again.err) == (True, ""), command
+
+
 def test_credits_are_adjusted_with_a_reason(site: Site) -> None:
     account_id, _, _ = enrol(site, credits=30)
     by_hand = ("credits", "adjust", "--account", account_id, "--reason", "goodwill", "--amount")
@@ -203,6 +218,7 @@ def test_migrate_reports_that_it_waits_for_a_lock(
 MISTAKES = {
     "unknown command": (("crdits", "verify"), "credits"),
     "no such command": (("foo",), 'Unknown command "foo". --help lists the options.'),
+    "nearly a command": (("accounts",), 'Did you mean "account"? --help lists the options.'),
     "unknown subcommand": (("account", "creat"), "create"),
     "missing option": (("account", "create", "--email", "e@example.test"), "--full-name"),
     "misspelt option": (("host", "list", "--jsno"), "--jsno"),

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meetcore.cli.changes import show_change, show_result
 from meetcore.cli.inputs import Whole, check_counts, read_id
-from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import print_message, show
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
@@ -55,10 +55,7 @@ def show_account(id: str, /, *, json: Json = False) -> None:
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        return _record(await application.administration.registry.find_account(account_id))
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_result(lambda app: app.administration.registry.find_account(account_id), _record, as_json=json)
 
 
 def suspend_account(id: str, /, *, json: Json = False) -> None:
@@ -71,12 +68,13 @@ def suspend_account(id: str, /, *, json: Json = False) -> None:
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _record(await application.administration.suspend_account(account_id))
-        log_action("account suspend", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "account suspend",
+        lambda app: app.administration.suspend_account(account_id),
+        _record,
+        before=lambda app: app.administration.registry.find_account(account_id),
+        as_json=json,
+    )
 
 
 def resume_account(id: str, /, *, json: Json = False) -> None:
@@ -89,12 +87,13 @@ def resume_account(id: str, /, *, json: Json = False) -> None:
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _record(await application.administration.registry.resume_account(account_id))
-        log_action("account resume", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "account resume",
+        lambda app: app.administration.registry.resume_account(account_id),
+        _record,
+        before=lambda app: app.administration.registry.find_account(account_id),
+        as_json=json,
+    )
 
 
 def _record(account: StoredAccount) -> dict[str, object]:

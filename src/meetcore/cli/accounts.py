@@ -1,6 +1,7 @@
 """`meetcore account`, `key`, `credits`, `host`: the operator's records."""
 
 from typing import Annotated
+from uuid import UUID
 
 from cyclopts import App, Parameter
 
@@ -11,6 +12,7 @@ from meetcore.cli.account_admin import (
     suspend_account,
 )
 from meetcore.cli.adjust import adjust_credits
+from meetcore.cli.changes import show_change
 from meetcore.cli.inputs import (
     Whole,
     check_counts,
@@ -30,6 +32,7 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.domain.requests.keys import ApiKey
+from meetcore.usecases.administration import ToppedUp
 
 __all__ = ["account", "credits_", "host", "key"]
 
@@ -59,19 +62,18 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
     guarded(lambda: check_counts(0, MAX_CREDITS, credits=credits), as_json=json)
     guarded(lambda: check_texts(email=email, full_name=full_name), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        made = await application.administration.create_account(email, full_name, credits)
-        record: dict[str, object] = {
+    show_change(
+        "account create",
+        lambda app: app.administration.create_account(email, full_name, credits),
+        lambda made: {
             "id": str(made.id),
             "user_id": str(made.user_id),
             "email": email,
             "full_name": full_name,
             "balance": credits,
-        }
-        log_action("account create", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+        },
+        as_json=json,
+    )
 
 
 @account.command(name="set")
@@ -88,13 +90,12 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
     guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        await application.administration.set_low_threshold(account_id, credit_low)
-        record: dict[str, object] = {"id": id, "credit_low": credit_low}
-        log_action("account set", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "account set",
+        lambda app: app.administration.set_low_threshold(account_id, credit_low),
+        lambda _: {"id": id, "credit_low": credit_low},
+        as_json=json,
+    )
 
 
 account.command(list_accounts, name="list")
@@ -167,12 +168,13 @@ def revoke_key(id: str, /, *, json: Json = False) -> None:
     """
     key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _key_record(await application.administration.revoke_key(key_id))
-        log_action("key revoke", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "key revoke",
+        lambda app: app.administration.revoke_key(key_id),
+        _key_record,
+        before=lambda app: _find_key(app, key_id),
+        as_json=json,
+    )
 
 
 @key.command(name="set-cap")
@@ -189,12 +191,13 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
     key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
     cap = guarded(lambda: read_cap(daily_cap), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _key_record(await application.administration.registry.set_daily_cap(key_id, cap))
-        log_action("key set-cap", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "key set-cap",
+        lambda app: app.administration.registry.set_daily_cap(key_id, cap),
+        _key_record,
+        before=lambda app: _find_key(app, key_id),
+        as_json=json,
+    )
 
 
 @credits_.command(name="topup")
@@ -214,22 +217,12 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
     guarded(lambda: check_counts(1, MAX_CREDITS, amount=amount), as_json=json)
     guarded(lambda: check_texts(reference=reference), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        done = await application.administration.top_up(account_id, amount, reference)
-        record: dict[str, object] = {
-            "id": str(done.entry.transfer.id),
-            "account_id": account,
-            "amount": done.entry.amount,
-            "reference": done.entry.transfer.reference.id,
-            "balance_after": done.entry.balance_after,
-            "balance": done.balance,
-            "is_new": done.is_new,
-            "created_at": utc_text(done.entry.at),
-        }
-        log_action("credits topup", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "credits topup",
+        lambda app: app.administration.top_up(account_id, amount, reference),
+        _top_up_record,
+        as_json=json,
+    )
 
 
 credits_.command(adjust_credits, name="adjust")
@@ -257,14 +250,12 @@ def add_host(
         lambda: check_counts(1, MAX_SEATS, capacity=capacity, max_concurrent=max_concurrent), as_json=json
     )
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _host_record(
-            await application.administration.add_host(provider_user_id, capacity, max_concurrent)
-        )
-        log_action("host add", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "host add",
+        lambda app: app.administration.add_host(provider_user_id, capacity, max_concurrent),
+        _host_record,
+        as_json=json,
+    )
 
 
 @host.command(name="list")
@@ -288,12 +279,13 @@ def disable_host(id: str, /, *, json: Json = False) -> None:
     """
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _host_record(await application.administration.registry.disable_host(host_id))
-        log_action("host disable", record)
-        return record
-
-    show(with_application(work, as_json=json), as_json=json)
+    show_change(
+        "host disable",
+        lambda app: app.administration.registry.disable_host(host_id),
+        _host_record,
+        before=lambda app: _find_host(app, host_id),
+        as_json=json,
+    )
 
 
 @host.command(name="enable")
@@ -307,12 +299,37 @@ def enable_host(id: str, /, *, json: Json = False) -> None:
     """
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        record = _host_record(await application.administration.registry.enable_host(host_id))
-        log_action("host enable", record)
-        return record
+    show_change(
+        "host enable",
+        lambda app: app.administration.registry.enable_host(host_id),
+        _host_record,
+        before=lambda app: _find_host(app, host_id),
+        as_json=json,
+    )
 
-    show(with_application(work, as_json=json), as_json=json)
+
+async def _find_key(application: Application, key_id: UUID) -> ApiKey | None:
+    keys = await application.administration.registry.list_keys(None)
+    return next((each for each in keys if each.id == key_id), None)
+
+
+async def _find_host(application: Application, host_id: UUID) -> Host | None:
+    hosts = await application.administration.registry.list_hosts()
+    return next((each for each in hosts if each.id == host_id), None)
+
+
+def _top_up_record(done: ToppedUp) -> dict[str, object]:
+    transfer = done.entry.transfer
+    return {
+        "id": str(transfer.id),
+        "account_id": str(done.entry.account_id),
+        "amount": done.entry.amount,
+        "reference": transfer.reference.id,
+        "balance_after": done.entry.balance_after,
+        "balance": done.balance,
+        "is_new": done.is_new,
+        "created_at": utc_text(done.entry.at),
+    }
 
 
 def _key_record(key_: ApiKey) -> dict[str, object]:

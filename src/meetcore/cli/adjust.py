@@ -4,13 +4,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meetcore.cli.changes import show_change
 from meetcore.cli.inputs import Whole, check_counts, check_texts, read_id
-from meetcore.cli.operator_log import log_action
-from meetcore.cli.output import show
-from meetcore.cli.runner import guarded, with_application
-from meetcore.composition.application import Application
+from meetcore.cli.runner import guarded
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
+from meetcore.usecases.administration import Adjusted
 
 __all__ = ["adjust_credits"]
 
@@ -40,21 +39,24 @@ def adjust_credits(
     guarded(lambda: check_counts(1, MAX_CREDITS, amount=abs(amount)), as_json=json)
     guarded(lambda: check_texts(reason=reason, reference=reference), as_json=json)
 
-    async def work(application: Application) -> dict[str, object]:
-        done = await application.administration.adjust(account_id, amount, reason, reference)
-        transfer = done.entry.transfer
-        record: dict[str, object] = {
-            "id": str(transfer.id),
-            "account_id": account,
-            "amount": done.entry.amount,
-            "reason": transfer.reference.id,
-            "reference": transfer.operation.partition(":")[2],
-            "balance_after": done.entry.balance_after,
-            "balance": done.balance,
-            "is_new": done.is_new,
-            "created_at": utc_text(done.entry.at),
-        }
-        log_action("credits adjust", record)
-        return record
+    show_change(
+        "credits adjust",
+        lambda app: app.administration.adjust(account_id, amount, reason, reference),
+        _record,
+        as_json=json,
+    )
 
-    show(with_application(work, as_json=json), as_json=json)
+
+def _record(done: Adjusted) -> dict[str, object]:
+    transfer = done.entry.transfer
+    return {
+        "id": str(transfer.id),
+        "account_id": str(done.entry.account_id),
+        "amount": done.entry.amount,
+        "reason": transfer.reference.id,
+        "reference": transfer.operation.partition(":")[2],
+        "balance_after": done.entry.balance_after,
+        "balance": done.balance,
+        "is_new": done.is_new,
+        "created_at": utc_text(done.entry.at),
+    }

@@ -61,7 +61,8 @@ def main(arguments: list[str] | None = None) -> None:
     except CycloptsError as error:
         # The list of commands in it is cut off after some; --help has all.
         usage_error = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
-        complain("usage", f"{usage_error}. --help lists the options.", as_json="--json" in tokens)
+        end = "" if usage_error.endswith("?") else "."
+        complain("usage", f"{usage_error}{end} --help lists the options.", as_json="--json" in tokens)
         raise SystemExit(ExitCode.USAGE) from None
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.DONE) from None
