@@ -25,13 +25,13 @@ WHERE k.digest = %(digest)s;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1147,13 +1147,13 @@ SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id
     m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
     i.lease_until AS key_lease_until, i.answer AS key_answer
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
@@ -1360,13 +1360,13 @@ WITH due AS (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
 FROM m LEFT JOIN hosts h ON h.id = m.host_id;
 
 -- Schedules the next check of a meeting in so many seconds, or none.
@@ -1581,14 +1581,14 @@ WITH reserved AS (
     UNION ALL SELECT %(account_id)s::uuid WHERE %(meeting_host_id)s::uuid IS NULL
 ), meeting AS (
     INSERT INTO meetings (id, account_id, api_key_id, status, title, description, start_at, end_at, duration, capacity, pricing_tier_id,
-    credits, with_recording, auto_notulen, must_login, mic_off, email_notification, host_id, provider, created_at,
-    password, sealed_join_url, provider_meeting_id, charge_id, credits_refunded, hold_id, idempotency_key, lease_token, lease_until)
+    credits, host_id, provider, created_at, password, sealed_join_url, provider_meeting_id, charge_id,
+    credits_refunded, with_recording, auto_notulen, must_login, mic_off, email_notification, hold_id, idempotency_key, lease_token, lease_until)
     SELECT %(meeting_id)s, %(account_id)s, %(meeting_api_key_id)s, %(meeting_status)s, %(meeting_title)s,
     %(meeting_description)s, %(meeting_start_at)s, %(meeting_end_at)s, %(meeting_duration)s, %(meeting_capacity)s,
-    %(meeting_pricing_tier_id)s, %(meeting_credits)s, %(meeting_with_recording)s, %(meeting_auto_notulen)s,
-    %(meeting_must_login)s, %(meeting_mic_off)s, %(meeting_email_notification)s, %(meeting_host_id)s,
-    %(meeting_provider)s, %(meeting_created_at)s, %(meeting_password)s, %(meeting_sealed_join_url)s,
-    %(meeting_provider_meeting_id)s, %(meeting_charge_id)s, %(meeting_credits_refunded)s, %(hold_id)s, %(key)s, %(lease_token)s,
+    %(meeting_pricing_tier_id)s, %(meeting_credits)s, %(meeting_host_id)s, %(meeting_provider)s,
+    %(meeting_created_at)s, %(meeting_password)s, %(meeting_sealed_join_url)s, %(meeting_provider_meeting_id)s,
+    %(meeting_charge_id)s, %(meeting_credits_refunded)s, %(meeting_with_recording)s, %(meeting_auto_notulen)s,
+    %(meeting_must_login)s, %(meeting_mic_off)s, %(meeting_email_notification)s, %(hold_id)s, %(key)s, %(lease_token)s,
         clock_timestamp() + %(lease_s)s * interval '1 second'
     FROM guard
 ), checked AS (
@@ -1629,13 +1629,13 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
     t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
     t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
     t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
@@ -1792,13 +1792,13 @@ WITH due AS (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, taken.failures,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, taken.failures,
        extract(epoch FROM statement_timestamp() - taken.since)::float8 AS age_s
 FROM taken JOIN meetings m ON m.account_id = taken.account_id AND m.id = taken.meeting_id
 LEFT JOIN hosts h ON h.id = m.host_id;
@@ -1823,13 +1823,13 @@ WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_toke
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1843,13 +1843,13 @@ WHERE m.account_id = %(account_id)s AND m.id = %(id)s;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1868,13 +1868,13 @@ ORDER BY m.id DESC;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1893,13 +1893,13 @@ ORDER BY m.id DESC;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1918,13 +1918,13 @@ ORDER BY m.id DESC;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1944,13 +1944,13 @@ ORDER BY m.id DESC;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -1982,13 +1982,13 @@ WITH probe AS MATERIALIZED (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -2016,13 +2016,13 @@ WITH probe AS MATERIALIZED (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -2052,13 +2052,13 @@ WITH probe AS MATERIALIZED (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -2091,13 +2091,13 @@ WITH probe AS MATERIALIZED (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -2125,13 +2125,13 @@ WITH probe AS MATERIALIZED (
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url, (
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -2207,13 +2207,13 @@ WHERE h.is_active AND h.capacity >= %(seats)s;
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
-    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits,
-    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
-    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
-    m.email_notification AS meeting_email_notification, m.host_id AS meeting_host_id,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
     m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
     m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
-    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded, m.join_url AS meeting_join_url FROM meetings m
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url FROM meetings m
 WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1;
 
 -- Whether a process works on a meeting now. Polled by duplicate requests: it locks nothing.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.jitsi.rooms import JitsiRooms
 from meetcore.domain.errors import Unprocessable
-from meetcore.domain.meetings.meetings import MeetingRequest, plan_meeting
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest, plan_meeting
 from meetcore.domain.money.pricing import DEFAULT_TIERS
 from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
@@ -117,8 +117,8 @@ def test_whatever_the_title_it_is_read_as_it_was_written(title: str):
 async def test_microphones_are_off_at_first_where_requested():
     provider = JitsiProvider(URL, KEY)
     order = order_for(provider)
-    muted = await provider.create(evolve(order, mic_off=True))
-    open_ = await provider.create(evolve(order, mic_off=False))
+    muted = await provider.create(evolve(order, options=MeetingOptions(mic_off=True)))
+    open_ = await provider.create(evolve(order, options=MeetingOptions()))
     assert options_of(muted.join_url)["config.startWithAudioMuted"] is True
     assert "config.startWithAudioMuted" not in options_of(open_.join_url)
     assert muted.provider_meeting_id == open_.provider_meeting_id
@@ -145,16 +145,18 @@ async def test_the_network_is_never_used(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("wanted", "word"),
     [
-        ({"with_recording": True}, "records no meetings"),
-        ({"auto_notulen": True}, "records no meetings"),
+        ({"options": MeetingOptions(with_recording=True)}, "records no meetings"),
+        ({"options": MeetingOptions(auto_notulen=True)}, "records no meetings"),
         ({"password": "rahasia1"}, "takes no password"),
-        ({"must_login": True}, "has no logins"),
-        ({"email_notification": True}, "sends no mail"),
+        ({"options": MeetingOptions(must_login=True)}, "has no logins"),
+        ({"options": MeetingOptions(email_notification=True)}, "sends no mail"),
     ],
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_made(wanted: dict[str, Any], word: str):
     now = order_for(JitsiProvider(URL, KEY)).start_at
-    request = MeetingRequest("Rapat", "2026-12-02", "09:00", "standard-100", mic_off=True)
+    request = MeetingRequest(
+        "Rapat", "2026-12-02", "09:00", "standard-100", None, None, MeetingOptions(mic_off=True)
+    )
     abilities = JitsiProvider(URL, KEY).abilities
     assert plan_meeting(request, DEFAULT_TIERS, abilities, now).request == request
     with pytest.raises(Unprocessable, match=f"jitsi {word}"):

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, SandboxProvider
 from meetcore.adapters.sandbox.links import provider_meeting_id
 from meetcore.adapters.sandbox.pages import sandbox_routes
-from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingOptions, MeetingStatus
 
 KEY = bytes(range(32))
 START = datetime(2026, 12, 1, 16, 30, tzinfo=UTC)
@@ -33,11 +33,7 @@ MEETING = Meeting(
     capacity=100,
     pricing_tier_id="standard-100",
     credits=10,
-    with_recording=True,
-    auto_notulen=False,
-    must_login=False,
-    mic_off=False,
-    email_notification=False,
+    options=MeetingOptions(with_recording=True),
     host_id=UUID(int=3),
     provider="sandbox",
     created_at=START - timedelta(days=1),
@@ -103,7 +99,7 @@ async def test_the_page_shows_title_time_status_and_a_hint_at_the_password():
 
 async def test_a_meeting_without_password_seats_or_recording_is_shown():
     page = await Service(
-        meeting=evolve(MEETING, password=None, capacity=None, with_recording=False)
+        meeting=evolve(MEETING, password=None, capacity=None, options=MeetingOptions())
     ).page()  # fmt: skip
     assert "none needed" in page
     assert "not limited" in page

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
+from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import (
@@ -99,10 +99,10 @@ async def test_a_request_has_zooms_fields_and_no_others(zoom: Zoom, order: Provi
 @pytest.mark.parametrize("flag", ["with_recording", "must_login", "mic_off", "email_notification"])
 @pytest.mark.parametrize("is_wished", [True, False])
 def test_each_flag_sets_its_own_setting(flag: str, is_wished: bool):
-    nothing = ProviderOrder(uuid4(), "h", "t", None, NOW, 30, None, False, False, False, False)
+    nothing = ProviderOrder(uuid4(), "h", "t", None, NOW, 30, None, MeetingOptions())
     plain = meeting_body(nothing)["settings"]
-    changes: dict[str, Any] = {flag: is_wished}
-    wished = meeting_body(evolve(nothing, **changes))["settings"]
+    wanted = evolve(nothing, options=MeetingOptions(**{flag: is_wished}))
+    wished = meeting_body(wanted)["settings"]
     assert isinstance(plain, dict)
     assert isinstance(wished, dict)
     name, value = {
@@ -116,7 +116,7 @@ def test_each_flag_sets_its_own_setting(flag: str, is_wished: bool):
 
 def test_a_start_in_another_zone_is_sent_in_utc():
     jakarta = datetime.fromisoformat("2026-12-01T00:30:00+07:00")
-    wanted = ProviderOrder(uuid4(), "h", "t", None, jakarta, 30, None, False, False, False, False)
+    wanted = ProviderOrder(uuid4(), "h", "t", None, jakarta, 30, None, MeetingOptions())
     assert meeting_body(wanted)["start_time"] == "2026-11-30T17:30:00Z"
     assert "password" not in meeting_body(wanted)
 
@@ -196,7 +196,7 @@ async def test_a_customers_text_cannot_take_a_meetings_place(zoom: Zoom, order: 
 @given(st.uuids(), st.none() | st.text(max_size=3000), st.uuids())
 def test_the_reference_is_read_from_any_agenda(meeting_id: UUID, description: str | None, other: UUID):
     for text in (description, f"{description}\nRef: {other}", f"Ref: {other}"):
-        order = ProviderOrder(meeting_id, "h", "t", text, NOW, 30, None, False, False, False, False)
+        order = ProviderOrder(meeting_id, "h", "t", text, NOW, 30, None, MeetingOptions())
         agenda = str(meeting_body(order)["agenda"])
         assert len(agenda) <= 2000
         for kept in (agenda, agenda + "\n", agenda.replace("\n", "\r\n"), " ".join(agenda.split("\n"))):

@@ -54,9 +54,9 @@ def meeting_record(meeting: Meeting, now: datetime) -> Record:
         "password": meeting.password,
         "host_key": shown_host_key(meeting, now),
         "provider_meeting_id": meeting.provider_meeting_id,
-        "auto_notulen": meeting.auto_notulen,
+        "auto_notulen": meeting.options.auto_notulen,
         "created_at": utc_text(meeting.created_at),
-        "with_recording": meeting.with_recording,
+        "with_recording": meeting.options.with_recording,
         "credits_deducted": meeting.credits,
     }
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, Provisioned
 
 __all__ = [
     "HostUnavailable",
@@ -67,10 +67,7 @@ class ProviderOrder:
     start_at: datetime
     duration: int
     password: str | None = field(repr=False)
-    with_recording: bool
-    must_login: bool
-    mic_off: bool
-    email_notification: bool
+    options: MeetingOptions
 
 
 class VideoProvider(Protocol):

@@ -17,7 +17,14 @@ from attrs import evolve
 from meetcore.domain.errors import Conflict, DomainError
 from meetcore.domain.meetings import schedule
 from meetcore.domain.meetings.hosts import Host, choose_host
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
+from meetcore.domain.meetings.meetings import (
+    Meeting,
+    MeetingEvent,
+    MeetingOptions,
+    MeetingStatus,
+    Provisioned,
+    transition,
+)
 from meetcore.domain.money import holds, ledger
 from meetcore.domain.money.ledger import Posting, Reference, TransferKind
 from meetcore.domain.requests.keys import ApiKey, Scope
@@ -362,7 +369,7 @@ def _draft(id_: UUID, query: CreationQuery, host: Host, credits: int, now: datet
     return Meeting(
         id=id_, account_id=query.account_id, api_key_id=query.api_key_id, status=MeetingStatus.PROVISIONING,
         title="Rapat", description=None, start_at=query.start_at, end_at=query.end_at, duration=60,
-        capacity=query.seats, pricing_tier_id="small", credits=credits, with_recording=False,
-        auto_notulen=False, must_login=False, mic_off=False, email_notification=False, host_id=host.id,
+        capacity=query.seats, pricing_tier_id="small", credits=credits, options=MeetingOptions(),
+        host_id=host.id,
         provider="sandbox", created_at=now, password="pw",
     )  # fmt: skip

@@ -35,10 +35,7 @@ def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
         start_at=meeting.start_at,
         duration=meeting.duration,
         password=meeting.password,
-        with_recording=meeting.with_recording,
-        must_login=meeting.must_login,
-        mic_off=meeting.mic_off,
-        email_notification=meeting.email_notification,
+        options=meeting.options,
     )
 
 

@@ -163,6 +163,6 @@ class WorkOnRecordings:
         event = Event(self.runtime.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
         # A late measurement may finish after the retention: the recording is gone then.
         due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [event])
-        if view.meeting.auto_notulen:
+        if view.meeting.options.auto_notulen:
             due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
         return due, True

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import meetcore.domain
 from meetcore.domain.meetings.meetings import (
     Meeting,
+    MeetingOptions,
     MeetingPlan,
     MeetingRequest,
     MeetingStatus,
@@ -75,8 +76,8 @@ SECRET = "s3cret-0123456789"
 MEETING = Meeting(
     id=ID, account_id=UUID(int=2), api_key_id=UUID(int=3), status=MeetingStatus.SCHEDULED, title="Rapat",
     description="Hal-hal", start_at=START, end_at=START + timedelta(hours=1), duration=60, capacity=100,
-    pricing_tier_id="standard-100", credits=15, with_recording=True, auto_notulen=True, must_login=False,
-    mic_off=False, email_notification=False, host_id=UUID(int=4), provider="sandbox",
+    pricing_tier_id="standard-100", credits=15,
+    options=MeetingOptions(with_recording=True, auto_notulen=True), host_id=UUID(int=4), provider="sandbox",
     created_at=START - timedelta(days=1, microseconds=1), password=SECRET, host_key="654321",
     join_url="https://meet.example/900123", provider_meeting_id="900123", charge_id=UUID(int=5),
 )  # fmt: skip

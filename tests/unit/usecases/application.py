@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from attrs import define, evolve, field
+from attrs import define, evolve, field, fields
 
 from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
@@ -27,7 +27,13 @@ from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.composition.application import Application, Notes, build
 from meetcore.composition.policy import Policy
 from meetcore.composition.ports import NotePorts, Ports
-from meetcore.domain.meetings.meetings import Meeting, MeetingRequest, ProviderAbilities, Provisioned
+from meetcore.domain.meetings.meetings import (
+    Meeting,
+    MeetingOptions,
+    MeetingRequest,
+    ProviderAbilities,
+    Provisioned,
+)
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds, first_broken
 from meetcore.domain.notes.notes import Note
@@ -151,7 +157,10 @@ def request(**changes: object) -> MeetingRequest:
         "start_time": "09:00",
         "pricing_tier_id": "standard-100",
     }
-    return MeetingRequest(**(wanted | changes))  # type: ignore[arg-type]
+    flags = {
+        option.name: changes.pop(option.name) for option in fields(MeetingOptions) if option.name in changes
+    }
+    return MeetingRequest(**(wanted | changes), options=MeetingOptions(**flags))  # type: ignore[arg-type]
 
 
 @define(slots=False)

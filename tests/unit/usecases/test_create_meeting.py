@@ -374,7 +374,7 @@ async def test_the_charge_is_the_quote(tier: str, flags: dict[str, bool]):
     assert harness.funds().balance == 1000 - expected
     (meeting,) = harness.meetings()
     assert meeting.credits == expected
-    assert meeting.with_recording is bool(flags)
+    assert meeting.options.with_recording is bool(flags)
 
 
 async def test_another_host_is_tried_when_one_has_had_its_share():

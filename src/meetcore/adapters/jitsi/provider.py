@@ -50,7 +50,7 @@ class JitsiProvider:
         """Name the room of a meeting. This makes no call and cannot fail."""
         return Provisioned(
             provider_meeting_id=self._rooms.name(order.meeting_id),
-            join_url=self._rooms.join_url(order.meeting_id, order.title, mic_off=order.mic_off),
+            join_url=self._rooms.join_url(order.meeting_id, order.title, mic_off=order.options.mic_off),
         )
 
     async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:

@@ -297,7 +297,7 @@ class MemoryMeetingRepository:
 
     def _looked_for_at(self, meeting: Meeting) -> datetime | None:
         """When the recording of a meeting that is over is looked for first."""
-        is_sought = meeting.status is MeetingStatus.ENDED and meeting.with_recording
+        is_sought = meeting.status is MeetingStatus.ENDED and meeting.options.with_recording
         return self._clock.now() if is_sought else None
 
     def _known(self, meeting: Meeting) -> Meeting:

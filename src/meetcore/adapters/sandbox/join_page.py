@@ -119,7 +119,7 @@ def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
         when=_when(meeting),
         password=_password_hint(meeting.password),
         seats=meeting.capacity or "not limited",
-        recording="on" if meeting.with_recording else "off",
+        recording="on" if meeting.options.with_recording else "off",
         start=_button(can_start, is_next=status is MeetingStatus.SCHEDULED),
         end=_button(status is MeetingStatus.STARTED, is_next=True),
         note=_NOTES[status],

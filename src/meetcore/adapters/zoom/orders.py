@@ -37,12 +37,12 @@ def meeting_body(order: ProviderOrder) -> dict[str, object]:
             # Minutes; Zoom takes 0 (any time), 5 and 10. Earlier the host is not reserved.
             "jbh_time": 10,
             "waiting_room": False,
-            "mute_upon_entry": order.mic_off,
-            "meeting_authentication": order.must_login,
+            "mute_upon_entry": order.options.mic_off,
+            "meeting_authentication": order.options.must_login,
             "approval_type": 2,  # without registration
             "audio": "both",
-            "auto_recording": "cloud" if order.with_recording else "none",
-            "email_notification": order.email_notification,
+            "auto_recording": "cloud" if order.options.with_recording else "none",
+            "email_notification": order.options.email_notification,
             "use_pmi": False,
         },
     }

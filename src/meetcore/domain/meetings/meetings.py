@@ -36,6 +36,7 @@ __all__ = [
     "MAX_PASSWORD_LENGTH",
     "MIN_PASSWORD_LENGTH",
     "OPEN",
+    "OPTION_ABILITIES",
     "PASSWORD_RANDOM_BYTES",
     "TITLE",
     "TRANSITIONS",
@@ -154,32 +155,8 @@ class ProviderAbilities:
 
 
 @frozen
-class MeetingRequest:
-    """A requested meeting, as it was sent: `plan_meeting` checks it."""
-
-    title: str
-    date: str
-    start_time: str
-    pricing_tier_id: str
-    description: str | None = None
-    password: str | None = field(default=None, repr=False)
-    with_recording: bool = False
-    auto_notulen: bool = False
-    must_login: bool = False
-    mic_off: bool = False
-    email_notification: bool = False
-
-    @property
-    def options(self) -> "MeetingOptions":
-        """The flags alone."""
-        return MeetingOptions(
-            self.with_recording, self.auto_notulen, self.must_login, self.mic_off, self.email_notification
-        )
-
-
-@frozen
 class MeetingOptions:
-    """The requested flags of a meeting: with its tier they decide its price."""
+    """The flags of a meeting: requested, planned, stored and ordered. With its tier they decide its price."""
 
     with_recording: Annotated[
         bool, FieldInfo("Record the meeting; auto_notulen forces it on. False when absent.")
@@ -197,6 +174,19 @@ class MeetingOptions:
 
 
 @frozen
+class MeetingRequest:
+    """A requested meeting, as it was sent: `plan_meeting` checks it."""
+
+    title: str
+    date: str
+    start_time: str
+    pricing_tier_id: str
+    description: str | None = None
+    password: str | None = field(default=None, repr=False)
+    options: MeetingOptions = MeetingOptions()
+
+
+@frozen
 class MeetingPlan:
     """What was decided before anything is reserved."""
 
@@ -205,6 +195,11 @@ class MeetingPlan:
     quote: Quote
     start_at: datetime
     end_at: datetime
+
+    @property
+    def options(self) -> MeetingOptions:
+        """The requested flags, coerced by the quote (spec 4.1 rule 1)."""
+        return evolve(self.request.options, with_recording=self.quote.with_recording)
 
 
 @frozen
@@ -236,11 +231,7 @@ class Meeting:
     capacity: int | None
     pricing_tier_id: str
     credits: int
-    with_recording: bool
-    auto_notulen: bool
-    must_login: bool
-    mic_off: bool
-    email_notification: bool
+    options: MeetingOptions
     host_id: UUID | None
     provider: str
     created_at: datetime
@@ -311,19 +302,22 @@ def _quote(tier: PricingTier, options: MeetingOptions, abilities: ProviderAbilit
     return quote_meeting(tier, RecordingFlags(options.with_recording, options.auto_notulen))
 
 
+OPTION_ABILITIES: Final = (
+    (("with_recording", "auto_notulen"), "has_recording",
+     "records no meetings: send neither with_recording nor auto_notulen"),
+    (("must_login",), "has_login", "has no logins: leave must_login out"),
+    (("mic_off",), "has_mute", "cannot mute participants: leave mic_off out"),
+    (("email_notification",), "has_notification", "sends no mail: leave email_notification out"),
+)  # fmt: skip
+"""Options, the ability of a provider that they need, and the problem where it is lacking."""
+
+
 def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> None:
     lacking = [
         (problem, [name for name in names if getattr(options, name)])
-        for names, is_able, problem in (
-            (("with_recording", "auto_notulen"), abilities.has_recording,
-             "records no meetings: send neither with_recording nor auto_notulen"),
-            (("must_login",), abilities.has_login, "has no logins: leave must_login out"),
-            (("mic_off",), abilities.has_mute, "cannot mute participants: leave mic_off out"),
-            (("email_notification",), abilities.has_notification,
-             "sends no mail: leave email_notification out"),
-        )
-        if not is_able and any(getattr(options, name) for name in names)
-    ]  # fmt: skip
+        for names, ability, problem in OPTION_ABILITIES
+        if not getattr(abilities, ability) and any(getattr(options, name) for name in names)
+    ]
     if lacking:
         raise Unprocessable(
             f"The provider {abilities.name} {'; it '.join(problem for problem, _ in lacking)}.",

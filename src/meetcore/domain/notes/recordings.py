@@ -162,7 +162,7 @@ def can_be_recorded(meeting: Meeting) -> bool:
 
     A holder of the host's key can record a meeting sold without recording; such files are not offered.
     """
-    return meeting.with_recording and meeting.status in _TAKES_PLACE
+    return meeting.options.with_recording and meeting.status in _TAKES_PLACE
 
 
 def open_recording(

@@ -17,7 +17,13 @@ from attrs import evolve, frozen
 from meetcore.domain.errors import DomainError, IdempotencyKeyReused, NoHostFree
 from meetcore.domain.ids import uuid7
 from meetcore.domain.meetings.hosts import Host
-from meetcore.domain.meetings.meetings import Meeting, MeetingStatus, ProviderAbilities, Provisioned
+from meetcore.domain.meetings.meetings import (
+    Meeting,
+    MeetingOptions,
+    MeetingStatus,
+    ProviderAbilities,
+    Provisioned,
+)
 from meetcore.domain.money import ledger
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.ledger import Entry, Reference
@@ -223,9 +229,8 @@ def draft(customer: Customer, spec: MeetingSpec, host_id: UUID | None) -> Meetin
         id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
         status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=spec.start_at,
         end_at=spec.end_at, duration=spec.minutes, capacity=spec.seats, pricing_tier_id="small",
-        credits=spec.credits, with_recording=spec.with_recording, auto_notulen=False, must_login=True,
-        mic_off=False, email_notification=True, host_id=host_id, provider="sandbox", created_at=AT,
-        password=spec.password,
+        credits=spec.credits, options=MeetingOptions(spec.with_recording, False, True, False, True),
+        host_id=host_id, provider="sandbox", created_at=AT, password=spec.password,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from meetcore.domain.meetings.meetings import generate_password
+from meetcore.domain.meetings.meetings import MeetingOptions, generate_password
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderOrder,
@@ -36,10 +36,7 @@ def order_for(provider: VideoProvider, title: str = "Rapat tim") -> ProviderOrde
         start_at=datetime(2026, 12, 1, 2, 0, tzinfo=UTC),
         duration=60,
         password=None if rule is None else generate_password(rule, uuid4().bytes),
-        with_recording=False,
-        must_login=False,
-        mic_off=True,
-        email_notification=False,
+        options=MeetingOptions(mic_off=True),
     )
 
 

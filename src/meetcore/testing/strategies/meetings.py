@@ -13,7 +13,9 @@ from hypothesis.strategies import SearchStrategy
 
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import (
+    OPTION_ABILITIES,
     Meeting,
+    MeetingOptions,
     MeetingRequest,
     MeetingStatus,
     PasswordRule,
@@ -34,13 +36,7 @@ __all__ = [
     "provisioned",
 ]
 
-_FLAGS = {
-    "with_recording": "has_recording",
-    "auto_notulen": "has_recording",
-    "must_login": "has_login",
-    "mic_off": "has_mute",
-    "email_notification": "has_notification",
-}
+_NEEDED_ABILITY = {name: ability for names, ability, _ in OPTION_ABILITIES for name in names}
 _IDS = st.uuids(version=4)
 _CHARACTERS = st.characters(exclude_categories=("Cc", "Cs"))
 
@@ -101,7 +97,7 @@ def meeting_requests(
     first = now.astimezone(UTC) + timedelta(minutes=1, microseconds=-1)
     minutes_ahead = st.integers(0, MAX_DAYS_AHEAD * 24 * 60 - 1)
     local = (first + timedelta(minutes=draw(minutes_ahead))).astimezone(WIB)
-    able = {name: getattr(abilities, needed) for name, needed in _FLAGS.items()}
+    able = {name: getattr(abilities, needed) for name, needed in _NEEDED_ABILITY.items()}
     flags = {name: draw(st.booleans()) and is_able for name, is_able in able.items()}
     return MeetingRequest(
         title=draw(st.text(_CHARACTERS, min_size=1, max_size=20)),
@@ -110,7 +106,7 @@ def meeting_requests(
         pricing_tier_id=draw(st.sampled_from([tier.id for tier in catalogue.on_sale()])),
         description=draw(st.none() | st.text(_CHARACTERS | st.sampled_from("\t\n\r"), max_size=20)),
         password=None if abilities.password is None else draw(st.none() | passwords(abilities.password)),
-        **flags,
+        options=MeetingOptions(**flags),
     )
 
 
@@ -143,7 +139,7 @@ def meetings(start_at: datetime, **fixed: SearchStrategy[Any]) -> SearchStrategy
         "capacity": st.none() | figures,
         "pricing_tier_id": st.just("standard-100"),
         "credits": figures,
-        **{name: st.booleans() for name in _FLAGS},
+        "options": st.builds(MeetingOptions, **{name: st.booleans() for name in _NEEDED_ABILITY}),
         "host_id": st.none() | _IDS,
         "provider": st.sampled_from(["zoom", "jitsi", "sandbox"]),
         "created_at": st.timedeltas(timedelta(0), timedelta(days=365)).map(lambda ago: start_at - ago),

@@ -12,6 +12,7 @@ from meetcore.domain.meetings.meetings import (
     HOST_KEY_SHOWN_BEFORE,
     PASSWORD_RANDOM_BYTES,
     Meeting,
+    MeetingOptions,
     MeetingStatus,
     can_have_shown_host_key,
     generate_host_key,
@@ -28,8 +29,8 @@ ID = UUID("01930000-0000-7000-8000-000000000001")
 KEY = "012345"
 MEETING = Meeting(
     id=ID, account_id=ID, api_key_id=ID, status=SCHEDULED, title="Rapat", description=None, start_at=START,
-    end_at=END, duration=60, capacity=100, pricing_tier_id="standard-100", credits=10, with_recording=False,
-    auto_notulen=False, must_login=False, mic_off=False, email_notification=False, host_id=ID,
+    end_at=END, duration=60, capacity=100, pricing_tier_id="standard-100", credits=10,
+    options=MeetingOptions(), host_id=ID,
     provider="zoom", created_at=START - timedelta(days=1), host_key=KEY,
 )  # fmt: skip
 

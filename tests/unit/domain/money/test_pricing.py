@@ -75,7 +75,7 @@ def test_the_estimate_equals_the_charge_for_every_request(
 ) -> None:
     """From the quote before anything is made, by way of the plan and the hold, to the entry in the ledger."""
     request = data.draw(meeting_requests(catalogue, ABILITIES, NOW), "request")
-    flags = RecordingFlags(request.with_recording, request.auto_notulen)
+    flags = RecordingFlags(request.options.with_recording, request.options.auto_notulen)
     estimate = quote_meeting(catalogue.find(request.pricing_tier_id), flags)
     plan = plan_meeting(request, catalogue, ABILITIES, NOW)
     assert plan.quote == estimate

@@ -12,7 +12,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingOptions, MeetingStatus
 from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes.recordings import (
     RETENTION,
@@ -43,8 +43,8 @@ ID = UUID(int=9)
 MEETING = Meeting(
     id=UUID(int=1), account_id=UUID(int=2), api_key_id=UUID(int=3), status=MeetingStatus.ENDED,
     title="Rapat", description=None, start_at=START, end_at=LATER, duration=120, capacity=100,
-    pricing_tier_id="standard-100", credits=15, with_recording=True, auto_notulen=False, must_login=False,
-    mic_off=False, email_notification=False, host_id=None, provider="zoom", created_at=START,
+    pricing_tier_id="standard-100", credits=15,
+    options=MeetingOptions(with_recording=True), host_id=None, provider="zoom", created_at=START,
     provider_meeting_id="85746065432",
 )  # fmt: skip
 
@@ -178,7 +178,7 @@ def test_addresses_are_those_of_the_providers_latest_answer() -> None:
 def test_a_meeting_that_took_place_with_recording_can_be_recorded(status: MeetingStatus) -> None:
     takes_place = status in {MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED}
     assert can_be_recorded(evolve(MEETING, status=status)) is takes_place
-    assert not can_be_recorded(evolve(MEETING, status=status, with_recording=False))
+    assert not can_be_recorded(evolve(MEETING, status=status, options=MeetingOptions()))
 
 
 def test_the_address_of_a_file_is_not_in_the_repr() -> None:

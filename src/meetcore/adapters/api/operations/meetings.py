@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from attrs import asdict
-
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import ApiResponse, render_record
@@ -80,7 +78,7 @@ async def create_meeting(use: UseCases, call: Call) -> Outcome:
         pricing_tier_id=body.pricing_tier_id,
         description=body.description,
         password=body.password,
-        **asdict(body.options),
+        options=body.options,
     )
     return await use.create_meeting(call.caller, wanted, call.required_request, call.now)
 

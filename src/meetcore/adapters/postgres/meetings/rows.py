@@ -15,7 +15,7 @@ __all__ = ["JOIN_URL", "MEETING", "MEETING_COLUMNS", "ending_parameters", "meeti
 
 JOIN_URL = "{account_id}/meetings/{id}/join-url"
 MEETING = Columns(
-    Meeting, "m", "meeting_",
+    Meeting, "m", "meeting_", nested={"options": ""},
     renamed={"join_url": "sealed_join_url"},
     sealed={"password": "{account_id}/meetings/{id}/password", "join_url": JOIN_URL},
     without=("host_key",),
