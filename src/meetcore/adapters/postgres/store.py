@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cached_property
 from uuid import UUID
 
 import psycopg
@@ -30,66 +29,25 @@ _LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_
 
 
 class PostgresTransaction:
-    """The repositories of one open transaction, each made at its first use."""
+    """The repositories of one open transaction."""
 
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
-        self._cipher = cipher
+        self.idempotency = PostgresIdempotencyRepository(connection, cipher)
+        self.ledger = PostgresLedgerRepository(connection, cipher)
+        self.meetings = PostgresMeetingRepository(connection, cipher)
+        self.orphan_checks = PostgresOrphanCheckRepository(connection, cipher)
+        self.host_keys = PostgresHostKeyRepository(connection, cipher)
+        self.endpoints = PostgresEndpointRepository(connection, cipher)
+        self.deliveries = PostgresDeliveryRepository(connection, cipher)
+        self.inbox = PostgresProviderEventInbox(connection, cipher)
+        self.recordings = PostgresRecordingRepository(connection, cipher)
+        self.notes = PostgresNoteRepository(connection, cipher)
 
     async def lock_account(self, account_id: UUID) -> None:
         cursor = await self._connection.execute(_LOCK_ACCOUNT, {"account_id": account_id})
         if await cursor.fetchone() is None:
             raise NotFound("No account with this id.")
-
-    @cached_property
-    def idempotency(self) -> PostgresIdempotencyRepository:
-        """Idempotency records."""
-        return PostgresIdempotencyRepository(self._connection, self._cipher)
-
-    @cached_property
-    def ledger(self) -> PostgresLedgerRepository:
-        """Money outside meetings."""
-        return PostgresLedgerRepository(self._connection, self._cipher)
-
-    @cached_property
-    def meetings(self) -> PostgresMeetingRepository:
-        """Meetings, their hosts and their money."""
-        return PostgresMeetingRepository(self._connection, self._cipher)
-
-    @cached_property
-    def endpoints(self) -> PostgresEndpointRepository:
-        """Webhook endpoints."""
-        return PostgresEndpointRepository(self._connection, self._cipher)
-
-    @cached_property
-    def deliveries(self) -> PostgresDeliveryRepository:
-        """The outbox as the worker sees it."""
-        return PostgresDeliveryRepository(self._connection, self._cipher)
-
-    @cached_property
-    def inbox(self) -> PostgresProviderEventInbox:
-        """Provider webhook events."""
-        return PostgresProviderEventInbox(self._connection, self._cipher)
-
-    @cached_property
-    def recordings(self) -> PostgresRecordingRepository:
-        """What was recorded of meetings."""
-        return PostgresRecordingRepository(self._connection, self._cipher)
-
-    @cached_property
-    def notes(self) -> PostgresNoteRepository:
-        """Notes and their money."""
-        return PostgresNoteRepository(self._connection, self._cipher)
-
-    @cached_property
-    def host_keys(self) -> PostgresHostKeyRepository:
-        """The keys of hosts, and whose are to be replaced."""
-        return PostgresHostKeyRepository(self._connection, self._cipher)
-
-    @cached_property
-    def orphan_checks(self) -> PostgresOrphanCheckRepository:
-        """Creations whose provider is still to be looked at."""
-        return PostgresOrphanCheckRepository(self._connection, self._cipher)
 
 
 class PostgresStore:
