@@ -143,7 +143,7 @@ WITH place AS (
     UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.turn > %(per_account)s
 ), held AS (
-    UPDATE deliveries d SET status = 'held', held_at = statement_timestamp(), due_at = NULL, lease_token = NULL
+    UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
     FROM waiting x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
 ), claimed AS (

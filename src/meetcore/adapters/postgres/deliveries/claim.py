@@ -16,6 +16,7 @@ from attrs import asdict, evolve
 
 from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.deliveries.outbox import event_context
+from meetcore.adapters.postgres.deliveries.rows import HOLD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.ports.cipher import Cipher, CipherRefused
@@ -36,10 +37,10 @@ LOOKS = 16
 # Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
 # are. The time
 # is the statement's: a volatile one could not bound the scan of the index.
-_LOCK_ENDPOINTS = """
+_LOCK_ENDPOINTS = f"""
 WITH waiting AS (
     SELECT account_id, endpoint_id FROM deliveries
-    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
+    WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 )
 SELECT w.account_id, w.id, (SELECT count(*) FROM waiting) AS waiting
@@ -56,7 +57,7 @@ FOR NO KEY UPDATE OF w, h SKIP LOCKED
 # held. What is claimed is pending, which the counts do not say: they use the index of what is in flight, and not one of
 # what is open, which grows with the backlog. They are counted once, not for each delivery. Claimed rows are not due
 # until their lease ends.
-_CLAIM = """
+_CLAIM = f"""
 WITH place AS (
     SELECT w.account_id, w.id, w.state, w.host, (
         SELECT count(*) FROM deliveries b
@@ -87,7 +88,7 @@ WITH place AS (
     FROM host
 ), due AS (
     SELECT account_id, id, endpoint_id, due_at FROM deliveries
-    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
+    WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
     SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
@@ -120,24 +121,24 @@ WITH place AS (
     UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
         + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
     FROM queued x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}'
         AND (x.over_share > 0 OR x.over_room > 0)
 ), throttled AS (
     UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}'
         AND x.state = 'active' AND x.seat > %(per_endpoint)s
 ), postponed AS (
     UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.turn > %(per_account)s
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}' AND x.turn > %(per_account)s
 ), held AS (
-    UPDATE deliveries d SET status = 'held', held_at = statement_timestamp(), due_at = NULL, lease_token = NULL
+    UPDATE deliveries d SET {HOLD}
     FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}' AND x.state <> 'active'
 ), claimed AS (
     UPDATE deliveries d
     SET lease_token = %(token)s, lease_host = chosen.host,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending'
+    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = '{PENDING}'
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload

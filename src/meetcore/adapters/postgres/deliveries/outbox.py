@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.deliveries.rows import HELD, PENDING
 from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.cipher import Cipher
 
@@ -16,7 +17,7 @@ __all__ = ["WRITE_EVENTS", "event_context", "event_parameters"]
 # Writes the events, and a delivery of each for every endpoint of the account that subscribed to
 # its kind, if the statement's guard lets it: due now, or held while the endpoint is inactive. A delivery's id is a UUIDv7: the
 # event's instant, and random bits of its own.
-WRITE_EVENTS = """
+WRITE_EVENTS = f"""
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -28,7 +29,7 @@ WRITE_EVENTS = """
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
         SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
                w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN '{PENDING}' ELSE '{HELD}' END,
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from meetcore.adapters.postgres.columns import Row, utc
-from meetcore.adapters.postgres.deliveries.rows import DELIVERY
+from meetcore.adapters.postgres.deliveries.rows import DELIVERY, HOLD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import ENDPOINT
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery
@@ -70,7 +70,7 @@ FROM made WHERE d.account_id = made.account_id AND d.id = made.id
 # What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
 # in flight, which are judged when they end; at an active one as many as were recorded come of the throttled are released, the
 # longest due first. Tells how many may be claimed at once.
-_SAVE_ENDPOINTS = """
+_SAVE_ENDPOINTS = f"""
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
     AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, recorded int)
@@ -85,9 +85,9 @@ WITH seen AS (
     WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
 ), held AS (
     UPDATE deliveries d
-    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
+    SET {HOLD}
     FROM seen WHERE seen.state <> 'active' AND d.account_id = seen.account_id AND d.endpoint_id = seen.id
-        AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+        AND d.status = '{PENDING}' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 ), released AS (
     UPDATE deliveries d SET is_throttled = false
     FROM seen CROSS JOIN LATERAL (
@@ -113,9 +113,9 @@ WITH failing AS (
     RETURNING {ENDPOINT.select}
 ), held AS (
     UPDATE deliveries d
-    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
+    SET {HOLD}
     FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.endpoint_id
-        AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+        AND d.status = '{PENDING}' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 )
 SELECT * FROM disabled
 """

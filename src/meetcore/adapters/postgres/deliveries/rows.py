@@ -1,11 +1,23 @@
 """Deliveries and their attempts as rows."""
 
 from meetcore.adapters.postgres.columns import Columns
-from meetcore.domain.webhooks.deliveries import Attempt, Delivery
+from meetcore.domain.webhooks.deliveries import TRANSITIONS, Attempt, Delivery, DeliveryEvent, DeliveryStatus
 
-__all__ = ["ATTEMPT", "DELIVERY"]
+__all__ = ["ATTEMPT", "DELIVERY", "EXPIRE", "HELD", "HOLD", "PENDING", "RELEASED"]
 
 DELIVERY = Columns(Delivery, "d", "delivery_", renamed={"next_attempt_at": "due_at"})
 
 # As its customer may see it: without the address that was dialled.
 ATTEMPT = Columns(Attempt, "a", "attempt_", without=("address", "retry_after_s"))
+
+# The states that statements move many rows between, by the domain's table. They stand in the texts, so that the
+# indexes of those states serve.
+PENDING = DeliveryStatus.PENDING.value
+HELD = TRANSITIONS[DeliveryStatus.PENDING, DeliveryEvent.HOLD].value
+RELEASED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.RELEASE].value
+_EXPIRED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.EXPIRE].value
+
+HOLD = (
+    f"status = '{HELD}', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL"
+)
+EXPIRE = f"status = '{_EXPIRED}', held_at = NULL"

@@ -7,6 +7,7 @@ post and to claim.
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.deliveries.rows import EXPIRE, HELD, PENDING, RELEASED
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import HELD_FOR, ReleasePace
 
@@ -16,7 +17,7 @@ SWEPT_AT_ONCE = 1_000
 
 # The next portion of what is held at the endpoints `at`, the oldest first and one by one, where the portion before
 # is through. An inactive one keeps all of it; a locked one comes in the next round.
-_RELEASE = """
+_RELEASE = f"""
 free AS (
     SELECT account_id, id FROM webhook_endpoints
     WHERE (account_id, id) IN (SELECT account_id, endpoint_id FROM at) AND state = 'active'
@@ -28,13 +29,13 @@ free AS (
     FROM free WHERE w.account_id = free.account_id AND w.id = free.id
     RETURNING w.account_id, w.id
 ), released AS (
-    UPDATE deliveries d SET status = 'pending', held_at = NULL,
+    UPDATE deliveries d SET status = '{RELEASED}', held_at = NULL,
         due_at = statement_timestamp() + (next.place - 1) * %(every_s)s * interval '1 second'
     FROM reactivated r CROSS JOIN LATERAL (
         SELECT p.id, row_number() OVER (ORDER BY p.id) AS place FROM deliveries p
-        WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
+        WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = '{HELD}'
         ORDER BY p.id LIMIT %(portion)s) AS next
-    WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'
+    WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = '{HELD}'
     RETURNING 1
 )
 SELECT count(*) AS due FROM released"""
@@ -43,16 +44,16 @@ SELECT count(*) AS due FROM released"""
 _RELEASE_ONE = f"""
 WITH at AS (
     SELECT account_id, endpoint_id FROM deliveries
-    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'held' LIMIT 1
+    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = '{HELD}' LIMIT 1
 ), {_RELEASE}
 """
 
 # Gives up what was held for too long.
-_EXPIRE = """
-UPDATE deliveries d SET status = 'expired', held_at = NULL
+_EXPIRE = f"""
+UPDATE deliveries d SET {EXPIRE}
 FROM (
     SELECT account_id, id FROM deliveries
-    WHERE status = 'held' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
+    WHERE status = '{HELD}' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
     ORDER BY held_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
 WHERE d.account_id = old.account_id AND d.id = old.id
@@ -62,12 +63,12 @@ WHERE d.account_id = old.account_id AND d.id = old.id
 # what is left of a reactivation, and what a race between an event and a change of its endpoint set aside.
 _RELEASE_ALL = f"""
 WITH RECURSIVE at AS (
-    (SELECT account_id, endpoint_id FROM deliveries WHERE status = 'held'
+    (SELECT account_id, endpoint_id FROM deliveries WHERE status = '{HELD}'
      ORDER BY account_id, endpoint_id LIMIT 1)
     UNION ALL
     SELECT next.account_id, next.endpoint_id FROM at CROSS JOIN LATERAL (
         SELECT account_id, endpoint_id FROM deliveries
-        WHERE status = 'held' AND (account_id, endpoint_id) > (at.account_id, at.endpoint_id)
+        WHERE status = '{HELD}' AND (account_id, endpoint_id) > (at.account_id, at.endpoint_id)
         ORDER BY account_id, endpoint_id LIMIT 1) AS next
 ), {_RELEASE}
 """
@@ -98,11 +99,11 @@ SELECT count(*) AS due FROM released
 """
 
 # Drops what waits for an endpoint that is no more: written while it was being removed.
-_DROP_ORPHANS = """
+_DROP_ORPHANS = f"""
 DELETE FROM deliveries d
 USING (
     SELECT account_id, id FROM deliveries
-    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
+    WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
     ORDER BY due_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
 WHERE d.account_id = old.account_id AND d.id = old.id

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.outbox import event_context
-from meetcore.adapters.postgres.deliveries.rows import DELIVERY
+from meetcore.adapters.postgres.deliveries.rows import DELIVERY, HOLD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import ENDPOINT
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import Delivery
@@ -45,7 +45,7 @@ WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 # Writes an endpoint. What waits at one that is inactive now is held, the throttled too; a post in flight keeps its
 # claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
 # does not open stays as it is until it is rotated.
-_SAVE = """
+_SAVE = f"""
 WITH endpoint AS (
     UPDATE webhook_endpoints SET description = %(endpoint_description)s, event_types = %(endpoint_event_types)s,
         state = %(endpoint_state)s, consecutive_failures = %(endpoint_consecutive_failures)s,
@@ -53,8 +53,8 @@ WITH endpoint AS (
     WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
 )
 UPDATE deliveries
-SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
-WHERE account_id = %(account_id)s AND endpoint_id = %(endpoint_id)s AND status = 'pending' AND NOT %(is_active)s
+SET {HOLD}
+WHERE account_id = %(account_id)s AND endpoint_id = %(endpoint_id)s AND status = '{PENDING}' AND NOT %(is_active)s
     AND (lease_token IS NULL OR due_at <= statement_timestamp())
 """
 

@@ -20,7 +20,7 @@ from meetcore.adapters.postgres.notes.rows import (
 )
 from meetcore.adapters.postgres.recordings.rows import RECORDING_COLUMNS, recording
 from meetcore.adapters.postgres.repository import Repository
-from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.notes import TRANSITIONS, Note, NoteEvent, NoteStatus
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
@@ -32,6 +32,8 @@ log = structlog.get_logger("meetcore.postgres")
 
 # Claims follow one another; the lock ends with the transaction.
 _LOCK_CLAIMS = f"SELECT pg_advisory_xact_lock({NOTE_CLAIMS})"
+
+_TAKEN = TRANSITIONS[NoteStatus.QUEUED, NoteEvent.TAKE].value
 
 # Takes notes that are due, as many as the bound on those in progress allows: one for each recording that no
 # other note is working on; each account's in turn, after what it has in progress already.
@@ -53,7 +55,7 @@ WITH leased AS MATERIALIZED (
     ORDER BY turn, due_at, id
     LIMIT LEAST(%(limit)s, GREATEST(0, %(in_flight)s - (SELECT count(*) FROM leased)))
 ), n AS (
-    UPDATE notes SET status = 'processing', lease_token = %(token)s,
+    UPDATE notes SET status = '{_TAKEN}', lease_token = %(token)s,
         lease_expirations = lease_expirations + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
