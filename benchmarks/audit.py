@@ -20,6 +20,8 @@ from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.ledger.parts import entry_parameters
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.system import cores
+from meetcore.composition.verification import verifiers_of
 from meetcore.domain.ids import uuid7
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money import holds, ledger
@@ -27,7 +29,6 @@ from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds, Reference, TransferKind
 from meetcore.ports.queries import TransactionFilter
-from meetcore.provers import cores, verifiers_of
 from meetcore.usecases.verify_ledger import VerifyLedger
 
 __all__ = ["fill_ledger", "measure_audit", "measure_pages"]

@@ -1,16 +1,18 @@
 """Verifying the ledger in every store: a sound ledger passes, what was tampered with is named."""
 
-import os
-import signal
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from multiprocessing import active_children
+from typing import Any
 
 import pytest
 
 from meetcore.adapters.postgres.ledger import audit as postgres_audit
+from meetcore.composition.verification import ProverLost, verifiers_of
 from meetcore.ports.audit import FlawKind, LedgerSnapshot
 from meetcore.ports.store import StoreUnavailable
-from meetcore.provers import ProverLost, verifiers_of
 from meetcore.testing.contracts import LedgerAuditContract
 from meetcore.testing.contracts.store_rig import Tampering
 from meetcore.testing.contracts.transactions import (
@@ -23,7 +25,7 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
     top_up,
 )
-from meetcore.usecases.verify_ledger import Prover, VerifyLedger
+from meetcore.usecases.verify_ledger import Proven, Prover, VerifyLedger
 from tests.contract.rigs import PostgresRig
 
 
@@ -131,15 +133,22 @@ async def test_a_process_that_dies_is_reported_and_leaves_no_wrong_verdict(
     await open_customer(postgres_rig, 50)
     bring = verifiers_of(service_database, 2, worth=1)
 
+    async def prove_in_killed(prove: Prover, portion: Any, on_entries: Callable[[int], None]) -> Proven:
+        proving = asyncio.ensure_future(prove(portion, on_entries))
+        while not (processes := active_children()):  # noqa: ASYNC110  (a process has no event for its start)
+            await asyncio.sleep(0.01)
+        for process in processes:
+            process.kill()
+        return await proving
+
     @asynccontextmanager
     async def failing(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
         async with bring(snapshot, entries) as provers:
-            for process in [each.process for each in provers if hasattr(each, "process")]:
-                os.kill(process.pid, signal.SIGKILL)
-            yield provers
+            yield [partial(prove_in_killed, prove) for prove in provers]
 
-    with pytest.raises(ProverLost, match="ended with -9: prove again"):
+    with pytest.raises(ProverLost, match="ended: prove again"):
         await VerifyLedger(postgres_rig.audit)(provers=failing)
+    assert active_children() == []
 
 
 async def test_a_process_whose_snapshot_is_over_reports_it(

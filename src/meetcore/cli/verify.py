@@ -5,12 +5,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meetcore.adapters.settings import load_settings
+from meetcore.adapters.system import cores
 from meetcore.cli.inputs import Whole, check_counts
 from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
-from meetcore.provers import ProverLost, cores, verifiers_of
+from meetcore.composition.verification import ProverLost, verifiers_of
 from meetcore.usecases.verify_ledger import Audit
 
 __all__ = ["verify_credits"]

@@ -27,7 +27,7 @@ from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
 from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
-from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.adapters.system import SystemClock, SystemEntropy, cores
 from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
 from meetcore.composition.application import Application, build
 from meetcore.composition.operation_logs import LOGGED
@@ -247,7 +247,6 @@ async def _open_sender(settings: Settings, network: Network) -> AsyncIterator[We
 async def _open_notes(settings: Settings) -> AsyncIterator[NotePorts]:
     from meetcore.adapters.media import AvAudioEditor
     from meetcore.composition.ai import open_ai
-    from meetcore.provers import cores
 
     editor = AvAudioEditor(
         settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None

@@ -7,5 +7,6 @@ from meetcore.adapters.system.clock import SystemClock
 from meetcore.adapters.system.entropy import SystemEntropy
 from meetcore.adapters.system.logs import configure_logs, stdlib_logging
 from meetcore.adapters.system.open_files import allow_open_files
+from meetcore.adapters.system.processors import cores
 
-__all__ = ["SystemClock", "SystemEntropy", "allow_open_files", "configure_logs", "stdlib_logging"]
+__all__ = ["SystemClock", "SystemEntropy", "allow_open_files", "configure_logs", "cores", "stdlib_logging"]

@@ -1,0 +1,10 @@
+"""How many processor cores this process may use."""
+
+import os
+
+__all__ = ["cores"]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,131 @@
+"""Verify portions of one snapshot of the ledger in several processes.
+
+The parent keeps the snapshot open and shares out its portions; each process joins the snapshot on its own
+connection. A short ledger is verified in the parent.
+"""
+
+import asyncio
+import gc
+import signal
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager
+from functools import cache
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
+
+from attrs import frozen
+
+from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.domain.money.chain_keys import ChainKey, secrets_of
+from meetcore.ports.audit import LedgerSnapshot, StoredFunds
+from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, Provers
+
+__all__ = ["ProverLost", "verifiers_of"]
+
+ENTRIES_WORTH_A_PROCESS = 50_000
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
+REPORT_EVERY_S = 0.2
+
+_counter: "Synchronized[int]"  # of a verifier process
+
+
+class ProverLost(Exception):
+    """A process ended before its work was done."""
+
+
+def verifiers_of(
+    url: str, processes: int, keys: Sequence[ChainKey] = (), *, worth: int = ENTRIES_WORTH_A_PROCESS
+) -> Provers:
+    """Return a function that starts verifier processes; a short ledger is verified in this process.
+
+    Args:
+        url: of the database whose snapshot is verified.
+        processes: the maximum number.
+        keys: the keys of the hash chain.
+        worth: the number of entries from which another process pays off.
+    """
+
+    @asynccontextmanager
+    async def bring(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+        number = min(processes, entries // worth)
+        if number <= 1:
+            _collect_seldom()
+            yield [ProvePortion(snapshot, secrets_of(keys))]
+            return
+        context = get_context("spawn")  # not forked: this process has connections and threads
+        counter = context.Value("q")
+        pool = ProcessPoolExecutor(number, context, _start_process, (counter,))
+        try:
+            yield [_PooledProver(pool, (url, snapshot.name, tuple(keys)), counter)] * number
+        finally:
+            # A process only reads; `shutdown` would wait for its portion. Python 3.14 has `kill_workers`.
+            for process in [*(pool._processes or {}).values()]:
+                process.kill()
+            await asyncio.to_thread(pool.shutdown)
+
+    return bring
+
+
+@frozen
+class _PooledProver:
+    """Proves portions in the next free process. Fills `Prover`.
+
+    `counter` has the entries that were proven in any process and are not reported yet.
+    """
+
+    pool: ProcessPoolExecutor
+    place: tuple[str, str, tuple[ChainKey, ...]]
+    counter: "Synchronized[int]"
+
+    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        proving = asyncio.get_running_loop().run_in_executor(self.pool, _prove, self.place, portion)
+        try:
+            while not proving.done():
+                await asyncio.wait([proving], timeout=REPORT_EVERY_S)
+                with self.counter.get_lock():
+                    proven, self.counter.value = self.counter.value, 0
+                on_entries(proven)
+            return await proving
+        except BrokenProcessPool:
+            raise ProverLost("a process that proved entries ended: prove again") from None
+        finally:
+            proving.cancel()  # when this is cancelled, nobody takes its result
+
+
+def _start_process(counter: "Synchronized[int]") -> None:
+    global _counter
+    _counter = counter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent
+    _collect_seldom()
+
+
+def _prove(place: tuple[str, str, tuple[ChainKey, ...]], portion: Sequence[StoredFunds]) -> Proven:
+    runner, prove = _joined(*place)
+    return runner.run(prove(portion, _count))
+
+
+def _count(entries: int) -> None:
+    with _counter.get_lock():
+        _counter.value += entries
+
+
+@cache
+def _joined(url: str, name: str, keys: tuple[ChainKey, ...]) -> tuple[asyncio.Runner, ProvePortion]:
+    """Join the snapshot, once, for as long as this process runs."""
+    runner = asyncio.Runner()
+
+    async def join() -> LedgerSnapshot:
+        pool = make_pool(url, max_size=1)
+        await pool.open(wait=False)
+        return await PostgresLedgerAudit(pool).joined(name).__aenter__()
+
+    return runner, ProvePortion(runner.run(join()), secrets_of(keys))
+
+
+def _collect_seldom() -> None:
+    """Collect garbage seldom: millions of records without cycles make frequent collections slow."""
+    gc.freeze()
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
