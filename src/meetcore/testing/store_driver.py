@@ -8,42 +8,50 @@ Owns the actions of `account_machine` and the reading of everything that an acco
 judge: the machine compares.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
 from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain.errors import Conflict, DomainError
+from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
+from meetcore.domain.errors import DomainError
 from meetcore.domain.meetings import schedule
-from meetcore.domain.meetings.hosts import Host, choose_host
+from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import (
     Meeting,
-    MeetingEvent,
     MeetingOptions,
     MeetingStatus,
+    ProviderAbilities,
     Provisioned,
-    transition,
 )
-from meetcore.domain.money import holds, ledger
-from meetcore.domain.money.ledger import Posting, Reference, TransferKind
+from meetcore.domain.money import holds
 from meetcore.domain.requests.keys import ApiKey, Scope
-from meetcore.domain.webhooks import deliveries, endpoints
+from meetcore.domain.webhooks import deliveries
+from meetcore.domain.webhooks.addresses import Address
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
-from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
-from meetcore.domain.webhooks.signature import SECRET_BYTES, new_secret
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
-from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.meetings import CreationQuery, LeaseView
+from meetcore.ports.queries import AccountSummary, Caller
 from meetcore.ports.registry import NewAccount
 from meetcore.ports.store import Transaction
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import email_of
+from meetcore.usecases.administration import Administration
+from meetcore.usecases.cancel_meeting import Marked, Running, end_running, start_cancelling
+from meetcore.usecases.cancellation import end_cancellation, restore
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.judge_attempts import JudgedAttempts
+from meetcore.usecases.provision import abandon, settle
+from meetcore.usecases.reserve_meeting import ReservationTerms, creation_query, reserve
 from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.webhooks import RegisterWebhook, Registration, RotateSecret, UpdateWebhook
 
 __all__ = ["Snapshot", "StoreDriver", "refused"]
 
@@ -61,6 +69,18 @@ UNPACED = deliveries.ReleasePace(10_000, timedelta(0))
 CLAIM_MANY = ClaimLimits(500, 500, 500, 1_000, 500)
 
 
+ABILITIES = ProviderAbilities("sandbox", None)
+NO_KEY = IdempotentRequest(None, b"")
+TERMS = ReservationTerms(LEASE_S)
+
+
+class _AnyName:
+    """A resolver that finds a public address for every name."""
+
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
+        return (IPv4Address("93.184.216.34"),)
+
+
 class StoreDriver:
     """An account on one store.
 
@@ -76,13 +96,22 @@ class StoreDriver:
         self.runtime = Runtime(self.clock, SeededEntropy(seed))
         self.account_id = self.new_id()
         self.key_ids = (self.new_id(), self.new_id())
-        self.made: list[Provisioning] = []
+        self.made: list[LeaseView] = []
         self.endpoint_ids: list[UUID] = []
-        self.event_ids: list[UUID] = []
+        self.notifier = notifier = MemoryWorkerNotifier()
+        self._money = Administration(rig.store, rig.registry, notifier, self.runtime, "mk")
+        self._register = RegisterWebhook(rig.store, _AnyName(), (), self.runtime)
+        self._update = UpdateWebhook(rig.store, notifier, UNPACED)
+        self._rotate = RotateSecret(rig.store, notifier, self.runtime)
 
     def new_id(self) -> UUID:
-        """The next id, the same on every stage."""
+        """The next id, the same on every driver."""
         return self.runtime.new_id(self.runtime.now())
+
+    @property
+    def _caller(self) -> Caller:
+        key = ApiKey(self.key_ids[0], self.account_id, tuple(Scope), DAILY_CAP, START)
+        return Caller(key, AccountSummary(self.account_id, self.account_id, "", "A Customer", 0))
 
     async def open(self) -> None:
         """Open an account with a capped key and a free one, and put two hosts in place."""
@@ -105,191 +134,103 @@ class StoreDriver:
 
     # Money
 
-    async def top_up(self, amount: int, reference: str) -> object:
-        """Add credits once for each reference, and emit its event."""
-        transfer_id = self.new_id()
-        async with self.rig.store.begin() as tx:
-            view = await tx.ledger.load(self.account_id, ledger.top_up_operation(reference))
-            known = None if view.entry is None else view.entry.transfer
-            posting = ledger.top_up(view.funds, transfer_id, reference, amount, self.runtime.now(), known)
-            return await self._append(tx, posting, EventKind.CREDIT_TOPUP_SUCCEEDED)
+    async def top_up(self, amount: int, reference: str) -> tuple[object, bool]:
+        """Add credits once for each reference, with its event; the second value tells whether one is due."""
+        before = self.notifier.notifications
+        return await self._money.top_up(
+            self.account_id, amount, reference
+        ), self.notifier.notifications > before
 
     async def adjust(self, amount: int) -> object:
         """Give or take credits by hand."""
-        transfer_id = self.new_id()
-        operation = f"ticket:{transfer_id}"
-        async with self.rig.store.begin() as tx:
-            view = await tx.ledger.load(self.account_id, operation)
-            posting = ledger.adjust(
-                view.funds, transfer_id, operation, amount, Reference("ticket", "7"), self.runtime.now()
-            )
-            return await self._append(tx, posting)
-
-    async def _append(self, tx: Transaction, posting: Posting, *kinds: EventKind) -> object:
-        if posting.entry is None:
-            return "known"
-        return await tx.ledger.append(posting.funds, posting.entry, self._events(posting, *kinds))
-
-    def _events(self, posting: Posting, *kinds: EventKind) -> list[Event]:
-        emitted = [*kinds, *(EventKind.CREDIT_LOW for _ in posting.facts)]
-        now = self.runtime.now()
-        events = [
-            Event(self.new_id(), self.account_id, kind, now, {"balance": posting.funds.balance})
-            for kind in emitted
-        ]
-        self.event_ids += [event.id for event in events]
-        return events
+        return await self._money.adjust(self.account_id, amount, "by hand")
 
     # Meetings
 
     async def hold(self, key: int, credits: int, slot: int) -> object:
         """Reserve credits and a host for one of the hours: the first step of making a meeting."""
-        meeting_id, now = self.new_id(), self.runtime.now()
-        start_at = START + timedelta(days=2, hours=slot)
-        query = CreationQuery(
-            self.account_id, self.key_ids[key], schedule.cap_day(now), f"meeting:{meeting_id}", None, 10,
-            start_at, start_at + timedelta(hours=1), now,
-        )  # fmt: skip
+        draft = self._draft(self.key_ids[key], credits, START + timedelta(days=2, hours=slot))
+        query = creation_query(draft, 10, ABILITIES, None, can_wait=False)
         async with self.rig.store.begin() as tx:
-            view = await tx.meetings.load_creation(query)
-            made = self._provisioning(query, view, meeting_id, credits)
-            if made is None:
-                return "no host is free"
-            leased = await tx.meetings.save_provisioning(made)
-        self.made.append(made)
-        return leased is not None, made.provider_user_id
+            step = await reserve(tx, self.runtime, draft, query, NO_KEY, TERMS)
+        if isinstance(step, DomainError):
+            raise step
+        if isinstance(step, LeaseView):
+            self.made.append(step)
+        return evolve(step, version=0) if isinstance(step, LeaseView) else step
 
-    def _provisioning(
-        self, query: CreationQuery, view: CreationView, meeting_id: UUID, credits: int
-    ) -> Provisioning | None:
-        reference = Reference("meeting", str(meeting_id))
-        hold = holds.Hold(
-            self.new_id(), query.operation, TransferKind.MEETING_CHARGE, credits, reference,
-            query.api_key_id, query.cap_day,
+    def _draft(self, key_id: UUID, credits: int, start_at: datetime) -> Meeting:
+        return Meeting(
+            id=self.new_id(), account_id=self.account_id, api_key_id=key_id,
+            status=MeetingStatus.PROVISIONING, title="Rapat", description=None, start_at=start_at,
+            end_at=start_at + timedelta(hours=1), duration=60, capacity=10, pricing_tier_id="small",
+            credits=credits, options=MeetingOptions(), host_id=None, provider=ABILITIES.name,
+            created_at=self.runtime.now(), password="pw",
         )  # fmt: skip
-        reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
-        host = choose_host(view.free_hosts, query.seats)
-        if host is None:
-            return None
-        meeting = _draft(meeting_id, query, host, credits, self.runtime.now())
-        lease = Lease(self.new_id(), LEASE_S)
-        return Provisioning(meeting, hold, reserved.funds, reserved.usage, lease, None, host.provider_user_id)
 
-    async def settle(self, which: int, extra: int) -> object:
-        """Charge what was held, and more if it turned out to cost more: the meeting is there."""
+    async def settle(self, which: int) -> object:
+        """Charge what was held: the meeting is there."""
         made = self.made[which % len(self.made)]
+        room = Provisioned(f"room-{made.meeting.id}", f"https://meet.example/{made.meeting.id}", "pw")
         async with self.rig.store.begin() as tx:
-            view = await self._leased(tx, made)
-            if view is None or view.hold is None:
-                return "no hold"
-            now = self.runtime.now()
-            amount = view.hold.amount + extra
-            settled = holds.settle(view.funds, view.usage, view.hold, amount, self.new_id(), now)
-            entry = settled.posting.entry
-            assert entry is not None
-            room = Provisioned(f"room-{made.meeting.id}", f"https://meet.example/{made.meeting.id}", "pw")
-            meeting = view.meeting.as_provisioned(room, entry.transfer.id)
-            events = self._events(settled.posting, EventKind.MEETING_CREATED)
-            return await tx.meetings.save_scheduled(
-                view, meeting, settled.posting.funds, settled.usage, entry, events, None
-            )
+            view = await tx.meetings.load_leased(self.account_id, made.meeting.id, made.token)
+            if view is None:
+                return None
+            return await settle(tx, self.runtime, view, room, self.runtime.now())
 
     async def release(self, which: int) -> object:
         """Give hold and host back: the provider refused."""
         made = self.made[which % len(self.made)]
         async with self.rig.store.begin() as tx:
-            view = await self._leased(tx, made)
-            if view is None or view.hold is None:
-                return "no hold"
-            back = holds.release(view.funds, view.usage, view.hold)
-            meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
-            await tx.meetings.save_abandoned(view, meeting, back.funds, back.usage)
-            return "released"
-
-    async def _leased(self, tx: Transaction, made: Provisioning) -> LeaseView | None:
-        return await tx.meetings.load_leased(self.account_id, made.meeting.id, made.lease.token)
+            return await abandon(tx, self.account_id, made.meeting.id, made.token)
 
     async def cancel(self, which: int, *, is_unavailable: bool) -> object:
-        """Cancel a meeting and refund it once, or put it back when the provider is away."""
-        meeting_id = self.made[which % len(self.made)].meeting.id
+        """Cancel a meeting and refund it, end one that runs, or restore one where the provider refuses."""
+        meeting_id, now = self.made[which % len(self.made)].meeting.id, self.runtime.now()
         lease = Lease(self.new_id(), LEASE_S)
         async with self.rig.store.begin() as tx:
-            view = await tx.meetings.load_locked(self.account_id, meeting_id, None)
-            if view is None or view.is_leased or view.meeting.status is not MeetingStatus.SCHEDULED:
-                return "cannot be cancelled"
-            status = transition(view.meeting.status, MeetingEvent.CANCEL)
-            await tx.meetings.save_cancelling(evolve(view.meeting, status=status), lease, None)
+            step = await start_cancelling(tx, self.account_id, meeting_id, NO_KEY, lease, now)
+        if isinstance(step, Running):
+            async with self.rig.store.begin() as tx:
+                return await end_running(tx, self.runtime, step.meeting, NO_KEY, now)
+        if not isinstance(step, Marked):
+            return step
         async with self.rig.store.begin() as tx:
-            leased = await tx.meetings.load_leased(self.account_id, meeting_id, lease.token)
-            assert leased is not None
-            return await (self._put_back(tx, leased) if is_unavailable else self._refund(tx, leased))
-
-    async def _put_back(self, tx: Transaction, view: LeaseView) -> object:
-        status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)
-        await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
-        return "put back"
-
-    async def _refund(self, tx: Transaction, view: LeaseView) -> object:
-        charge = view.charge
-        assert charge is not None
-        posting = ledger.refund(view.funds, charge, self.new_id(), self.runtime.now())
-        assert posting.entry is not None
-        usage = holds.refund_usage(view.usage, charge.amount)
-        status = transition(view.meeting.status, MeetingEvent.CANCELLED)
-        cancelled = evolve(view.meeting, status=status, credits_refunded=charge.amount)
-        refund = (posting.funds, usage, posting.entry)
-        return await tx.meetings.save_cancelled(
-            view, cancelled, refund, self._events(posting), None, invalidates_host_key=False
-        )
+            view = await tx.meetings.load_leased(self.account_id, meeting_id, lease.token)
+            assert view is not None
+            if is_unavailable:
+                await restore(tx, view)
+                return "restored"
+            return await end_cancellation(tx, self.runtime, view, now, is_refunded=True)
 
     # Webhooks
 
     async def register(self, url: str, kinds: Sequence[EventKind]) -> object:
         """Register a URL, once for each account."""
-        wanted = parse_webhook_url(url)
-        endpoint = endpoints.register(
-            id=self.new_id(), account_id=self.account_id, url=wanted, description=None,
-            event_types=tuple(kinds), created_by=str(self.key_ids[0]), created_at=self.runtime.now(),
-            secret=self._secret(),
-        )  # fmt: skip
-        async with self.rig.store.begin() as tx:
-            await tx.lock_account(self.account_id)
-            known = await tx.endpoints.find_by_url(self.account_id, wanted.normalized)
-            if known is not None:
-                raise Conflict("registered already", known.id)
-            await tx.endpoints.add(endpoint)
-        self.endpoint_ids.append(endpoint.id)
-        return "registered"
-
-    def _secret(self) -> str:
-        return new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
+        wanted = Registration(parse_webhook_url(url), tuple(kinds))
+        outcome = await self._register(self._caller, wanted, NO_KEY, self.runtime.now())
+        if outcome.record is not None:
+            self.endpoint_ids.append(UUID(str(outcome.record["id"])))
+        return outcome
 
     async def set_active(self, which: int, *, is_active: bool) -> object:
         """Pause or resume an endpoint; how many deliveries became due."""
-        return await self._change(
-            which, lambda one: endpoints.update(one, EndpointChanges(is_active=is_active))
-        )
+        changes = EndpointChanges(is_active=is_active)
+        return _timeless(await self._update(self._caller, self._endpoint_id(which), changes, NO_KEY))
 
     async def rotate(self, which: int) -> object:
         """Give an endpoint another secret."""
-        secret = self._secret()
-        return await self._change(which, lambda one: endpoints.rotate_secret(one, secret))
+        return _timeless(await self._rotate(self._caller, self._endpoint_id(which), NO_KEY))
 
-    async def _change(self, which: int, change: Callable[[Endpoint], Endpoint]) -> object:
-        id_ = self.endpoint_ids[which % len(self.endpoint_ids)]
-        async with self.rig.store.begin() as tx:
-            await tx.lock_account(self.account_id)
-            endpoint = await tx.endpoints.load(self.account_id, id_)
-            assert endpoint is not None
-            await tx.endpoints.save(change(endpoint))
-            return await tx.deliveries.release_held(self.account_id, id_, UNPACED)
+    def _endpoint_id(self, which: int) -> UUID:
+        return self.endpoint_ids[which % len(self.endpoint_ids)]
 
     async def deliver(self, status_code: int) -> object:
         """Post all that is due, to receivers that answer with this status; what was posted, in order."""
         lease = Lease(self.new_id(), LEASE_S)
         async with self.rig.store.begin() as tx:
             claimed = await tx.deliveries.claim_due(CLAIM_MANY, lease)
-        posts = sorted(claimed, key=lambda one: (self.event_ids.index(one.event_id), one.url))
+        posts = sorted(claimed, key=lambda one: (one.event_id, one.url))
         posted: list[object] = []
         for post in posts:
             posted.append((post.event_id, post.event_kind, post.url, post.secret, post.body))
@@ -330,10 +271,10 @@ class StoreDriver:
             "holds": sorted(await self.rig.holds(self.account_id)),
             "usage": usage,
             "meetings": meetings,
-            "endpoints": [None if one is None else _timeless(one) for one in found],
+            "endpoints": [None if one is None else _without_time(one) for one in found],
             "deliveries": sorted(
                 (
-                    self.event_ids.index(one.event_id), self.endpoint_ids.index(one.endpoint_id),
+                    one.event_id, self.endpoint_ids.index(one.endpoint_id),
                     one.status.value, one.attempts_made, one.next_attempt_at is None, one.held_at is None,
                 )
                 for one in stored
@@ -360,16 +301,12 @@ def refused(error: DomainError) -> object:
     return error.code, dict(error.details)
 
 
-def _timeless(endpoint: Endpoint) -> tuple[Endpoint, bool]:
+def _timeless(outcome: Outcome) -> Outcome:
+    """An endpoint's outcome without the store's time of its disabling, but that it has one."""
+    assert outcome.record is not None
+    return evolve(outcome, record={**outcome.record, "disabled_at": bool(outcome.record["disabled_at"])})
+
+
+def _without_time(endpoint: Endpoint) -> tuple[Endpoint, bool]:
     """An endpoint without the store's time of its disabling, but that it has one."""
     return evolve(endpoint, disabled_at=None), endpoint.disabled_at is None
-
-
-def _draft(id_: UUID, query: CreationQuery, host: Host, credits: int, now: datetime) -> Meeting:
-    return Meeting(
-        id=id_, account_id=query.account_id, api_key_id=query.api_key_id, status=MeetingStatus.PROVISIONING,
-        title="Rapat", description=None, start_at=query.start_at, end_at=query.end_at, duration=60,
-        capacity=query.seats, pricing_tier_id="small", credits=credits, options=MeetingOptions(),
-        host_id=host.id,
-        provider="sandbox", created_at=now, password="pw",
-    )  # fmt: skip

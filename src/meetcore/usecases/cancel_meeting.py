@@ -35,7 +35,7 @@ from meetcore.usecases.lifecycle_events import apply_lifecycle_event
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CancelMeeting", "Marked", "end_running", "start_cancelling"]
+__all__ = ["CancelMeeting", "Marked", "Running", "end_running", "start_cancelling"]
 
 
 @frozen
@@ -47,7 +47,7 @@ class Marked:
 
 
 @frozen
-class _Running:
+class Running:
     """The meeting runs: it is to be ended."""
 
     meeting: Meeting
@@ -60,7 +60,7 @@ class _Busy:
     is_expired: bool
 
 
-_Step = Outcome | DomainError | Marked | _Running | _Busy
+_Step = Outcome | DomainError | Marked | Running | _Busy
 
 
 @frozen
@@ -118,7 +118,7 @@ class CancelMeeting:
                     raise step
                 case Marked():
                     return await self._remove(step, now)
-                case _Running():
+                case Running():
                     return await self._end(step.meeting, request, now)
                 case _Busy(is_expired=True):
                     await self.reconcile.one(account_id, meeting_id)
@@ -183,7 +183,7 @@ async def _start(
         return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
     if not can_cancel(meeting, now):
         await bind_key(tx, meeting.account_id, request, meeting.id)
-        return _Running(meeting)
+        return Running(meeting)
     return Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)
 
 
