@@ -114,7 +114,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     """
     reports = reports or Reports()
     runtime = Runtime(ports.clock, ports.entropy, policy.chain_keys[0] if policy.chain_keys else None)
-    recordings = _recordings(ports, policy, runtime)
+    recordings = _recordings(ports, policy, reports, runtime)
     meetings = _meetings(ports, policy, reports, runtime, recordings)
     queue = NoteQueue(policy.catalogue, runtime, reports.failed_note)
     deliver = _deliver(ports, policy, reports, runtime)
@@ -136,12 +136,12 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     )  # fmt: skip
 
 
-def _recordings(ports: Ports, policy: Policy, runtime: Runtime) -> Recordings:
+def _recordings(ports: Ports, policy: Policy, reports: Reports, runtime: Runtime) -> Recordings:
     collect = CollectRecordingFiles(ports.store, ports.notes_notifier, runtime, policy.recording_retention)
     return Recordings(
         collect,
         SyncRecordingFiles(ports.store, ports.files, collect, runtime),
-        ExpireRecordings(ports.store, ports.notifier, ports.notes_notifier, runtime),
+        ExpireRecordings(ports.store, ports.notifier, ports.notes_notifier, runtime, reports.failed_note),
     )
 
 
@@ -195,7 +195,7 @@ def _api(
         SendTestEvent(store, notifier, runtime),
         ResendDelivery(store, notifier, runtime),
         DownloadRecording(queries, policy.link_keys),
-        DeleteRecording(store, notifier, ports.notes_notifier, runtime),
+        DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
         CreateNote(store, queue, ports.notes_notifier),
         Estimate(policy.catalogue, provider.abilities),
         queries,

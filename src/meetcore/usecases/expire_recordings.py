@@ -5,6 +5,7 @@ and cost nothing, transcripts are deleted. Its files are removed at the provider
 works on recordings, and until that is done it is due.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from attrs import frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.notes import notes
-from meetcore.domain.notes.notes import NoteFault
+from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.notes.recordings import Recording, RecordingStatus, expire
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
@@ -26,29 +27,38 @@ __all__ = ["DeleteRecording", "ExpireRecordings"]
 
 async def _end(
     tx: Transaction, runtime: Runtime, recording: Recording, at: datetime, *, with_notes: bool
-) -> int:
-    """End a recording whose account is locked; how many deliveries are due."""
-    due = 0
+) -> tuple[int, list[Note]]:
+    """End a recording whose account is locked; return how many deliveries are due, and the failed notes."""
+    due, failed = 0, []
     for note in await tx.notes.load_of_recording(recording.account_id, recording.id):
         settlement = await tx.notes.load_settlement(note.account_id, note.id, None)
         if settlement is not None:
             due += await fail_note(tx, runtime, settlement, NoteFault.RECORDING_GONE, at)
+            failed.append(settlement.note)
             note = notes.fail(settlement.note, NoteFault.RECORDING_GONE)
         if with_notes:
             await tx.notes.save_erased(notes.erase(note))
     await tx.notes.delete_transcript_chunks(recording.account_id, recording.id)
     await tx.recordings.save(expire(recording))
-    return due
+    return due, failed
+
+
+def _ignore(_: Note, __: NoteFault) -> None:
+    return None
 
 
 @frozen
 class ExpireRecordings:
-    """Ends what is past its retention; notes that were made of it stay."""
+    """Ends what is past its retention; notes that were made of it stay.
+
+    `on_failed` is called with each note that failed for it, once that is kept.
+    """
 
     store: Store
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def __call__(self, limit: int = 100) -> bool:
         """End up to `limit` recordings, each by itself; whether there may be more.
@@ -78,7 +88,9 @@ class ExpireRecordings:
             recording = await tx.recordings.load(account_id, meeting_id)
             if recording is None:
                 return
-            due = await _end(tx, self.runtime, recording, self.runtime.now(), with_notes=False)
+            due, failed = await _end(tx, self.runtime, recording, self.runtime.now(), with_notes=False)
+        for note in failed:
+            self.on_failed(note, NoteFault.RECORDING_GONE)
         self.notes_notifier.notify()
         if due:
             self.notifier.notify()
@@ -86,12 +98,16 @@ class ExpireRecordings:
 
 @frozen
 class DeleteRecording:
-    """Ends a recording at once, and on request everything that was made of it but the ledger."""
+    """Ends a recording at once, and on request everything that was made of it but the ledger.
+
+    `on_failed` is called with each note that failed for it, once that is kept.
+    """
 
     store: Store
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier
     runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def __call__(
         self,
@@ -119,15 +135,19 @@ class DeleteRecording:
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """
+        failed: list[Note] = []
 
         async def work(tx: Transaction) -> Outcome:
             await tx.lock_account(caller.account.id)
             recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
             if recording is None or recording.status is RecordingStatus.MEASURING:
                 raise NotFound("No recording with this id.")
-            return Outcome(due=await _end(tx, self.runtime, recording, now, with_notes=with_notes))
+            due, failed[:] = await _end(tx, self.runtime, recording, now, with_notes=with_notes)
+            return Outcome(due=due)
 
         outcome = await run_once(self.store, caller.account.id, request, work)
+        for note in failed:
+            self.on_failed(note, NoteFault.RECORDING_GONE)
         self.notes_notifier.notify()
         if outcome.due:
             self.notifier.notify()

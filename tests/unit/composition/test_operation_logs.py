@@ -11,6 +11,7 @@ from meetcore.adapters.worker import note_worker
 from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.composition import operation_logs
 from meetcore.composition.operation_logs import LOGGED
+from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
@@ -23,6 +24,7 @@ from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.runtime import Runtime
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
+from tests.unit.usecases.fakes import RECORDED_AT
 from tests.unit.usecases.note_scenario import note_scenario
 from tests.unit.usecases.test_work_on_recordings import filmed_only
 
@@ -133,6 +135,33 @@ async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
         await evolve(work, queue=evolve(work.queue, on_failed=LOGGED.failed_note))()
     [line] = [each for each in lines if each["event"] == "note failed"]
     assert (line["fault"], line["note_id"]) == ("short_of_credits", str(one.note().id))
+
+
+async def test_a_note_whose_recording_expires_is_one_line() -> None:
+    one = await note_scenario()
+    await one.ask()
+    one.harness.clock.set(RECORDED_AT + RETENTION)
+    expire = evolve(one.harness.process().recordings.expire, on_failed=LOGGED.failed_note)
+    with capture_logs() as lines:
+        await expire()
+        await expire()
+    [line] = [each for each in lines if each["event"] == "note failed"]
+    assert (line["fault"], line["note_id"]) == ("recording_gone", str(one.note().id))
+
+
+@pytest.mark.parametrize("with_notes", [True, False])
+async def test_a_note_whose_recording_is_deleted_is_one_line(with_notes: bool) -> None:
+    one = await note_scenario()
+    await one.ask()
+    delete = evolve(one.harness.process().api.delete_recording, on_failed=LOGGED.failed_note)
+    with capture_logs() as lines:
+        for _ in range(2):
+            await delete(
+                one.harness.caller, one.recording.id, one.harness.request_key("d"), one.harness.now(),
+                with_notes=with_notes,
+            )  # fmt: skip
+    [line] = [each for each in lines if each["event"] == "note failed"]
+    assert (line["fault"], line["note_id"]) == ("recording_gone", str(one.note().id))
 
 
 @pytest.mark.parametrize("is_swept", [True, False])
