@@ -57,6 +57,13 @@ async def test_the_content_policy_of_the_reference_allows_this_origin_only(http:
     assert directives["default-src"] == directives["base-uri"] == directives["form-action"] == ["'none'"]
 
 
+async def test_the_reference_is_not_blank_until_its_viewer_has_loaded(http: httpx.AsyncClient) -> None:
+    text = (await page(http, "/docs")).text
+    assert "elements-api:not(:defined)~.static{display:block}" in text
+    static = text.partition('<p class="static">')[2].partition("</p>")[0]
+    assert LINK.findall(static) == ["./api/v1/openapi.json", "docs/integrating"]
+
+
 async def test_the_reference_lists_the_operations_without_scripts_too(
     http: httpx.AsyncClient, contract: Contract
 ) -> None:

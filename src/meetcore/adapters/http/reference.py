@@ -23,6 +23,7 @@ _FILES: Final = {"elements.js": "web-components.min.js", "elements.css": "styles
 
 # The viewer writes style attributes and holds its icons in data: addresses.
 # It runs no text as code, and talks to us only.
+# The static paragraph shows until the viewer's element is defined.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -37,13 +38,17 @@ _PAGE: Final = """<!doctype html>
 <style>html,body{{height:100%;margin:0}}body{{display:flex;flex-direction:column;font:16px/1.5 system-ui,sans-serif}}
 header{{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:.6rem 1rem;border-bottom:1px solid #d8dee6}}
 header b{{margin-right:auto}}header a{{color:#0b57d0}}elements-api{{flex:1;min-height:0;display:block}}
-noscript{{padding:1rem}}</style>
+noscript{{padding:1rem}}.static{{padding:0 1rem;display:none}}
+elements-api:not(:defined){{display:none}}elements-api:not(:defined)~.static{{display:block}}</style>
 <script src="docs/assets/elements.js" defer></script></head>
 <body><header><b>meetcore</b><a href="docs/integrating">Integrate in ten minutes</a>
 <a href="docs/webhooks">Webhooks</a><a href="docs/notulen">Recordings and notes</a>
 <a href="docs/errors">Errors</a><a href=".{root}/openapi.json">OpenAPI</a></header>
 <elements-api apiDescriptionUrl=".{root}/openapi.json" router="hash" layout="responsive" hideSchemas="true"
  tryItCredentialsPolicy="omit"></elements-api>
+<p class="static">The reference of the API appears here when its viewer has loaded. What it shows is in
+<a href=".{root}/openapi.json">the OpenAPI document</a>; <a href="docs/integrating">Integrate in ten minutes</a>
+is the guide.</p>
 <noscript>{listed}</noscript></body></html>
 """
 
