@@ -21,6 +21,7 @@ from meetcore.client import (
     Page,
     TransferKind,
     UnexpectedAnswer,
+    Webhook,
 )
 from meetcore.client.calls import day_text, instant_text, path_of, time_text
 from meetcore.client.descriptors import procedure
@@ -131,7 +132,7 @@ def fields_agree(contract: Contract, schema: dict[str, Any], into: Any) -> int:
     known = {field.name: field for field in attrs.fields(into)}
     documented = set(schema["properties"])
     assert documented - set(known) == set(), f"{into.__name__} lacks what the service tells"
-    extra = {"secret"} if into.__name__ == "Webhook" else set()
+    extra = {"secret"} if into is Webhook else set()
     assert set(known) - documented <= extra, f"{into.__name__} has what the service does not tell"
     nested = ((known[name].type, each) for name, each in schema["properties"].items())
     return 1 + sum(fields_agree(contract, each, kind) for kind, each in nested if attrs.has(kind))

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from meetcore.composition.application import Application
+from meetcore.domain.field_info import as_json
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records import recording_record
 from tests.http.api_harness import BASE_URL, Customer, until
@@ -33,7 +34,7 @@ async def store_recording(customer: Customer, media_s: float = 90.0) -> dict[str
         meeting["provider_meeting_id"],
         media_s,
     )
-    return recording_record(recording, customer.harness.application.runtime.now())
+    return dict(as_json(recording_record(recording, customer.harness.application.runtime.now())))
 
 
 async def keep_recording(

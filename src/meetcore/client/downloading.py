@@ -16,8 +16,8 @@ from attrs import define, frozen
 from meetcore.client.calls import Call, Id, path_of, read
 from meetcore.client.errors import MeetcoreError, UnexpectedAnswer
 from meetcore.client.exchange import Answer, NoResponse, may_pass, understand
-from meetcore.client.note_records import Download, DownloadUrl
 from meetcore.client.procedures import Fetch, Means, Pause, Step, Steps
+from meetcore.client.records import Download, DownloadUrl
 
 __all__ = ["RecordingDownload", "WritesBytes", "recording_download"]
 

@@ -35,7 +35,7 @@ from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
 
-from meetcore.client.note_records import Note
+from meetcore.client.records import Note
 
 __all__ = [
     "ApiError",

@@ -6,9 +6,8 @@ from types import NoneType
 from meetcore.client.calls import Call, Id, Listing, change, page_query, path_of, read
 from meetcore.client.descriptors import M, Resource, listing, operation, procedure
 from meetcore.client.downloading import WritesBytes, recording_download
-from meetcore.client.note_records import Download, DownloadUrl, Note, Recording
 from meetcore.client.procedures import Procedure
-from meetcore.client.records import Page
+from meetcore.client.records import Download, DownloadUrl, Note, Page, Recording
 from meetcore.client.waiting import NoteWait
 
 __all__ = ["NoteOperations", "RecordingOperations"]

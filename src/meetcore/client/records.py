@@ -1,25 +1,55 @@
-"""What the API answers with, typed: one frozen class for each record.
+"""What the API answers with, typed: the records of `meetcore.domain`, and a page of them.
 
 Ids are `str`: opaque, as they stand in the API. Times are aware datetimes. Credits, minutes and seats are
 whole numbers. Where the API may grow (a status, a kind, a scope) the field is a `str`, so that a value that
 this version does not know breaks nothing; the known values are `StrEnum`s, which equal their text. Fields
-that this version does not know are ignored. What is secret is not in a record's `repr`.
+that this version does not know are ignored. What is secret is not in a record's `repr`, nor is a transcript.
 """
 
 from datetime import datetime
-from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Generic, TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 from msgspec import Meta
 
 from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.records import (
+    Account,
+    ActionItem,
+    Attempt,
+    BalanceChange,
+    Cancellation,
+    DailyCap,
+    Decision,
+    Delivery,
+    DownloadUrl,
+    Estimate,
+    EstimateItem,
+    Meeting,
+    Note,
+    Recording,
+    Transaction,
+    User,
+    Utterance,
+)
+from meetcore.domain.records import Balance as AccountCredits
+from meetcore.domain.records import CreditsRecord as Balance
+from meetcore.domain.records import Key as ApiKey
+from meetcore.domain.records import MeetingState as MeetingStatus
+from meetcore.domain.records import NoteState as NoteStatus
+from meetcore.domain.records import RecordingState as RecordingStatus
+from meetcore.domain.records import Tier as PricingTier
+from meetcore.domain.records import TransactionReference as Reference
+from meetcore.domain.records import WebhookWithSecret as Webhook
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
 
 __all__ = [
     "Account",
     "AccountCredits",
+    "ActionItem",
     "ApiKey",
     "At",
     "Attempt",
@@ -27,19 +57,28 @@ __all__ = [
     "BalanceChange",
     "Cancellation",
     "DailyCap",
+    "Decision",
     "Delivery",
     "DeliveryStatus",
+    "Download",
+    "DownloadUrl",
     "Estimate",
     "EstimateItem",
     "EventKind",
+    "Language",
     "Meeting",
     "MeetingStatus",
+    "Note",
+    "NoteStatus",
     "Page",
     "PricingTier",
+    "Recording",
+    "RecordingStatus",
     "Reference",
     "Transaction",
     "TransferKind",
     "User",
+    "Utterance",
     "Webhook",
 ]
 
@@ -47,15 +86,6 @@ At = Annotated[datetime, Meta(tz=True)]
 """A time that has its offset."""
 
 T = TypeVar("T")
-
-
-class MeetingStatus(StrEnum):
-    """Where a meeting stands."""
-
-    SCHEDULED = "scheduled"
-    STARTED = "started"
-    ENDED = "ended"
-    CANCELLED = "cancelled"
 
 
 @frozen
@@ -67,191 +97,12 @@ class Page(Generic[T]):
 
 
 @frozen
-class User:
-    """Whose account it is."""
+class Download:
+    """What was downloaded of a recording: the files, in their order, and the bytes in all of them.
 
-    id: str
-    email: str
-    full_name: str
+    `has_more`: another part follows, which was not requested.
+    """
 
-
-@frozen
-class AccountCredits:
-    """The account's balance, in credits."""
-
-    balance: int
-
-
-@frozen
-class ApiKey:
-    """The key that asks. `daily_credit_cap` is None where it has none."""
-
-    id: str
-    scopes: tuple[str, ...]
-    daily_credit_cap: int | None = None
-
-
-@frozen
-class Account:
-    """Who the key belongs to."""
-
-    user: User
-    credits: AccountCredits
-    api_key: ApiKey | None = None
-
-
-@frozen
-class PricingTier:
-    """What can be bought: seats, minutes, credits."""
-
-    id: str
-    name: str
-    capacity: int
-    max_duration: int
-    duration_unit: str
-    credits: int
-    recording_credits: int
-
-
-@frozen
-class Meeting:
-    """A meeting. `with_recording` is the value in effect."""
-
-    id: str
-    title: str
-    status: str
-    start_at: At
-    start_at_wib: At
-    auto_notulen: bool
-    created_at: At
-    with_recording: bool
-    end_at: At | None = None
-    duration: int | None = None
-    duration_unit: str | None = None
-    capacity: int | None = None
-    join_url: str | None = field(default=None, repr=False)
-    password: str | None = field(default=None, repr=False)
-    host_key: str | None = field(default=None, repr=False)
-    provider_meeting_id: str | None = None
-    credits_deducted: int | None = None
-
-
-@frozen
-class Cancellation:
-    """What became of a meeting, and the credits that came back."""
-
-    id: str
-    status: str
-    credits_refunded: int
-
-
-@frozen
-class DailyCap:
-    """What the key may spend today, in credits; the day ends at `resets_at`."""
-
-    cap: int
-    spent: int
-    remaining: int
-    resets_at: At
-
-
-@frozen
-class Balance:
-    """What is there, what is reserved, and what can be spent."""
-
-    balance: int
-    held: int
-    available: int
-    daily_cap: DailyCap | None = None
-
-
-@frozen
-class EstimateItem:
-    """One part of a price."""
-
-    name: str
-    credits: int
-
-
-@frozen
-class Estimate:
-    """What work would cost, and whether the balance covers it."""
-
-    type: str
-    credits: int
-    items: tuple[EstimateItem, ...]
-    balance: int
-    sufficient: bool
-    with_recording: bool | None = None
-
-
-@frozen
-class Reference:
-    """What a transaction is about: a meeting, a note, a top-up."""
-
-    type: str
-    id: str
-
-
-@frozen
-class Transaction:
-    """An entry of the ledger; `amount` is signed. A refund names what it `reverses`."""
-
-    id: str
-    kind: str
-    amount: int
-    balance_after: int
-    reference: Reference
-    created_at: At
-    reverses: str | None = None
-    api_key_id: str | None = None
-
-
-@frozen
-class Webhook:
-    """A URL that receives events. `secret` is there where the operation and the key's scopes give it."""
-
-    id: str
-    url: str
-    event_types: tuple[str, ...]
-    is_active: bool
-    consecutive_failures: int
-    created_by: str
-    created_at: At
-    description: str | None = None
-    disabled_at: At | None = None
-    secret: str | None = field(default=None, repr=False)
-
-
-@frozen
-class Attempt:
-    """One post of a delivery. `error` is a stable code; None when it succeeded."""
-
-    at: At
-    duration_ms: int
-    status_code: int | None = None
-    error: str | None = None
-    response_excerpt: str | None = None
-
-
-@frozen
-class Delivery:
-    """An event on its way to a webhook, with every attempt, the first one first."""
-
-    id: str
-    event_id: str
-    event_type: str
-    status: str
-    attempts: tuple[Attempt, ...]
-    created_at: At
-    next_attempt_at: At | None = None
-
-
-@frozen
-class BalanceChange:
-    """The data of `credit.low` and `credit.topup.succeeded`."""
-
-    balance: int
-    held: int
-    available: int
-    transaction: Transaction
+    size_bytes: int
+    paths: tuple[Path, ...] = ()
+    has_more: bool = False

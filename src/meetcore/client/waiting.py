@@ -6,9 +6,8 @@ from attrs import frozen
 
 from meetcore.client.calls import Call
 from meetcore.client.errors import NoteFailed, WaitTimedOut
-from meetcore.client.note_records import Note, NoteStatus
 from meetcore.client.procedures import Means, Pause, Steps
-from meetcore.client.records import Page
+from meetcore.client.records import Note, NoteStatus, Page
 
 __all__ = ["NoteWait"]
 

@@ -13,8 +13,7 @@ from attrs import field, frozen
 
 from meetcore.client.decoding import converted, decoded
 from meetcore.client.errors import InvalidEvent
-from meetcore.client.note_records import Note, Recording
-from meetcore.client.records import At, BalanceChange, Meeting, Webhook
+from meetcore.client.records import At, BalanceChange, Meeting, Note, Recording, Webhook
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.signature import (
     SECRET_PREFIX,

@@ -15,4 +15,5 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 `ids`       UUIDv7
 `records`   what customers see
 `texts`     lengths and characters of text
+`field_info` what a field of a request or record means
 """

@@ -1,14 +1,16 @@
-"""What a field of a request or record means, beside its type: `Annotated[int, FieldInfo("Whole credits.")]`.
+"""What a field of a request or record means, beside its type, and the JSON form of a record.
 
-Schemas and documents are derived from it. Nothing here is checked.
+`Annotated[int, FieldInfo("Whole credits.")]`: schemas and documents are derived from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from datetime import datetime
 from enum import Enum
+from typing import Any
 
-from attrs import frozen
+from attrs import asdict, frozen
 
-__all__ = ["FieldInfo"]
+__all__ = ["FieldInfo", "as_json"]
 
 
 @frozen
@@ -20,7 +22,20 @@ class FieldInfo:
     """
 
     description: str = ""
-    examples: Sequence[object] = ()
+    examples: tuple[object, ...] = ()
     format: str = ""
     known_values: type[Enum] | None = None
     is_optional: bool = False
+
+
+def as_json(record: Any) -> Mapping[str, object]:
+    """Return a record as a JSON object; one that is such an object already is returned as it is."""
+    if isinstance(record, Mapping):
+        return record
+    return asdict(record, value_serializer=_json_value)
+
+
+def _json_value(_: object, __: object, value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return list(value) if isinstance(value, tuple) else value

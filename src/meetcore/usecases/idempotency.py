@@ -18,8 +18,10 @@ from typing import TypeVar
 from uuid import UUID
 
 from attrs import asdict, evolve, field, frozen
+from attrs.converters import optional
 
 from meetcore.domain.errors import DomainError, IdempotencyKeyReused, ServiceUnavailable
+from meetcore.domain.field_info import as_json
 from meetcore.domain.requests.idempotency import IdempotencyRecord, Verdict, decide
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.store import Store, Transaction
@@ -85,7 +87,7 @@ class Outcome:
     `due` counts the deliveries that wait for a worker.
     """
 
-    record: Mapping[str, object] | None = field(default=None, repr=False)
+    record: Mapping[str, object] | None = field(default=None, repr=False, converter=optional(as_json))
     refusal: Refusal | None = None
     is_replay: bool = False
     due: int = 0

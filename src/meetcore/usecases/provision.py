@@ -10,10 +10,11 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
+from meetcore.domain import records
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
 from meetcore.domain.money import holds
 from meetcore.domain.money.ledger import Posting
-from meetcore.domain.records import Record, balance_record, meeting_event_record, meeting_record
+from meetcore.domain.records import balance_record, meeting_event_record, meeting_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
@@ -48,7 +49,7 @@ def credit_events(runtime: Runtime, posting: Posting, at: datetime) -> list[Even
     return [Event(runtime.new_id(at), account_id, EventKind.CREDIT_LOW, at, data) for _ in posting.facts]
 
 
-def created_record(meeting: Meeting) -> Record:
+def created_record(meeting: Meeting) -> records.Meeting:
     """The record that answers a creation, whatever happened to the meeting since."""
     as_made = evolve(meeting, status=MeetingStatus.SCHEDULED, host_key=None)
     return meeting_record(as_made, meeting.created_at)

@@ -4,7 +4,7 @@ import importlib
 import inspect
 import json
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meetcore.domain
+from meetcore.domain import records
+from meetcore.domain.field_info import as_json
 from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingOptions,
@@ -46,20 +48,6 @@ from meetcore.domain.notes.notes import (
 )
 from meetcore.domain.notes.recordings import FileKind, RecordingStatus
 from meetcore.domain.notes.transcripts import Utterance
-from meetcore.domain.records import (
-    balance_record,
-    cancellation_record,
-    credits_record,
-    delivery_record,
-    endpoint_record,
-    estimate_record,
-    meeting_event_record,
-    meeting_record,
-    note_record,
-    recording_record,
-    tier_record,
-    transaction_record,
-)
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
@@ -69,6 +57,29 @@ from meetcore.testing.strategies.moments import near
 from meetcore.testing.strategies.recordings import notes
 from meetcore.testing.strategies.webhooks import attempts, deliveries
 from tests.unit.domain.notes.test_recordings import a_file, opened
+
+
+def shown(make: Callable[..., object]) -> Callable[..., dict[str, Any]]:
+    """The record of a function as a JSON object."""
+
+    def made(*args: Any, **options: Any) -> dict[str, Any]:
+        return dict(as_json(make(*args, **options)))
+
+    return made
+
+
+balance_record = shown(records.balance_record)
+cancellation_record = shown(records.cancellation_record)
+credits_record = shown(records.credits_record)
+delivery_record = shown(records.delivery_record)
+endpoint_record = shown(records.endpoint_record)
+estimate_record = shown(records.estimate_record)
+meeting_event_record = shown(records.meeting_event_record)
+meeting_record = shown(records.meeting_record)
+note_record = shown(records.note_record)
+recording_record = shown(records.recording_record)
+tier_record = shown(records.tier_record)
+transaction_record = shown(records.transaction_record)
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -302,6 +313,8 @@ HOLDERS = (
     ENDPOINT,
     IdempotencyRecord("key-1", bytes(32), is_done=True, answer=json.dumps({"secret": SECRET}).encode()),
     Event(ID, ID, EventKind.MEETING_CREATED, START, meeting_record(MEETING, START)),
+    records.meeting_record(MEETING, START - timedelta(minutes=15)),
+    records.endpoint_record(ENDPOINT, with_secret=True),
     ChainKey(b"", SECRET.encode()),
 )
 

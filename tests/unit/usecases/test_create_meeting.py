@@ -17,6 +17,7 @@ from meetcore.domain.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
+from meetcore.domain.field_info import as_json
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.pricing import DEFAULT_TIERS
@@ -36,7 +37,7 @@ async def test_a_meeting_is_made_and_paid_at_once():
     harness = await ApplicationHarness().start()
     answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
-    assert answer.record == meeting_record(meeting, meeting.created_at)
+    assert answer.record == as_json(meeting_record(meeting, meeting.created_at))
     assert not answer.is_replay
     assert meeting.status is MeetingStatus.SCHEDULED
     assert meeting.join_url is not None
@@ -289,7 +290,7 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     slow = evolve(harness.create(), provider=Slow("http://sandbox", harness.sandbox.state, bytes(32)))
     answer = await slow(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
-    assert answer.record == meeting_record(meeting, meeting.created_at)
+    assert answer.record == as_json(meeting_record(meeting, meeting.created_at))
     assert meeting.status is MeetingStatus.SCHEDULED
     assert harness.funds().balance == 90
     assert len(harness.entries()) == 2
@@ -382,7 +383,7 @@ async def test_another_host_is_tried_when_one_has_had_its_share():
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.FULL)
     answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     made = [meeting for meeting in harness.meetings() if meeting.status is MeetingStatus.SCHEDULED]
-    assert [answer.record] == [meeting_record(meeting, meeting.created_at) for meeting in made]
+    assert [answer.record] == [as_json(meeting_record(meeting, meeting.created_at)) for meeting in made]
     assert harness.funds().balance == 90
     assert harness.funds().held == 0
     unavailable_until = [host.unavailable_until for host in harness.state.committed.hosts.values()]

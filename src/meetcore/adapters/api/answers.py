@@ -1,9 +1,12 @@
 """Answers: statuses, and the error envelope of spec 7."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import msgspec
-from attrs import frozen
+from attrs import frozen, has
+from cattrs.gen import make_dict_unstructure_fn
+from cattrs.preconf.msgspec import make_converter
 
 from meetcore.domain.errors import DomainError, InvalidRequest
 
@@ -17,6 +20,7 @@ __all__ = [
     "PayloadTooLarge",
     "RangeNotSatisfiable",
     "UnsupportedMediaType",
+    "encode_record",
     "envelope",
     "envelope_of",
     "render_error",
@@ -44,6 +48,9 @@ STATUS: Mapping[str, int] = {
 """The status of each code. The codes are the contract; the classes below refine `invalid_request`."""
 
 _encoder = msgspec.json.Encoder()
+_converter = make_converter()
+# msgspec itself would encode the fields of a class in alphabetical order.
+_converter.register_unstructure_hook_factory(has, partial(make_dict_unstructure_fn, converter=_converter))
 
 
 class PayloadTooLarge(InvalidRequest):
@@ -147,7 +154,12 @@ def render_error(error: DomainError, base_url: str, request_id: str) -> ApiRespo
 
 def render_record(status: int, record: object, location: str | None = None) -> ApiResponse:
     """Render a record as an answer."""
-    return ApiResponse(status, _encoder.encode(record), location)
+    return ApiResponse(status, encode_record(record), location)
+
+
+def encode_record(record: object) -> bytes:
+    """Encode a record, or a page of records, as JSON."""
+    return _converter.dumps(record)
 
 
 def render_text(status: int, text: str, media_type: str) -> ApiResponse:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from meetcore.adapters.api.wire_types import body_type
+from meetcore.adapters.api.wire_types import body_type, record_type
 
 __all__ = ["schemas_of"]
 
@@ -26,7 +26,7 @@ def schemas_of(ref_template: str, *, bodies: Iterable[type] = (), records: Itera
         bodies: request bodies.
         records: records of answers and events.
     """
-    types = [*map(body_type, bodies), *records]
+    types = [*map(body_type, bodies), *map(record_type, records)]
     _, schemas = msgspec.json.schema_components(types, ref_template=ref_template)
     for schema in schemas.values():
         if schema.get("type") == "object" and "properties" in schema:

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import frozen
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.domain import records
 from meetcore.domain.webhooks.events import API_VERSION, EventKind
 from meetcore.domain.webhooks.signature import SIGNATURE_HEADER
 

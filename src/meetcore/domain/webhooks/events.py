@@ -12,6 +12,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.field_info import as_json
+
 __all__ = ["API_VERSION", "Event", "EventKind", "encode_event"]
 
 API_VERSION = "v1"
@@ -43,7 +45,7 @@ class Event:
     account_id: UUID
     kind: EventKind
     created_at: datetime
-    data: Mapping[str, object] = field(repr=False)
+    data: Mapping[str, object] = field(repr=False, converter=as_json)
     subject_id: UUID | None = None
 
 

@@ -81,7 +81,7 @@ class HostKeyQueries:
         assert found is not None
         moments = {-16: None, -15: KEY, 0: KEY, 59: KEY, 60: None, 100: None}
         assert {
-            minutes: meeting_record(found, SOON + minutes * MINUTE)["host_key"] for minutes in moments
+            minutes: meeting_record(found, SOON + minutes * MINUTE).host_key for minutes in moments
         } == moments
 
     async def test_a_later_meeting_waits_until_the_host_is_left(self, rig: QueriesRig) -> None:

@@ -1,10 +1,11 @@
 """The operations on the caller's account and on the tiers on sale (spec 4.2)."""
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.operation import Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, Named, page_of
+from meetcore.domain import records
 from meetcore.domain.records import tier_record
 from meetcore.domain.requests.rate_window import OperationClass
 
@@ -24,23 +25,17 @@ __all__ = ["get_me", "list_pricing_tiers"]
     example=examples.ACCOUNT,
 )
 async def get_me(_: UseCases, call: Call) -> ApiResponse:
-    caller = call.caller
-    return render_record(
-        200,
-        {
-            "user": {
-                "id": str(caller.account.user_id),
-                "email": caller.account.email,
-                "full_name": caller.account.full_name,
-            },
-            "credits": {"balance": caller.account.balance},
-            "api_key": {
-                "id": str(caller.key.id),
-                "scopes": [scope.value for scope in caller.key.scopes],
-                "daily_credit_cap": caller.key.daily_cap,
-            },
-        },
+    account, key = call.caller.account, call.caller.key
+    record = records.Account(
+        user=records.User(id=str(account.user_id), email=account.email, full_name=account.full_name),
+        credits=records.Balance(balance=account.balance),
+        api_key=records.Key(
+            id=str(key.id),
+            scopes=tuple(scope.value for scope in key.scopes),
+            daily_credit_cap=key.daily_cap,
+        ),
     )
+    return render_record(200, record)
 
 
 @Operation(
@@ -49,7 +44,7 @@ async def get_me(_: UseCases, call: Call) -> ApiResponse:
     scopes=(),
     rate_class=OperationClass.READ,
     listing=Listing(named_by=Named.SLUG),
-    record=records.TierList,
+    record=lists.TierList,
     summary="The pricing tiers on sale",
     about="Give a tier's `id` as `pricing_tier_id` to create a meeting.",
     for_agents="Use it before booking: it lists the tiers with seats, minutes and price. Give a tier's id "

@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import assert_never
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, NotulenEstimateBody
 from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.operation import Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, Named, slice_page
+from meetcore.domain import records
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.holds import is_sufficient
 from meetcore.domain.money.ledger import TransferKind
@@ -65,7 +66,7 @@ async def get_credits(_: UseCases, call: Call) -> ApiResponse:
         ranges=[("from", "to")],
         named_by=Named.NUMBER,
     ),
-    record=records.TransactionList,
+    record=lists.TransactionList,
     summary="List what moved credits, the newest first",
     about="A charge is below zero; a refund names the transaction that it `reverses`.",
     for_agents="Use it to explain the balance: every charge (below zero) and refund, the newest first; of a kind "

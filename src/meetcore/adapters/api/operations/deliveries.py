@@ -3,11 +3,12 @@
 from typing import Final
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import one_of
 from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.records import delivery_record
@@ -36,7 +37,7 @@ _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
             )
         }
     ),
-    record=records.DeliveryList,
+    record=lists.DeliveryList,
     summary="List the deliveries to a webhook with their attempts",
     about="A delivery is one event on its way to one webhook, with every attempt.",
     for_agents="Use it to find out what was sent to a webhook and what came of it.",

@@ -3,12 +3,13 @@
 from datetime import datetime
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.meetings import VISIBLE, MeetingRequest, MeetingStatus
@@ -96,7 +97,7 @@ async def create_meeting(use: UseCases, call: Call) -> Outcome:
         },
         ranges=[("from", "to")],
     ),
-    record=records.MeetingList,
+    record=lists.MeetingList,
     summary="List the meetings, the newest first",
     about="What is in creation is not listed.",
     for_agents="Use it to find meetings by status or time, and to check whether a booking is already there.",

@@ -3,12 +3,13 @@
 import msgspec
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
-from meetcore.adapters.api.answers import ApiResponse, render_record, render_text
+from meetcore.adapters.api import lists
+from meetcore.adapters.api.answers import ApiResponse, encode_record, render_record, render_text
 from meetcore.adapters.api.bodies import CreateNoteBody
 from meetcore.adapters.api.filters import one_of, record_id
 from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, cursor_after
+from meetcore.domain import records
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.markdown import markdown
@@ -25,7 +26,6 @@ __all__ = ["create_note", "get_note", "list_notes"]
 MARKDOWN = "text/markdown; charset=utf-8"
 _PAGE_BYTES = 4 * 1024 * 1024
 _NOTES_AT_ONCE = 5
-_encoder = msgspec.json.Encoder()
 
 
 @Operation(
@@ -76,7 +76,7 @@ async def create_note(use: UseCases, call: Call) -> Outcome:
             "recording_id": record_id("Only notes on this recording."),
         }
     ),
-    record=records.NoteList,
+    record=lists.NoteList,
     summary="List the notes, the newest first",
     about="Each with all of its content: ask for small pages.",
     for_agents="Use it to find the notes of a meeting by meeting_id, those on a recording by recording_id, or the latest "
@@ -94,7 +94,7 @@ async def list_notes(use: UseCases, call: Call) -> ApiResponse:
         found = await use.queries.list_notes(call.caller.account.id, chosen, wanted + 1, before)
         is_more = len(found) > wanted
         for note in found[:wanted]:
-            shown.append(msgspec.Raw(_encoder.encode(note_record(note))))
+            shown.append(msgspec.Raw(encode_record(note_record(note))))
             size_bytes, before = size_bytes + len(shown[-1]), note.id
     cursor = cursor_after(page, str(before)) if is_more else None
     return render_record(200, {"data": shown, "next_cursor": cursor})

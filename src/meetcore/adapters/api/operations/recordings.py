@@ -3,15 +3,15 @@
 from datetime import UTC, datetime
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import flag, record_id
 from meetcore.adapters.api.links import download_url
 from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.records import recording_record
 from meetcore.domain.requests.keys import Scope
@@ -29,7 +29,7 @@ _READERS = (Scope.RECORDINGS_READ,)
     scopes=_READERS,
     rate_class=OperationClass.READ,
     listing=Listing({"meeting_id": record_id("Only the recording of this meeting.")}),
-    record=records.RecordingList,
+    record=lists.RecordingList,
     summary="List the recordings, the newest first",
     about="A recording is there once its media has been measured, some minutes after its meeting.",
     for_agents="Use it to find the recording of a meeting that has ended, by meeting_id; it is there a while "
@@ -87,7 +87,9 @@ async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
     recording_id = parse_id(call.path["id"], "recording")
     signed = await use.download_recording.link(call.caller.account.id, recording_id, call.now)
     expires_at = datetime.fromtimestamp(signed.link.expires, UTC)
-    return render_record(200, {"url": download_url(use.base_url, signed), "expires_at": utc_text(expires_at)})
+    return render_record(
+        200, records.DownloadUrl(url=download_url(use.base_url, signed), expires_at=expires_at)
+    )
 
 
 @Operation(

@@ -1,7 +1,7 @@
 """The operations on webhooks (spec 4.3, 4.4)."""
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import records
+from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
 from meetcore.adapters.api.operation import (
@@ -13,6 +13,7 @@ from meetcore.adapters.api.operation import (
 )
 from meetcore.adapters.api.operations.deliveries import ITS_DELIVERY
 from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.records import endpoint_record
@@ -83,7 +84,7 @@ async def register_webhook(use: UseCases, call: Call) -> Outcome:
     scopes=_READERS,
     rate_class=OperationClass.READ,
     listing=Listing(),
-    record=records.WebhookList,
+    record=lists.WebhookList,
     summary="List the webhooks, without their secrets",
     about="Read one of them for its secret.",
     for_agents="Use it to see which URLs receive which events, and which were disabled by failures.",

@@ -1,0 +1,39 @@
+"""The pages of lists, for the OpenAPI document and the tools; what they list is in `domain.records`."""
+
+from typing import Annotated, Any
+
+import attrs
+
+from meetcore.domain import records
+from meetcore.domain.field_info import FieldInfo
+
+__all__ = [
+    "DeliveryList",
+    "MeetingList",
+    "NoteList",
+    "RecordingList",
+    "TierList",
+    "TransactionList",
+    "WebhookList",
+]
+
+_Cursor: Any = Annotated[
+    str | None, FieldInfo("What to give as `cursor` for the next page; null on the last.")
+]
+
+
+def _list_of(record: type, about: str) -> type:
+    fields = {
+        "data": attrs.field(type=tuple[record, ...]),  # type: ignore[valid-type]
+        "next_cursor": attrs.field(type=_Cursor),
+    }
+    return attrs.make_class(f"{record.__name__}List", fields, class_body={"__doc__": about}, frozen=True)
+
+
+MeetingList = _list_of(records.Meeting, "The account's meetings, the newest first.")
+TransactionList = _list_of(records.Transaction, "The account's transactions, the newest first.")
+WebhookList = _list_of(records.Webhook, "The account's webhooks, the newest first.")
+DeliveryList = _list_of(records.Delivery, "The deliveries to a webhook, the newest first.")
+TierList = _list_of(records.Tier, "The tiers on sale.")
+RecordingList = _list_of(records.Recording, "The account's recordings, the newest first.")
+NoteList = _list_of(records.Note, "The account's notes, the newest first.")

@@ -1,0 +1,167 @@
+"""The records of recordings and of the notes on them. Seconds count from the beginning of the recording."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.money.pricing import started_minutes
+from meetcore.domain.notes import notes, recordings
+from meetcore.domain.records.fields import DURATION_UNIT, Id, Utc, in_utc
+
+__all__ = [
+    "ActionItem",
+    "Decision",
+    "DownloadUrl",
+    "Note",
+    "NoteState",
+    "Recording",
+    "RecordingState",
+    "Utterance",
+    "note_record",
+    "recording_record",
+]
+
+_Moment = Annotated[int, FieldInfo("Seconds from the beginning of the recording.")]
+
+
+class RecordingState(StrEnum):
+    """Whether a recording's files can still be had."""
+
+    AVAILABLE = "available"
+    EXPIRED = "expired"
+
+
+class NoteState(StrEnum):
+    """How far the notes of a recording are."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@frozen
+class Recording:
+    """The recording of a meeting, in however many files."""
+
+    id: Id
+    meeting_id: Id
+    status: Annotated[str, FieldInfo(known_values=RecordingState)]
+    duration: Annotated[int, FieldInfo("Begun minutes of media, as notes are paid by.")]
+    duration_unit: Annotated[str, FieldInfo("`minutes`.")]
+    size_bytes: Annotated[int, FieldInfo("How long the download is.")]
+    recorded_at: Utc
+    expires_at: Annotated[datetime, FieldInfo("When its files are removed, in UTC.")]
+
+
+@frozen
+class DownloadUrl:
+    """A link to a recording that works without a key."""
+
+    url: Annotated[str, FieldInfo("GET it; byte ranges work. A further file is named in `Link`.")] = field(
+        repr=False
+    )
+    expires_at: Annotated[datetime, FieldInfo("Until when it works, in UTC.")]
+
+
+@frozen
+class Decision:
+    """What was decided, with the words that say so."""
+
+    text: str = field(repr=False)
+    quote: str = field(repr=False)
+    at: _Moment
+
+
+@frozen(kw_only=True)
+class ActionItem:
+    """What is to be done, by whom and until when."""
+
+    task: str = field(repr=False)
+    owner: str | None = field(default=None, repr=False)
+    due: str | None = field(default=None, repr=False)
+    quote: str = field(repr=False)
+    at: _Moment
+
+
+@frozen(kw_only=True)
+class Utterance:
+    """An utterance. The speaker is null where only the sound is known."""
+
+    speaker: str | None = field(default=None, repr=False)
+    at: _Moment
+    text: str = field(repr=False)
+
+
+@frozen(kw_only=True)
+class Note:
+    """The notes of a recording."""
+
+    id: Id
+    recording_id: Id
+    meeting_id: Id
+    status: Annotated[str, FieldInfo(known_values=NoteState)]
+    language: Annotated[str, FieldInfo("What they are written in.", known_values=notes.Language)]
+    summary: str | None = field(default=None, repr=False)
+    decisions: tuple[Decision, ...] = ()
+    action_items: tuple[ActionItem, ...] = ()
+    topics: tuple[str, ...] = field(default=(), repr=False)
+    transcript: tuple[Utterance, ...] = field(default=(), repr=False)
+    duration: Annotated[int | None, FieldInfo("Begun minutes that were paid for; null before.")] = None
+    credits_charged: Annotated[int | None, FieldInfo("Whole credits; null while it is in progress.")] = None
+    error: Annotated[str | None, FieldInfo("Why there are none.")] = None
+    created_at: Utc
+    completed_at: Annotated[datetime | None, FieldInfo("In UTC.")] = None
+
+
+def recording_record(recording: recordings.Recording, now: datetime) -> Recording:
+    """A recording: what there is of a meeting, and until when. Begun minutes count, as notes are paid by."""
+    return Recording(
+        id=str(recording.id),
+        meeting_id=str(recording.meeting_id),
+        status=recordings.shown_status(recording, now).value,
+        duration=started_minutes(recording.duration_s),
+        duration_unit=DURATION_UNIT,
+        size_bytes=recording.size_bytes,
+        recorded_at=in_utc(recording.recorded_at),
+        expires_at=in_utc(recording.expires_at),
+    )
+
+
+def note_record(note: notes.Note) -> Note:
+    """A note: its content once it is completed, why it failed if it did.
+
+    `duration` is in begun minutes, those that were paid for.
+    """
+    record = Note(
+        id=str(note.id),
+        recording_id=str(note.recording_id),
+        meeting_id=str(note.meeting_id),
+        status=note.status.value,
+        language=note.language.value,
+        credits_charged=note.credits_charged,
+        error=note.error,
+        created_at=in_utc(note.created_at),
+        completed_at=None if note.completed_at is None else in_utc(note.completed_at),
+    )
+    if note.draft is None or note.status is not notes.NoteStatus.COMPLETED:
+        return record
+    return evolve(
+        record,
+        summary=note.draft.summary,
+        decisions=tuple(
+            Decision(text=one.text, quote=one.quote, at=int(one.at_s)) for one in note.draft.decisions
+        ),
+        action_items=tuple(
+            ActionItem(task=one.task, owner=one.owner, due=one.due, quote=one.quote, at=int(one.at_s))
+            for one in note.draft.action_items
+        ),
+        topics=tuple(note.draft.topics),
+        transcript=tuple(
+            Utterance(speaker=one.speaker, at=int(one.at_s), text=one.text) for one in note.transcript
+        ),
+        duration=started_minutes(note.duration_s),
+    )

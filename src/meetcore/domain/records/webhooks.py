@@ -1,0 +1,111 @@
+"""The records of webhooks and of the deliveries to them (spec 2.3, 6)."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import attrs
+from attrs import field, frozen
+
+from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.records.fields import Id, Utc, in_utc
+from meetcore.domain.webhooks import deliveries
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import EventKind
+
+__all__ = ["Attempt", "Delivery", "Webhook", "WebhookWithSecret", "delivery_record", "endpoint_record"]
+
+_EventType = Annotated[str, FieldInfo(known_values=EventKind)]
+
+
+@frozen(kw_only=True)
+class Webhook:
+    """A URL that receives events, without its secret."""
+
+    id: Id
+    url: str
+    description: str | None = None
+    event_types: tuple[_EventType, ...]
+    is_active: bool
+    consecutive_failures: int
+    disabled_at: Utc | None = None
+    created_by: str
+    created_at: Utc
+
+
+@frozen(kw_only=True)
+class WebhookWithSecret(Webhook):
+    """A URL that receives events. The secret is there where the operation and the key's scopes give it."""
+
+    secret: Annotated[str | None, FieldInfo("What signatures are keyed with.", is_optional=True)] = field(
+        default=None, repr=False
+    )
+
+
+@frozen
+class Attempt:
+    """One post of a delivery and what came of it. `error` is a stable code; null when it succeeded."""
+
+    at: Utc
+    duration_ms: Annotated[int, FieldInfo("Whole milliseconds.")]
+    status_code: Annotated[int | None, FieldInfo("Null when no answer was read.")] = None
+    error: Annotated[str | None, FieldInfo(examples=("status_503", "connect_timeout"))] = None
+    response_excerpt: Annotated[str | None, FieldInfo("How the answer's body begins.")] = None
+
+
+@frozen(kw_only=True)
+class Delivery:
+    """An event on its way to a webhook. The event's id stays the same over all deliveries of it."""
+
+    id: Id
+    event_id: Id
+    event_type: _EventType
+    status: Annotated[str, FieldInfo(known_values=deliveries.DeliveryStatus)]
+    attempts: tuple[Attempt, ...]
+    next_attempt_at: Utc | None = None
+    created_at: Utc
+
+
+def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Webhook:
+    """The webhook record of spec 2.3; the secret only where the operation gives it."""
+    record = Webhook(
+        id=str(endpoint.id),
+        url=endpoint.url,
+        description=endpoint.description,
+        event_types=tuple(kind.value for kind in endpoint.event_types),
+        is_active=endpoint.is_active,
+        consecutive_failures=endpoint.consecutive_failures,
+        disabled_at=None if endpoint.disabled_at is None else in_utc(endpoint.disabled_at),
+        created_by=endpoint.created_by,
+        created_at=in_utc(endpoint.created_at),
+    )
+    if not with_secret or endpoint.secret is None:
+        return record
+    return WebhookWithSecret(**attrs.asdict(record, recurse=False), secret=endpoint.secret)
+
+
+def delivery_record(delivery: deliveries.Delivery, attempts: Sequence[deliveries.Attempt]) -> Delivery:
+    """A delivery and every attempt at it, the first one first (rule 6/7).
+
+    The connected address is left out: it reveals the network and is of no use to the
+    customer.
+    """
+    due = delivery.next_attempt_at
+    return Delivery(
+        id=str(delivery.id),
+        event_id=str(delivery.event_id),
+        event_type=delivery.event_kind.value,
+        status=delivery.status.value,
+        attempts=tuple(_attempt_record(attempt) for attempt in attempts),
+        next_attempt_at=None if due is None else in_utc(due),
+        created_at=in_utc(delivery.created_at),
+    )
+
+
+def _attempt_record(attempt: deliveries.Attempt) -> Attempt:
+    return Attempt(
+        at=in_utc(attempt.at),
+        duration_ms=attempt.duration_ms,
+        status_code=attempt.status_code,
+        error=attempt.error,
+        response_excerpt=attempt.response_excerpt,
+    )
