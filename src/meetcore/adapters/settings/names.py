@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = ["check_file", "hint", "misspelt_variables", "unknown_variables"]
+__all__ = ["PREFIX", "check_file", "hint", "misspelt_variables", "unknown_variables"]
 
 PREFIX = "MEETCORE_"
 OTHERS = frozenset({"CONFIG_FILE", "API_KEY"})

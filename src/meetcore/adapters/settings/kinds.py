@@ -1,0 +1,217 @@
+"""The types of settings: what a value must be, in the annotation of its field.
+
+An impossible value is refused with the name of its variable and its rule, never with the value itself.
+"""
+
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
+from typing import Annotated, Any, get_args, get_origin
+from urllib.parse import urlsplit
+
+import psycopg
+from attrs import Attribute, frozen
+from attrs.validators import and_
+from psycopg.conninfo import conninfo_to_dict
+from typed_settings import SecretStr
+
+from meetcore.adapters.settings.names import PREFIX
+from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.domain.requests.keys import is_prefix
+from meetcore.domain.webhooks.addresses import Network
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+
+__all__ = [
+    "AiAddress", "AtLeastZero", "Authorities", "BrokerUrl", "CpuPercent", "DatabaseUrl", "Directory",
+    "HttpAddress", "KeyPrefix", "LogLevel", "ModelName", "Origin", "Percent", "Positive",
+    "PrivateNetworks", "PublicNetworks", "PublicOrigin", "RateStoreUrl", "Schedule", "SecretWord",
+    "TiersFile", "Word", "at_least", "from_annotations", "networks", "one_of", "plain_type", "schedule",
+]  # fmt: skip
+
+
+@frozen
+class Rule:
+    """What a value must be.
+
+    `holds` returns False or raises where it is not; `with_reason` appends the message that it raised, for one
+    that holds no secret.
+    """
+
+    must: str
+    holds: Callable[[Any], object]
+    with_reason: bool = False
+
+    def __call__(self, _: object, attribute: "Attribute[Any]", value: Any) -> None:
+        """Validate the value of a field.
+
+        Raises:
+            ValueError: names the variable and the rule.
+        """
+        reason = ""
+        try:
+            if self.holds(value) is not False:
+                return
+        except (ValueError, OSError, TypeError, KeyError, AttributeError) as error:
+            reason = f": {error}" if self.with_reason else ""
+        raise ValueError(f"{PREFIX}{attribute.name.upper()} {self.must}{reason}")
+
+
+@frozen
+class Form:
+    """How a text is written before it is checked."""
+
+    of: Callable[[str], str]
+
+
+def from_annotations(_: type, attributes: "list[Attribute[Any]]") -> "list[Attribute[Any]]":
+    """Give each field of a class its converter and its validator, from its annotation."""
+    return [_from_annotation(each) for each in attributes]
+
+
+def _from_annotation(attribute: "Attribute[Any]") -> "Attribute[Any]":
+    if get_origin(attribute.type) is not Annotated:
+        return attribute
+    kind, *notes = get_args(attribute.type)
+    rules = [note for note in notes if isinstance(note, Rule)]
+    forms = [note.of for note in notes if isinstance(note, Form)]
+    return attribute.evolve(type=kind, validator=and_(*rules), converter=forms[0] if forms else None)
+
+
+def plain_type(annotation: Any) -> Any:
+    """Return the type of an annotation, without its rules."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def at_least(lowest: int) -> Rule:
+    """A whole number of at least this."""
+    return Rule(f"must be a whole number of at least {lowest}", lambda number: number >= lowest)
+
+
+def one_of(*values: str) -> Rule:
+    """One of some texts."""
+    return Rule(f"must be one of: {', '.join(values)}", lambda text: text in values)
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Read networks, comma separated.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    return tuple(ip_network(item) for item in _items(text))
+
+
+def schedule(text: str) -> RetrySchedule:
+    """Read delays in whole seconds, comma separated.
+
+    Raises:
+        ValueError: one of them is no delay.
+    """
+    return RetrySchedule(tuple(int(item) for item in _items(text)))
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _is_origin(text: str) -> bool:
+    parts = urlsplit(text)
+    is_place = bool(parts.hostname) and parts.port != 0  # asking for the port refuses what is none
+    return parts.scheme in ("http", "https") and is_place and not (parts.query or parts.fragment)
+
+
+def _is_public_origin(text: str) -> bool:
+    """Return whether a URL may be used in public links: it contains no user name and no password."""
+    return _is_origin(text) and "@" not in urlsplit(text).netloc
+
+
+def _check_database(text: str) -> None:
+    if not text:
+        return
+    if not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError
+    try:
+        parts = conninfo_to_dict(text)
+    except psycopg.ProgrammingError:
+        raise ValueError from None  # its message may hold the password
+    for port in _items(str(parts.get("port", ""))):
+        int(port)
+
+
+def _is_server(text: str, *schemes: str) -> bool:
+    """Return whether it is the address of a server, or of several with semicolons, or empty."""
+    places = [urlsplit(place) for place in text.split(";")] if text else []
+    return all(place.scheme in schemes and place.port != 0 for place in places)
+
+
+def _is_one_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
+def _check_authorities(path: str) -> None:
+    if path:
+        SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+
+
+_WITHOUT_SLASH = Form(lambda text: text.rstrip("/"))
+_ADDRESS = Rule("must be an http:// or https:// address", _is_origin)
+_WORD = Rule("must be one word of ASCII, as it is shown at the provider", _is_one_word)
+
+Positive = Annotated[int, at_least(1)]
+AtLeastZero = Annotated[int, at_least(0)]
+Percent = Annotated[int, Rule("must be from 1 to 100", lambda percent: 1 <= percent <= 100)]
+CpuPercent = Annotated[
+    int,
+    Rule(
+        "must be from 10 to 100, or 0 for what fits the machine",
+        lambda percent: percent == 0 or 10 <= percent <= 100,
+    ),
+]
+DatabaseUrl = Annotated[SecretStr, Rule("must be a postgresql:// address", _check_database)]
+BrokerUrl = Annotated[
+    SecretStr,
+    Rule(
+        "must be a redis:// or amqp:// address, or empty for in-process",
+        lambda text: _is_server(text, "redis", "rediss", "amqp", "amqps"),
+    ),
+]
+RateStoreUrl = Annotated[
+    SecretStr,
+    Rule(
+        "must be a redis:// address, or empty for the database",
+        lambda text: _is_server(text, "redis", "rediss"),
+    ),
+]
+Origin = Annotated[str, _WITHOUT_SLASH, _ADDRESS]
+HttpAddress = Annotated[str, _ADDRESS]
+PublicOrigin = Annotated[
+    str,
+    _WITHOUT_SLASH,
+    Rule("must be an http:// or https:// address, without a user in it", _is_public_origin),
+]
+AiAddress = Annotated[
+    str,
+    _WITHOUT_SLASH,
+    Rule(
+        "must be an http:// or https:// address without a user in it, or empty for this machine",
+        lambda text: not text or _is_public_origin(text),
+    ),
+]
+KeyPrefix = Annotated[str, Rule("must be 1 to 16 lower-case letters and digits, a letter first", is_prefix)]
+Word = Annotated[str, _WORD]
+SecretWord = Annotated[SecretStr, _WORD]
+ModelName = Annotated[str, Rule("must be one word of ASCII, or empty to do it on this machine", _is_one_word)]
+TiersFile = Annotated[
+    str,
+    Rule("must be a TOML file of [[tier]] tables; see docs/operating.md", read_tiers, with_reason=True),
+]
+PrivateNetworks = Annotated[str, Rule("must be networks such as 10.0.0.0/8, comma separated", networks)]
+PublicNetworks = Annotated[str, Rule("must be networks such as 203.0.113.0/24, comma separated", networks)]
+Authorities = Annotated[str, Rule("must be a file of PEM certificates", _check_authorities)]
+Schedule = Annotated[str, Rule("must be whole seconds, comma separated", schedule)]
+Directory = Annotated[
+    str,
+    Rule("must be a directory, or empty for the system", lambda path: not path or Path(path).is_dir()),
+]
+LogLevel = Annotated[str, Form(str.lower), one_of("debug", "info", "warning", "error")]
