@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
-from tests import servers
 from tests.agents.clients import ERAS, Agent
 from tests.http.api_harness import BASE_URL, Customer
-from tests.http.conftest import (
-    application,
-    contract,
-    customer,
-    harness,
-    http,
-    names,
-    network,
-    pool,
-    quiet_log,
-    service,
-    service_settings,
-)
-
-__all__ = [
-    "application",
-    "contract",
-    "customer",
-    "harness",
-    "http",
-    "names",
-    "network",
-    "pool",
-    "quiet_log",
-    "service",
-    "service_settings",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def migrated_url(postgres_server_url: str) -> Iterator[str]:
-    """A database apart from that of the tests over HTTP: both have hosts of the same names."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
-        yield url
+from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
 
 
 @pytest.fixture(scope="session")

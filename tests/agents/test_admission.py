@@ -19,7 +19,7 @@ from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
 from tests.agents.clients import Agent, ToolAnswer, mcp_on
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
-from tests.http.relay import relay_to
+from tests.support.relay import relay_to
 
 READ, TOOL = 3, 2
 

@@ -9,58 +9,14 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
 from meetcore.client import MeetcoreError
-from tests import servers
 from tests.client.clients import KINDS, ClientUnderTest, Waits, open_client, served
 from tests.client.scripted_server import ScriptedServer, Step
 from tests.http.api_harness import Customer
-from tests.http.conftest import (
-    Names,
-    application,
-    contract,
-    customer,
-    harness,
-    http,
-    network,
-    pool,
-    quiet_log,
-    service,
-    service_settings,
-)
-
-__all__ = [
-    "application",
-    "contract",
-    "customer",
-    "harness",
-    "http",
-    "network",
-    "pool",
-    "quiet_log",
-    "service",
-    "service_settings",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def migrated_url(postgres_server_url: str) -> Iterator[str]:
-    """A database apart from that of the tests over HTTP: both have hosts of the same names."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
-        yield url
-
+from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
 
 API_KEY = f"mk_live_{'k' * 43}"
-
-
-@pytest.fixture(scope="session")
-def names() -> Names:
-    """The names of the tests over HTTP, and the one that the documents use."""
-    names = Names()
-    names.known["inbox.meetcore.test"] = names.known["hooks.test"]
-    return names
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
@@ -35,21 +34,8 @@ from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from tests.client.clients import ClientUnderTest, open_client, served
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on
-from tests.http.contract import Contract
 
-Needs = Callable[[str, str], None]
 NO_ID = "01890000-0000-7000-8000-000000000000"
-
-
-@pytest.fixture
-def needs(contract: Contract) -> Callable[[str, str], None]:
-    """Skips a test of an operation that the service does not have yet."""
-
-    def check(method: str, path: str) -> None:
-        if method not in contract.document["paths"].get(path, {}):
-            pytest.skip(f"the service has no {method.upper()} {path} yet")
-
-    return check
 
 
 async def test_who_asks(invoke: ClientUnderTest, customer: Customer) -> None:
@@ -263,9 +249,8 @@ def settle_soon(use: UseCases) -> UseCases:
 
 
 async def test_the_balance_and_the_daily_cap(
-    invoke: ClientUnderTest, harness: ApiHarness, kind: str, service_url: str, needs: Needs
+    invoke: ClientUnderTest, harness: ApiHarness, kind: str, service_url: str
 ) -> None:
-    needs("get", "/credits")
     balance = await invoke("credits.get")
     assert (balance.balance, balance.held, balance.available, balance.daily_cap) == (1000, 0, 1000, None)
     capped = await harness.customer(daily_cap=40)
@@ -276,10 +261,7 @@ async def test_the_balance_and_the_daily_cap(
     assert cap.resets_at > datetime.now(UTC)
 
 
-async def test_what_is_estimated_is_charged(
-    invoke: ClientUnderTest, harness: ApiHarness, needs: Needs
-) -> None:
-    needs("post", "/credits/estimate")
+async def test_what_is_estimated_is_charged(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     estimate = await invoke("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
     assert (estimate.type, estimate.credits, estimate.with_recording, estimate.sufficient) == (
         "meeting",
@@ -294,8 +276,7 @@ async def test_what_is_estimated_is_charged(
     assert (notes.type, notes.credits, notes.balance) == ("notulen", 90, 1000 - 15)
 
 
-async def test_the_ledger(invoke: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
-    needs("get", "/credits/transactions")
+async def test_the_ledger(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     made = await invoke("meetings.create", **harness.body())
     await invoke("meetings.cancel", made.id)
     refund, charge, topup = await invoke.items("credits.transactions", page_size=2)
@@ -308,8 +289,7 @@ async def test_the_ledger(invoke: ClientUnderTest, harness: ApiHarness, needs: N
     assert refund.balance_after == 1000
 
 
-async def test_meetings_are_listed(invoke: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
-    needs("get", "/meetings")
+async def test_meetings_are_listed(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     made = [await invoke("meetings.create", **harness.body()) for _ in range(3)]
     await invoke("meetings.cancel", made[0].id)
     assert [each.id for each in await invoke.items("meetings.list", page_size=2)] == [

@@ -21,6 +21,7 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
 from tests import servers
+from tests.support.kept_log import KeptLog
 
 READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
 MINUTE = 1_796_126_400
@@ -108,7 +109,7 @@ class TestPostgres(SharedRateCountersContract):
 class TestFallbackWithItsStore(RateCountersContract):
     @pytest.fixture
     def counters(self):
-        return FallbackRateCounters(MemoryRateCounters(), MemoryRateCounters(), Lines())
+        return FallbackRateCounters(MemoryRateCounters(), MemoryRateCounters(), KeptLog())
 
 
 @pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
@@ -118,7 +119,7 @@ class TestFallbackWithoutItsStore(RateCountersContract):
         """Away from the first hit on; what finds it out counts with the others."""
         store = Patchy()
         store.is_unavailable = True
-        counters = FallbackRateCounters(store, MemoryRateCounters(), Lines(), monotonic=lambda: 0.0)
+        counters = FallbackRateCounters(store, MemoryRateCounters(), KeptLog(), monotonic=lambda: 0.0)
         await counters.hit(uuid4(), READ, MINUTE)
         return counters
 
@@ -283,18 +284,6 @@ async def test_postgres_purges_old_windows_only(counters_database: str):
 # The fallback
 
 
-class Lines:
-    """A log that keeps its lines."""
-
-    def __init__(self) -> None:
-        self.events: list[str] = []
-
-    def warning(self, event: str, /, **fields: object) -> None:
-        self.events.append(event)
-
-    info = warning
-
-
 class Patchy:
     """A store that can be taken away, and counts its calls."""
 
@@ -316,7 +305,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.log = Lines()
+        self.log = KeptLog()
         self.store = Patchy()
         self.counters = FallbackRateCounters(
             self.store, MemoryRateCounters(), self.log, monotonic=lambda: self.now
@@ -360,7 +349,7 @@ async def test_an_absent_store_is_tried_once_a_second():
 
 
 async def test_the_fallback_stands_in_for_an_absent_redis(closed_port: int):
-    log = Lines()
+    log = KeptLog()
     primary = RedisRateCounters(f"redis://127.0.0.1:{closed_port}/15")
     counters, key = FallbackRateCounters(primary, MemoryRateCounters(), log), uuid4()
     counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for _ in range(20)))

@@ -4,26 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
-from attrs import field, frozen
+from attrs import frozen
 
 from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
 from meetcore.testing.clock import ManualClock
 from meetcore.testing.zoom_server import Terms, ZoomStandIn, zoom_stand_in
+from tests.support.kept_log import KeptLog
 
 NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
 SECRET = "stand-in-secret"
-
-
-@frozen
-class KeptLog:
-    lines: list[tuple[str, dict[str, object]]] = field(factory=list)
-
-    def warning(self, event: str, /, **fields: object) -> None:
-        self.lines.append((event, fields))
-
-    @property
-    def events(self) -> list[str]:
-        return [event for event, _ in self.lines]
 
 
 def access_to(zoom: ZoomStandIn, secret: str = SECRET) -> ZoomAccess:

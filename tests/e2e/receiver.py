@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import select
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -18,10 +16,8 @@ from typing import Any
 
 import pytest
 from attrs import define, field, frozen
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+
+from meetcore.testing.receiver import Authority
 
 
 @frozen
@@ -149,9 +145,10 @@ def receiving(directory: Path) -> Iterator[Receiver]:
         server = _Server((address, 443), handler)
     except OSError as error:
         pytest.skip(f"webhooks go to port 443, which cannot be listened on here: {error}")
-    ca_file, context = _certificates(directory, address)
+    authority = Authority(directory)
+    context = authority.certified(IPv4Address(address))
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    receiver = Receiver(address, ca_file)
+    receiver = Receiver(address, Path(authority.ca_file))
     handler.receiver = receiver  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -162,40 +159,3 @@ def receiving(directory: Path) -> Iterator[Receiver]:
         server.shutdown()
         thread.join()
         server.server_close()
-
-
-def _certificates(directory: Path, address: str) -> tuple[Path, ssl.SSLContext]:
-    """An authority's file to trust, and a context with a leaf of it for one address."""
-    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name, name = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("test", address))
-    ca = (
-        _begin(ca_name, ca_name, ca_key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(ca_key, hashes.SHA256())
-    )
-    leaf = (
-        _begin(name, ca_name, key)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(address))]), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    ca_file, own = directory / "ca.pem", directory / "receiver.pem"
-    ca_file.write_bytes(ca.public_bytes(pem))
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    own.write_bytes(leaf.public_bytes(pem) + private)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(own)
-    return ca_file, context
-
-
-def _begin(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(days=1))
-    )

@@ -11,21 +11,21 @@ from attrs import evolve
 from tests.e2e.customers import Customer, customer, meeting_body
 from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
-from tests.e2e.relay import Relay, relaying
+from tests.support.relay import Outage, relaying
 
 SOON_S = 8.0
 
 
 @pytest.fixture
-def relay(site: Site) -> Iterator[Relay]:
+def relay(site: Site) -> Iterator[Outage]:
     with relaying(site.database_url) as relay:
         yield relay
 
 
 @pytest.fixture
-def far_site(site: Site, relay: Relay) -> Site:
+def far_site(site: Site, relay: Outage) -> Site:
     """The same database behind the relay."""
-    return evolve(site, database_url=relay.of(site.database_url))
+    return evolve(site, database_url=relay.relay.url)
 
 
 def is_up(who: Customer) -> bool:
@@ -43,7 +43,7 @@ def check_refusal(answer: httpx.Response, limit: str) -> None:
 
 @pytest.mark.spec("7/503", "8/3")
 def test_the_api_refuses_while_the_database_is_unavailable_and_recovers(
-    site: Site, far_site: Site, relay: Relay
+    site: Site, far_site: Site, relay: Outage
 ) -> None:
     with far_site.serve(quota_read=300, quota_credit=20) as api, customer(site, api) as who:
         who.create_meeting()
@@ -60,7 +60,7 @@ def test_the_api_refuses_while_the_database_is_unavailable_and_recovers(
 
 
 def test_the_api_starts_without_a_database_and_finds_it_later(
-    site: Site, far_site: Site, relay: Relay
+    site: Site, far_site: Site, relay: Outage
 ) -> None:
     relay.cut()
     with far_site.serve(is_ready=False) as api:
@@ -71,7 +71,7 @@ def test_the_api_starts_without_a_database_and_finds_it_later(
 
 
 def test_the_worker_continues_when_the_database_is_back(
-    site: Site, far_site: Site, relay: Relay, receiver: Receiver, redis_url: str
+    site: Site, far_site: Site, relay: Outage, receiver: Receiver, redis_url: str
 ) -> None:
     settings = receiver.settings | {"broker_url": redis_url}
     with site.serve(**settings) as api, far_site.worker(**settings) as worker, customer(site, api) as who:
@@ -85,7 +85,7 @@ def test_the_worker_continues_when_the_database_is_back(
         until(lambda: len(receiver.at("w")) == 2, "the worker works again", SOON_S)
 
 
-def test_processes_stop_while_the_database_is_unavailable(far_site: Site, relay: Relay) -> None:
+def test_processes_stop_while_the_database_is_unavailable(far_site: Site, relay: Outage) -> None:
     with far_site.serve() as api, far_site.worker() as worker:
         relay.cut()
         until(lambda: httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from attrs import frozen
 
@@ -17,7 +15,6 @@ from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network
-from meetcore.domain.webhooks.addresses import Address
 from tests import servers
 from tests.http.api_harness import (
     ApiHarness,
@@ -30,19 +27,10 @@ from tests.http.api_harness import (
     until,
 )
 from tests.http.contract import Contract
-from tests.http.receiver import Received, Receiver, receiving
+from tests.support.names import Names
+from tests.support.webhook_receiver import Received, Receiver, receiving
 
 HOST = "hooks.test"
-
-
-class Names:
-    """A name server whose answers change."""
-
-    def __init__(self) -> None:
-        self.known = {HOST: "127.0.0.1", "rebind.test": "93.184.216.34"}
-
-    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
-        return (ip_address(self.known[host]),)
 
 
 @frozen
@@ -90,8 +78,8 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
     async def open_with(
         schedule: str, hosts: Sequence[str] = (), lookups: Callable[..., Any] | None = None, **more: Any
     ) -> AsyncIterator[DeliveryHarness]:
-        names = Names()
-        names.known |= dict.fromkeys(hosts, "127.0.0.1")
+        here = dict.fromkeys((HOST, *hosts), "127.0.0.1")
+        names = Names({**here, "rebind.test": "93.184.216.34"})
         applications: list[Application] = []
 
         def keep(application: Application) -> list[Any]:
@@ -100,7 +88,7 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
 
         with servers.fresh_database(postgres_server_url) as url:
             migrate(url)
-            async with receiving(HOST, directory, *hosts) as receiver:
+            async with receiving(directory, HOST, *hosts) as receiver:
                 settings = settings_for(
                     url,
                     webhook_allowed_networks="127.0.0.0/8",

@@ -31,7 +31,7 @@ from tests.http.api_harness import (
     until,
 )
 from tests.http.contract import CODES, Contract
-from tests.http.relay import relay_to
+from tests.support.relay import relay_to
 
 
 @pytest.mark.spec("7/404", "7/envelope", "9/1")

@@ -29,7 +29,7 @@ from tests.http.api_harness import (
 )
 from tests.http.contract import Contract
 from tests.http.delivery_harness import DeliveryHarness, Opened
-from tests.http.relay import relay_to
+from tests.support.relay import relay_to
 from tests.zoom_requests import (
     SECRET,
     ZoomRequest,

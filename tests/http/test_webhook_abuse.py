@@ -16,7 +16,7 @@ import pytest
 from meetcore.domain.requests.keys import Scope
 from tests.http.api_harness import ApiHarness, Customer, code_of, until
 from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
-from tests.http.receiver import Received
+from tests.support.webhook_receiver import Received
 
 KIND = "credit.topup.succeeded"
 OTHER = "other.test"

@@ -14,7 +14,7 @@ import pytest
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.events import EventKind
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key
-from tests.http.conftest import Names
+from tests.support.names import Names
 
 FIELDS = {
     "id",

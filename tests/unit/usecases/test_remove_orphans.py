@@ -9,7 +9,6 @@ import pytest
 from attrs import define, evolve
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState
-from meetcore.adapters.zoom.access import ZoomAccess
 from meetcore.adapters.zoom.provider import ZoomProvider
 from meetcore.domain.errors import DomainError, ServiceUnavailable, UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
@@ -17,22 +16,11 @@ from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.remove_orphans import OrphanReport
+from tests.contract.zoom import access_to
+from tests.support.kept_log import KeptLog
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 
 FIVE_MINUTES = 300
-
-
-class NoLog:
-    """Says nothing."""
-
-    def warning(self, event: str, /, **fields: object) -> None: ...
-
-    def error(self, event: str, /, **fields: object) -> None: ...
-
-
-def access_of(zoom: ZoomStandIn) -> ZoomAccess:
-    known = zoom.credentials
-    return ZoomAccess(known.account_id, known.client_id, known.client_secret, zoom.api_url, zoom.oauth_url)
 
 
 @define
@@ -77,7 +65,7 @@ class Place:
 async def place() -> AsyncIterator[Place]:
     harness = await ApplicationHarness(credits=1000, hosts=1).start()
     async with zoom_stand_in(now=harness.clock.now) as zoom:
-        harness.provider = provider = ZoomProvider(access_of(zoom), NoLog(), now=harness.clock.now)
+        harness.provider = provider = ZoomProvider(access_to(zoom), KeptLog(), now=harness.clock.now)
         try:
             yield Place(harness, zoom)
         finally:
@@ -301,7 +289,7 @@ async def test_a_late_creation_that_could_not_be_removed_is_left_to_a_worker(pla
             place.zoom.faults.plan(Fault("missing_scope", "delete"))
             return made
 
-    slow = Slow(access_of(place.zoom), NoLog(), now=harness.clock.now)
+    slow = Slow(access_to(place.zoom), KeptLog(), now=harness.clock.now)
     with pytest.raises(ServiceUnavailable, match="undone"):
         await evolve(harness.create(), provider=slow)(
             harness.caller, request(), harness.request_key(None), harness.now()

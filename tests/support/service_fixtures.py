@@ -1,0 +1,134 @@
+"""One migrated database and one running service for a suite, whose conftest imports these fixtures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+import structlog
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool
+from meetcore.adapters.settings import Settings
+from meetcore.app import Service
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import Network, open_application
+from meetcore.composition.ports import Part
+from tests import servers
+from tests.http.api_harness import (
+    ALL_SCOPES,
+    ApiHarness,
+    Customer,
+    Slots,
+    client_of,
+    pool_of,
+    settings_for,
+    started,
+)
+from tests.http.contract import Contract
+from tests.support.names import Names
+
+NAMES = {
+    "hooks.test": "93.184.216.34",
+    "inbox.meetcore.test": "93.184.216.34",  # the one of the documents
+    "other.test": "93.184.216.34",
+    "xn--bcher-kva.test": "93.184.216.34",
+    "intern.test": "10.1.2.3",
+    "loop.test": "127.0.0.1",
+    "six.test": "fd00::1",
+    "cloud.test": "169.254.169.254",
+    "mixed.test": "93.184.216.34 192.168.1.1",
+}
+
+
+@pytest.fixture(scope="session")
+def names() -> Names:
+    return Names(NAMES)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet_log() -> Iterator[None]:
+    """Only faults are worth reading under a failed test."""
+    configured = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    yield
+    structlog.configure(**configured)
+
+
+@pytest.fixture(scope="session")
+def migrated_url(postgres_server_url: str) -> Iterator[str]:
+    """A database of one suite: the hosts of each have the same names."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+def service_settings(migrated_url: str) -> Settings:
+    return settings_for(migrated_url)
+
+
+@pytest.fixture(scope="session")
+def network(names: Names) -> Network:
+    """Nothing is delivered: the addresses of the names above are not ours to call."""
+    return Network(resolver=names)
+
+
+@pytest.fixture(scope="session")
+async def application(service_settings: Settings, network: Network) -> AsyncIterator[Application]:
+    """Beside the service: for the operator's work, and for APIs with other parts."""
+    async with open_application(service_settings, network, [Part.API]) as application:
+        yield application
+
+
+@pytest.fixture(scope="session")
+async def pool(service_settings: Settings) -> AsyncIterator[Pool]:
+    """For statements of the tests."""
+    async with pool_of(service_settings) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="session")
+async def service(service_settings: Settings, names: Names) -> AsyncIterator[Service]:
+    everywhere = dict.fromkeys(NAMES, ("127.0.0.1", 1))
+    service = Service(service_settings, Network(names, everywhere))
+    async with started(service):
+        yield service
+
+
+@pytest.fixture(scope="session")
+async def contract(service: Service) -> Contract:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(service), base_url="https://meetcore.test"
+    ) as http:
+        answer = await http.get("/api/v1/openapi.json")
+    return Contract(json.loads(answer.text))
+
+
+@pytest.fixture(scope="session")
+async def http(service: Service, contract: Contract) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with client_of(service, contract) as http:
+        yield http
+
+
+@pytest.fixture(scope="session")
+async def harness(
+    application: Application,
+    http: httpx.AsyncClient,
+    service_settings: Settings,
+    network: Network,
+    pool: Pool,
+) -> ApiHarness:
+    """The service with two hosts that take every tier."""
+    for number in (1, 2):
+        await application.administration.add_host(f"host-{number}@example.test", 1000)
+    return ApiHarness(application, http, Slots(), service_settings, network, pool)
+
+
+@pytest.fixture
+async def customer(harness: ApiHarness) -> Customer:
+    """An account with 1000 credits and a key that may do everything."""
+    return await harness.customer(scopes=ALL_SCOPES)
