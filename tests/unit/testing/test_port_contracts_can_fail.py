@@ -49,6 +49,7 @@ from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
 from meetcore.testing.contracts.transcriber import TranscriberContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
+from meetcore.testing.contracts.webhook_setting import SenderBench
 from meetcore.testing.contracts.worker_notifier import RemoteNotifierContract, WorkerNotifierContract
 from meetcore.testing.receiver import Authority, hang, hang_up
 
@@ -950,4 +951,4 @@ async def test_senders(
 ) -> None:
     authority = Authority(tmp_path)
     with pytest.raises(AssertionError):
-        await test(SUITE(), broken.at(authority, monkeypatch), authority, **case)
+        await test(SUITE(), SenderBench(broken.at(authority, monkeypatch), authority), **case)

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from meetcore.domain.webhooks.deliveries import judge
-from meetcore.testing.contracts.webhook_setting import HOST, SOON_S, MakeSender, a_post, attempt_at, sender_to
+from meetcore.testing.contracts.webhook_setting import HOST, SOON_S, MakeSender, SenderBench, a_post
 from meetcore.testing.receiver import (
     OK,
     Authority,
     answering,
     pouring,
-    receiving,
     replying_and_closing,
 )
 
@@ -50,75 +49,60 @@ class WebhookAnswersContract:
     """The part of `WebhookSenderContract` that is about answers; subclass that one."""
 
     @pytest.fixture
-    def authority(self, tmp_path: Path) -> Authority:
-        """Whose certificates the receivers of this test show."""
-        return Authority(tmp_path)
+    def bench(self, make_sender: MakeSender, tmp_path: Path) -> SenderBench:
+        """What makes senders and receivers, with certificates of one authority."""
+        return SenderBench(make_sender, Authority(tmp_path))
 
     @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-    async def test_a_2xx_is_a_success(
-        self, make_sender: MakeSender, authority: Authority, status: int
-    ) -> None:
-        attempt = await attempt_at(make_sender, authority, answering(_empty(status)))
+    async def test_a_2xx_is_a_success(self, bench: SenderBench, status: int) -> None:
+        attempt = await bench.attempt(answering(_empty(status)))
         assert (attempt.status_code, attempt.error) == (status, None)
 
     @pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 410, 429, 500, 503, 599])
-    async def test_any_other_status_is_a_failure_by_its_number(
-        self, make_sender: MakeSender, authority: Authority, status: int
-    ) -> None:
-        attempt = await attempt_at(make_sender, authority, answering(_empty(status)))
+    async def test_any_other_status_is_a_failure_by_its_number(self, bench: SenderBench, status: int) -> None:
+        attempt = await bench.attempt(answering(_empty(status)))
         assert (attempt.status_code, attempt.error) == (status, f"status_{status}")
 
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-    async def test_redirects_are_not_followed(
-        self, make_sender: MakeSender, authority: Authority, status: int
-    ) -> None:
+    async def test_redirects_are_not_followed(self, bench: SenderBench, status: int) -> None:
         answer = _empty(status, f"Location: https://{HOST}/x\r\n")
-        async with (
-            receiving(authority.certified(HOST), answering(answer)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+        async with bench.open(answering(answer)) as (sender, receiver):
             attempt = await sender.post(a_post())
         assert (attempt.status_code, attempt.error) == (status, f"status_{status}")
         assert len(receiver.heads) == 1
 
     @pytest.mark.parametrize(("value", "wait_s"), _RETRY_AFTER)
     async def test_a_busy_receivers_retry_after_is_returned(
-        self, make_sender: MakeSender, authority: Authority, value: str, wait_s: int | None
+        self, bench: SenderBench, value: str, wait_s: int | None
     ) -> None:
         head = f"HTTP/1.1 503 Busy\r\nretry-after: {value}\r\nContent-Length: 4\r\n\r\n".encode()
-        attempt = await attempt_at(make_sender, authority, answering(head + b"busy"))
+        attempt = await bench.attempt(answering(head + b"busy"))
         assert (attempt.error, attempt.response_excerpt) == ("status_503", "busy")
         assert attempt.retry_after_s == wait_s
 
-    async def test_a_retry_after_of_no_delay_is_none(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        assert (await attempt_at(make_sender, authority, answering(OK))).retry_after_s is None
+    async def test_a_retry_after_of_no_delay_is_none(self, bench: SenderBench) -> None:
+        assert (await bench.attempt(answering(OK))).retry_after_s is None
 
     async def test_informational_answers_are_skipped_and_an_upgrade_is_no_success(
-        self, make_sender: MakeSender, authority: Authority
+        self, bench: SenderBench
     ) -> None:
         early = answering(b"HTTP/1.1 103 Early\r\n\r\n" * 3 + OK)
-        assert judge(await attempt_at(make_sender, authority, early))
+        assert judge(await bench.attempt(early))
         upgrade = answering(b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-        assert not judge(await attempt_at(make_sender, authority, upgrade, SOON_S))
+        assert not judge(await bench.attempt(upgrade, SOON_S))
 
     @pytest.mark.parametrize("encoding", [b"identity", b"gzip"])
-    async def test_a_bomb_does_not_go_off(
-        self, make_sender: MakeSender, authority: Authority, encoding: bytes
-    ) -> None:
+    async def test_a_bomb_does_not_go_off(self, bench: SenderBench, encoding: bytes) -> None:
         bomb = gzip.compress(b"A" * 20_000_000)
         head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (
             encoding, len(bomb)
         )  # fmt: skip
-        attempt = await attempt_at(make_sender, authority, answering(head + bomb))
+        attempt = await bench.attempt(answering(head + bomb))
         assert judge(attempt)
         _assert_is_safe(attempt.response_excerpt)
 
-    async def test_an_endless_answer_is_read_to_a_cap(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        attempt = await attempt_at(make_sender, authority, pouring(b"HTTP/1.1 200 OK\r\n\r\n"))
+    async def test_an_endless_answer_is_read_to_a_cap(self, bench: SenderBench) -> None:
+        attempt = await bench.attempt(pouring(b"HTTP/1.1 200 OK\r\n\r\n"))
         assert judge(attempt)
         assert attempt.response_excerpt
         assert set(attempt.response_excerpt) == {"x"}
@@ -127,32 +111,26 @@ class WebhookAnswersContract:
     @pytest.mark.parametrize("body", [
         b"a\0b\xff\0", b"\xff\xfe\x00\xd8", b"\0\0", b"", bytes(range(256)) * 20, "é".encode() * 3000,
     ], ids=len)  # fmt: skip
-    async def test_an_excerpt_is_text_that_any_store_can_hold(
-        self, make_sender: MakeSender, authority: Authority, body: bytes
-    ) -> None:
+    async def test_an_excerpt_is_text_that_any_store_can_hold(self, bench: SenderBench, body: bytes) -> None:
         head = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n" % len(body)
-        attempt = await attempt_at(make_sender, authority, answering(head + body))
+        attempt = await bench.attempt(answering(head + body))
         assert attempt.error == "status_500"
         _assert_is_safe(attempt.response_excerpt)
 
     @pytest.mark.parametrize("answer", _NOT_HTTP)
-    async def test_an_answer_that_is_not_http_is_invalid(
-        self, make_sender: MakeSender, authority: Authority, answer: bytes
-    ) -> None:
-        attempt = await attempt_at(make_sender, authority, answering(answer))
+    async def test_an_answer_that_is_not_http_is_invalid(self, bench: SenderBench, answer: bytes) -> None:
+        attempt = await bench.attempt(answering(answer))
         assert (attempt.error, attempt.status_code) == ("invalid_response", None)
 
     @pytest.mark.parametrize("framing", [b"Transfer-Encoding: chunked", b"Content-Length: 10"])
     async def test_a_body_that_breaks_off_is_a_failure_that_shows_its_status(
-        self, make_sender: MakeSender, authority: Authority, framing: bytes
+        self, bench: SenderBench, framing: bytes
     ) -> None:
         broken = replying_and_closing(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n5\r\nabc")
-        attempt = await attempt_at(make_sender, authority, broken)
+        attempt = await bench.attempt(broken)
         assert (attempt.status_code, attempt.error) == (200, "connection_lost")
 
-    async def test_no_bytes_make_the_sender_raise(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
+    async def test_no_bytes_make_the_sender_raise(self, bench: SenderBench) -> None:
         rng = random.Random(20261201)
 
         async def reply_noise(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -161,10 +139,7 @@ class WebhookAnswersContract:
                 reader, writer
             )
 
-        async with (
-            receiving(authority.certified(HOST), reply_noise) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+        async with bench.open(reply_noise) as (sender, _):
             for _ in range(200):
                 attempt = await sender.post(a_post())
                 assert judge(attempt) is (attempt.error is None)

@@ -23,21 +23,18 @@ from meetcore.testing.contracts.webhook_setting import (
     SOON_S,
     HangingResolver,
     MakeSender,
+    SenderBench,
     SenderSetting,
     StaticResolver,
     a_post,
-    attempt_at,
-    sender_to,
 )
 from meetcore.testing.receiver import (
     OK,
-    Authority,
     Behaviour,
     answering,
     dripping,
     hang,
     hang_up,
-    receiving,
     reset,
 )
 
@@ -77,13 +74,8 @@ class WebhookSenderContract(WebhookAnswersContract):
 
     # What is sent
 
-    async def test_a_delivery_arrives_as_it_was_signed(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST), answering(OK)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+    async def test_a_delivery_arrives_as_it_was_signed(self, bench: SenderBench) -> None:
+        async with bench.open(answering(OK)) as (sender, receiver):
             attempt = await sender.post(a_post(headers=_HEADERS))
         assert judge(attempt)
         assert attempt.duration_ms >= 0
@@ -102,73 +94,45 @@ class WebhookSenderContract(WebhookAnswersContract):
     @pytest.mark.parametrize(
         "body", [b"", b"\0\r\n\r\n\xff", '{"名":"é"}'.encode(), bytes(range(256)) * 4096], ids=len
     )
-    async def test_the_body_goes_out_byte_for_byte(
-        self, make_sender: MakeSender, authority: Authority, body: bytes
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST), answering(OK)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+    async def test_the_body_goes_out_byte_for_byte(self, bench: SenderBench, body: bytes) -> None:
+        async with bench.open(answering(OK)) as (sender, receiver):
             assert judge(await sender.post(a_post(body=body)))
         assert receiver.bodies == [body]
 
     @pytest.mark.parametrize(
         "target", ["/", "/a/../b//c", "/a%2Fb%20?q=%C3%BC&x[]=1;2", "/~a;b=c/@:!$&'()*+,=?/?"]
     )
-    async def test_path_and_query_go_out_byte_for_byte(
-        self, make_sender: MakeSender, authority: Authority, target: str
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST), answering(OK)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+    async def test_path_and_query_go_out_byte_for_byte(self, bench: SenderBench, target: str) -> None:
+        async with bench.open(answering(OK)) as (sender, receiver):
             assert judge(await sender.post(a_post(f"https://{HOST}{target}")))
         assert receiver.heads[0].split(b" ")[1].decode() == target
 
     async def test_cookies_and_proxies_of_the_environment_are_ignored(
-        self, make_sender: MakeSender, authority: Authority, monkeypatch: pytest.MonkeyPatch
+        self, bench: SenderBench, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, "http://127.0.0.1:9")
         cookie = OK.replace(b"OK\r\n", b"OK\r\nSet-Cookie: a=b; Path=/\r\n")
-        async with (
-            receiving(authority.certified(HOST), answering(cookie)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+        async with bench.open(answering(cookie)) as (sender, receiver):
             for _ in range(2):
                 assert judge(await sender.post(a_post()))
         assert not any(b"cookie" in head.lower() for head in receiver.heads)
 
     # TLS
 
-    async def test_the_certificate_must_be_for_the_name(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST), answering(OK)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+    async def test_the_certificate_must_be_for_the_name(self, bench: SenderBench) -> None:
+        async with bench.open(answering(OK)) as (sender, receiver):
             attempt = await sender.post(a_post("https://other.test/"))
         assert (attempt.error, attempt.status_code, receiver.heads) == ("tls_failed", None, [])
 
-    async def test_the_certificate_must_be_of_a_trusted_authority(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST), answering(OK)) as receiver,
-            make_sender(evolve(sender_to(authority, receiver.port), ca_file=None)) as sender,
-        ):
+    async def test_the_certificate_must_be_of_a_trusted_authority(self, bench: SenderBench) -> None:
+        async with bench.open(answering(OK), ca_file=None) as (sender, receiver):
             assert (await sender.post(a_post())).error == "tls_failed"
         assert receiver.heads == []
 
-    async def test_the_certificate_of_an_address_is_checked_for_the_address(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
+    async def test_the_certificate_of_an_address_is_checked_for_the_address(self, bench: SenderBench) -> None:
         for names, error in (((HOST, LOCAL), None), ((HOST, "127.0.0.1"), "tls_failed")):
-            async with (
-                receiving(authority.certified(*names), answering(OK)) as receiver,
-                make_sender(sender_to(authority, receiver.port)) as sender,
-            ):
+            async with bench.open(answering(OK), *names) as (sender, receiver):
                 assert (await sender.post(a_post("https://127.0.0.1/"))).error == error
             assert [_read(head)[1]["host"] for head in receiver.heads] == [["127.0.0.1"]] * (error is None)
 
@@ -176,45 +140,37 @@ class WebhookSenderContract(WebhookAnswersContract):
 
     @pytest.mark.parametrize(("behaviour", "status_code"), _SLOW.values(), ids=_SLOW)
     async def test_one_clock_runs_over_the_whole_attempt(
-        self, make_sender: MakeSender, authority: Authority, behaviour: Behaviour, status_code: int | None
+        self, bench: SenderBench, behaviour: Behaviour, status_code: int | None
     ) -> None:
-        attempt = await attempt_at(make_sender, authority, behaviour, SOON_S)
+        attempt = await bench.attempt(behaviour, SOON_S)
         assert not judge(attempt)
         assert (attempt.status_code, attempt.error) == (status_code, "timeout")
         assert SOON_S * 1000 <= attempt.duration_ms < SOON_S * 1000 + 2000
 
     async def test_a_receiver_that_never_completes_the_handshake_is_a_connect_timeout(
-        self, make_sender: MakeSender, authority: Authority
+        self, bench: SenderBench
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
-            setting = evolve(sender_to(authority, silent.getsockname()[1]), timeout_s=SOON_S)
-            async with make_sender(setting) as sender:
+            async with bench.sender(silent.getsockname()[1], timeout_s=SOON_S) as sender:
                 assert (await sender.post(a_post())).error == "connect_timeout"
 
-    async def test_a_closed_port_is_connect_failed(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
+    async def test_a_closed_port_is_connect_failed(self, bench: SenderBench) -> None:
         with socket.socket() as bound:
             bound.bind(("127.0.0.1", 0))  # without listening
-            async with make_sender(sender_to(authority, bound.getsockname()[1])) as sender:
+            async with bench.sender(bound.getsockname()[1]) as sender:
                 attempt = await sender.post(a_post())
         assert evolve(attempt, duration_ms=0, address=None) == Attempt(NOW, 0, error="connect_failed")
 
     @pytest.mark.parametrize("behaviour", [reset, hang_up])
     async def test_a_receiver_that_goes_is_a_lost_connection_and_is_not_tried_again(
-        self, make_sender: MakeSender, authority: Authority, behaviour: Behaviour
+        self, bench: SenderBench, behaviour: Behaviour
     ) -> None:
-        async with (
-            receiving(authority.certified(HOST), behaviour) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+        async with bench.open(behaviour) as (sender, receiver):
             attempt = await sender.post(a_post())
         assert (attempt.error, attempt.status_code) == ("connection_lost", None)
         assert receiver.connections == 1
 
-    async def test_a_cancelled_post_is_cancelled_and_leaves_the_sender_fit(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
+    async def test_a_cancelled_post_is_cancelled_and_leaves_the_sender_fit(self, bench: SenderBench) -> None:
         arrived = asyncio.Event()
 
         async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -222,10 +178,7 @@ class WebhookSenderContract(WebhookAnswersContract):
             arrived.set()
             await (hang if is_first else answering(OK))(reader, writer)
 
-        async with (
-            receiving(authority.certified(HOST), first_hangs) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+        async with bench.open(first_hangs) as (sender, _):
             task = asyncio.create_task(sender.post(a_post()))
             await asyncio.wait_for(arrived.wait(), 10)
             task.cancel()
@@ -233,16 +186,11 @@ class WebhookSenderContract(WebhookAnswersContract):
                 await task
             assert judge(await sender.post(a_post()))
 
-    async def test_a_receiver_that_hangs_holds_up_no_other_post(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
+    async def test_a_receiver_that_hangs_holds_up_no_other_post(self, bench: SenderBench) -> None:
         async def hangs_for_some(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await (hang if b"/hang" in receiver.heads[-1] else answering(OK))(reader, writer)
 
-        async with (
-            receiving(authority.certified(HOST), hangs_for_some) as receiver,
-            make_sender(evolve(sender_to(authority, receiver.port), timeout_s=2.0)) as sender,
-        ):
+        async with bench.open(hangs_for_some, timeout_s=2.0) as (sender, receiver):
             hanging = [asyncio.create_task(sender.post(a_post(f"https://{HOST}/hang"))) for _ in range(5)]
             attempt = await sender.post(a_post())
             assert judge(attempt)
@@ -252,13 +200,8 @@ class WebhookSenderContract(WebhookAnswersContract):
     # Vetting
 
     @pytest.mark.parametrize("url", _NOT_PUBLIC)
-    async def test_an_address_that_is_not_public_is_not_dialled(
-        self, make_sender: MakeSender, authority: Authority, url: str
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST, LOCAL), answering(OK)) as receiver,
-            make_sender(evolve(sender_to(authority, receiver.port), allowed_networks=())) as sender,
-        ):
+    async def test_an_address_that_is_not_public_is_not_dialled(self, bench: SenderBench, url: str) -> None:
+        async with bench.open(answering(OK), HOST, LOCAL, allowed_networks=()) as (sender, receiver):
             attempt = await sender.post(a_post(url))
         assert evolve(attempt, duration_ms=0) == Attempt(NOW, 0, error="address_refused")
         assert receiver.connections == 0
@@ -267,56 +210,43 @@ class WebhookSenderContract(WebhookAnswersContract):
         "addresses", [("127.0.0.1",), ("8.8.8.8", "10.0.0.1"), ("fe80::1%1",), ("::ffff:127.0.0.1",)]
     )
     async def test_a_name_that_resolves_to_one_is_refused_whole(
-        self, make_sender: MakeSender, authority: Authority, addresses: tuple[str, ...]
+        self, bench: SenderBench, addresses: tuple[str, ...]
     ) -> None:
         resolver = StaticResolver(tuple(map(ip_address, addresses)))
         networks = (IPv4Network("10.9.0.0/16"),)
-        async with receiving(authority.certified(HOST), answering(OK)) as receiver:
-            setting = SenderSetting(authority.ca_file, resolver, receiver.port, networks)
-            async with make_sender(setting) as sender:
-                assert (await sender.post(a_post())).error == "address_refused"
+        changes = {"resolver": resolver, "allowed_networks": networks}
+        async with bench.open(answering(OK), **changes) as (sender, receiver):
+            assert (await sender.post(a_post())).error == "address_refused"
         assert receiver.connections == 0
 
-    async def test_an_exempt_network_is_dialled_and_not_its_mapped_form(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        async with (
-            receiving(authority.certified(HOST), answering(OK)) as receiver,
-            make_sender(sender_to(authority, receiver.port)) as sender,
-        ):
+    async def test_an_exempt_network_is_dialled_and_not_its_mapped_form(self, bench: SenderBench) -> None:
+        async with bench.open(answering(OK)) as (sender, receiver):
             assert judge(await sender.post(a_post()))
             assert (await sender.post(a_post("https://[::ffff:127.0.0.1]/"))).error == "address_refused"
         assert len(receiver.heads) == 1
 
     async def test_an_open_connection_does_not_outlive_the_vetting_of_its_address(
-        self, make_sender: MakeSender, authority: Authority
+        self, bench: SenderBench
     ) -> None:
         resolver = StaticResolver((LOCAL,))
-        async with receiving(authority.certified(HOST), answering(OK)) as receiver:
-            setting = SenderSetting(authority.ca_file, resolver, receiver.port)
-            async with make_sender(setting) as sender:
-                assert judge(await sender.post(a_post()))
-                resolver.addresses = (IPv4Address("10.0.0.1"),)
-                await _until_refused(sender)
-                taken = len(receiver.heads)
-                for _ in range(3):
-                    assert (await sender.post(a_post())).error == "address_refused"
+        async with bench.open(answering(OK), resolver=resolver) as (sender, receiver):
+            assert judge(await sender.post(a_post()))
+            resolver.addresses = (IPv4Address("10.0.0.1"),)
+            await _until_refused(sender)
+            taken = len(receiver.heads)
+            for _ in range(3):
+                assert (await sender.post(a_post())).error == "address_refused"
         assert len(receiver.heads) == taken
 
     # Names
 
-    async def test_a_name_that_does_not_resolve_is_dns_failed(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        async with make_sender(SenderSetting(authority.ca_file, StaticResolver(()))) as sender:
+    async def test_a_name_that_does_not_resolve_is_dns_failed(self, bench: SenderBench) -> None:
+        async with bench.sender(resolver=StaticResolver(())) as sender:
             attempt = await sender.post(a_post())
         assert evolve(attempt, duration_ms=0) == Attempt(NOW, 0, error="dns_failed")
 
-    async def test_time_that_runs_out_in_the_lookup_is_dns_failed(
-        self, make_sender: MakeSender, authority: Authority
-    ) -> None:
-        setting = SenderSetting(authority.ca_file, HangingResolver(), timeout_s=0.05)
-        async with make_sender(setting) as sender:
+    async def test_time_that_runs_out_in_the_lookup_is_dns_failed(self, bench: SenderBench) -> None:
+        async with bench.sender(resolver=HangingResolver(), timeout_s=0.05) as sender:
             assert (await sender.post(a_post())).error == "dns_failed"
 
 

@@ -1,12 +1,12 @@
 """The surroundings of a webhook sender under test: what it is made with, whom it asks, what it posts."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from attrs import define, evolve, frozen
@@ -17,7 +17,7 @@ from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
-from meetcore.testing.receiver import Authority, Behaviour, receiving
+from meetcore.testing.receiver import Authority, Behaviour, Receiver, receiving
 
 __all__ = [
     "ACCOUNT",
@@ -28,11 +28,10 @@ __all__ = [
     "SOON_S",
     "HangingResolver",
     "MakeSender",
+    "SenderBench",
     "SenderSetting",
     "StaticResolver",
     "a_post",
-    "attempt_at",
-    "sender_to",
 ]
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -106,17 +105,30 @@ def a_post(
     return OutgoingPost(ACCOUNT, parse_webhook_url(url), headers, body)
 
 
-def sender_to(authority: Authority, port: int) -> SenderSetting:
-    """A sender that finds every name on this machine and may dial it."""
-    return SenderSetting(authority.ca_file, StaticResolver((LOCAL,)), port)
+@frozen
+class SenderBench:
+    """Senders under test and receivers for them, with certificates of one authority."""
 
+    make_sender: MakeSender
+    authority: Authority
 
-async def attempt_at(
-    make_sender: MakeSender, authority: Authority, behaviour: Behaviour, timeout_s: float = 5.0
-) -> Attempt:
-    """What a new sender makes of one post to a receiver that behaves so; `timeout_s` is in seconds."""
-    async with (
-        receiving(authority.certified(HOST), behaviour) as receiver,
-        make_sender(evolve(sender_to(authority, receiver.port), timeout_s=timeout_s)) as sender,
-    ):
-        return await sender.post(a_post())
+    def sender(self, port: int = 9, **changes: Any) -> AbstractAsyncContextManager[WebhookSender]:
+        """A sender that finds every name on this machine and may dial it; `changes` are of its setting."""
+        setting = SenderSetting(self.authority.ca_file, StaticResolver((LOCAL,)), port)
+        return self.make_sender(evolve(setting, **changes))
+
+    @asynccontextmanager
+    async def open(
+        self, behaviour: Behaviour, *names: str | Address, **changes: Any
+    ) -> AsyncIterator[tuple[WebhookSender, Receiver]]:
+        """A sender, and a receiver that behaves so with a certificate for these names, or else for `HOST`."""
+        async with (
+            receiving(self.authority.certified(*(names or (HOST,))), behaviour) as receiver,
+            self.sender(receiver.port, **changes) as sender,
+        ):
+            yield sender, receiver
+
+    async def attempt(self, behaviour: Behaviour, timeout_s: float = 5.0) -> Attempt:
+        """Return what a new sender makes of one post to a receiver that behaves so."""
+        async with self.open(behaviour, timeout_s=timeout_s) as (sender, _):
+            return await sender.post(a_post())
