@@ -10,7 +10,7 @@ from uuid import UUID
 from meetcore.composition.application import Application
 from meetcore.domain.field_info import as_json
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
-from meetcore.domain.records import recording_record
+from meetcore.domain.records.notes import recording_record
 from tests.http.api_harness import BASE_URL, Customer, until
 
 __all__ = [

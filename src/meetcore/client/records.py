@@ -15,72 +15,30 @@ from msgspec import Meta
 
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.records import (
-    Account,
-    ActionItem,
-    Attempt,
-    BalanceChange,
-    Cancellation,
-    DailyCap,
-    Decision,
-    Delivery,
-    DownloadUrl,
-    Estimate,
-    EstimateItem,
-    Meeting,
-    Note,
-    Recording,
-    Transaction,
-    User,
-    Utterance,
-)
-from meetcore.domain.records import Balance as AccountCredits
-from meetcore.domain.records import CreditsRecord as Balance
-from meetcore.domain.records import Key as ApiKey
-from meetcore.domain.records import MeetingState as MeetingStatus
-from meetcore.domain.records import NoteState as NoteStatus
-from meetcore.domain.records import RecordingState as RecordingStatus
-from meetcore.domain.records import Tier as PricingTier
-from meetcore.domain.records import TransactionReference as Reference
-from meetcore.domain.records import WebhookWithSecret as Webhook
+from meetcore.domain.records.accounts import Account, User
+from meetcore.domain.records.accounts import Balance as AccountCredits
+from meetcore.domain.records.accounts import Key as ApiKey
+from meetcore.domain.records.credits import BalanceChange, DailyCap, Estimate, EstimateItem, Transaction
+from meetcore.domain.records.credits import CreditsRecord as Balance
+from meetcore.domain.records.credits import Tier as PricingTier
+from meetcore.domain.records.credits import TransactionReference as Reference
+from meetcore.domain.records.meetings import Cancellation, Meeting
+from meetcore.domain.records.meetings import MeetingState as MeetingStatus
+from meetcore.domain.records.notes import ActionItem, Decision, DownloadUrl, Note, Recording, Utterance
+from meetcore.domain.records.notes import NoteState as NoteStatus
+from meetcore.domain.records.notes import RecordingState as RecordingStatus
+from meetcore.domain.records.webhooks import Attempt, Delivery
+from meetcore.domain.records.webhooks import WebhookWithSecret as Webhook
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
 
 __all__ = [
-    "Account",
-    "AccountCredits",
-    "ActionItem",
-    "ApiKey",
-    "At",
-    "Attempt",
-    "Balance",
-    "BalanceChange",
-    "Cancellation",
-    "DailyCap",
-    "Decision",
-    "Delivery",
-    "DeliveryStatus",
-    "Download",
-    "DownloadUrl",
-    "Estimate",
-    "EstimateItem",
-    "EventKind",
-    "Language",
-    "Meeting",
-    "MeetingStatus",
-    "Note",
-    "NoteStatus",
-    "Page",
-    "PricingTier",
-    "Recording",
-    "RecordingStatus",
-    "Reference",
-    "Transaction",
-    "TransferKind",
-    "User",
-    "Utterance",
-    "Webhook",
-]
+    "Account", "AccountCredits", "ActionItem", "ApiKey", "At", "Attempt", "Balance", "BalanceChange",
+    "Cancellation", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download", "DownloadUrl",
+    "Estimate", "EstimateItem", "EventKind", "Language", "Meeting", "MeetingStatus", "Note",
+    "NoteStatus", "Page", "PricingTier", "Recording", "RecordingStatus", "Reference", "Transaction",
+    "TransferKind", "User", "Utterance", "Webhook",
+]  # fmt: skip
 
 At = Annotated[datetime, Meta(tz=True)]
 """A time that has its offset."""

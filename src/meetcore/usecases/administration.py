@@ -9,7 +9,7 @@ from attrs import field, frozen
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Entry
-from meetcore.domain.records import balance_record
+from meetcore.domain.records.credits import balance_record
 from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.requests.keys import SECRET_BYTES, ApiKey, Scope, check_expiry, digest, mint
 from meetcore.domain.webhooks.events import Event, EventKind

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel
-from meetcore.domain.records import cancellation_record
+from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import MeetingView

@@ -20,7 +20,7 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, can_have_sh
 from meetcore.domain.money import ledger
 from meetcore.domain.money.holds import CapUsage, refund_usage
 from meetcore.domain.money.ledger import Entry, Funds
-from meetcore.domain.records import cancellation_record
+from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease

@@ -18,7 +18,7 @@ from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import Language, Note, NoteFault
 from meetcore.domain.notes.recordings import Recording
-from meetcore.domain.records import note_record
+from meetcore.domain.records.notes import note_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.notes import NoteCreationView, NoteQuery
 from meetcore.ports.queries import Caller

@@ -13,7 +13,7 @@ from meetcore.domain.money import holds
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import Note, NoteFault
-from meetcore.domain.records import note_record
+from meetcore.domain.records.notes import note_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.notes import NoteSettlement, NoteTask
 from meetcore.ports.store import Store, Transaction

@@ -15,7 +15,7 @@ from meetcore.domain.meetings.meetings import (
     MeetingStatus,
     can_have_shown_host_key,
 )
-from meetcore.domain.records import meeting_event_record
+from meetcore.domain.records.meetings import meeting_event_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.store import Transaction
 from meetcore.usecases.runtime import Runtime

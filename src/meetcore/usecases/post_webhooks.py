@@ -10,7 +10,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.records import delivery_record, endpoint_record
+from meetcore.domain.records.webhooks import delivery_record, endpoint_record
 from meetcore.domain.webhooks.deliveries import open_delivery
 from meetcore.domain.webhooks.endpoints import require_active
 from meetcore.domain.webhooks.events import Event, EventKind

@@ -10,11 +10,12 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain import records
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
 from meetcore.domain.money import holds
 from meetcore.domain.money.ledger import Posting
-from meetcore.domain.records import balance_record, meeting_event_record, meeting_record
+from meetcore.domain.records import meetings as records
+from meetcore.domain.records.credits import balance_record
+from meetcore.domain.records.meetings import meeting_event_record, meeting_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction

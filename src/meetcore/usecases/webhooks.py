@@ -6,7 +6,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.records import endpoint_record
+from meetcore.domain.records.webhooks import endpoint_record
 from meetcore.domain.webhooks.addresses import Network, vet
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE, ReleasePace
 from meetcore.domain.webhooks.endpoints import (

@@ -21,7 +21,7 @@ from meetcore.domain.notes.recordings import (
     removed,
     segments,
 )
-from meetcore.domain.records import recording_record
+from meetcore.domain.records.notes import recording_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.ports.lease import Lease

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from meetcore.adapters.api.answers import render_record
 from meetcore.domain.field_info import as_json
-from meetcore.domain.records import delivery_record, meeting_record, note_record
+from meetcore.domain.records.meetings import meeting_record
+from meetcore.domain.records.notes import note_record
+from meetcore.domain.records.webhooks import delivery_record
 from meetcore.testing.strategies.meetings import meetings
 from meetcore.testing.strategies.moments import near
 from meetcore.testing.strategies.recordings import notes

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meetcore.domain
-from meetcore.domain import records
 from meetcore.domain.field_info import as_json
 from meetcore.domain.meetings.meetings import (
     Meeting,
@@ -48,6 +47,10 @@ from meetcore.domain.notes.notes import (
 )
 from meetcore.domain.notes.recordings import FileKind, RecordingStatus
 from meetcore.domain.notes.transcripts import Utterance
+from meetcore.domain.records import credits as credit_records
+from meetcore.domain.records import meetings as meeting_records
+from meetcore.domain.records import notes as note_records
+from meetcore.domain.records import webhooks as webhook_records
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
@@ -68,18 +71,18 @@ def shown(make: Callable[..., object]) -> Callable[..., dict[str, Any]]:
     return made
 
 
-balance_record = shown(records.balance_record)
-cancellation_record = shown(records.cancellation_record)
-credits_record = shown(records.credits_record)
-delivery_record = shown(records.delivery_record)
-endpoint_record = shown(records.endpoint_record)
-estimate_record = shown(records.estimate_record)
-meeting_event_record = shown(records.meeting_event_record)
-meeting_record = shown(records.meeting_record)
-note_record = shown(records.note_record)
-recording_record = shown(records.recording_record)
-tier_record = shown(records.tier_record)
-transaction_record = shown(records.transaction_record)
+balance_record = shown(credit_records.balance_record)
+cancellation_record = shown(meeting_records.cancellation_record)
+credits_record = shown(credit_records.credits_record)
+delivery_record = shown(webhook_records.delivery_record)
+endpoint_record = shown(webhook_records.endpoint_record)
+estimate_record = shown(credit_records.estimate_record)
+meeting_event_record = shown(meeting_records.meeting_event_record)
+meeting_record = shown(meeting_records.meeting_record)
+note_record = shown(note_records.note_record)
+recording_record = shown(note_records.recording_record)
+tier_record = shown(credit_records.tier_record)
+transaction_record = shown(credit_records.transaction_record)
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -313,8 +316,8 @@ HOLDERS = (
     ENDPOINT,
     IdempotencyRecord("key-1", bytes(32), is_done=True, answer=json.dumps({"secret": SECRET}).encode()),
     Event(ID, ID, EventKind.MEETING_CREATED, START, meeting_record(MEETING, START)),
-    records.meeting_record(MEETING, START - timedelta(minutes=15)),
-    records.endpoint_record(ENDPOINT, with_secret=True),
+    meeting_records.meeting_record(MEETING, START - timedelta(minutes=15)),
+    webhook_records.endpoint_record(ENDPOINT, with_secret=True),
     ChainKey(b"", SECRET.encode()),
 )
 

@@ -10,7 +10,7 @@ from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import Conflict, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.field_info import as_json
 from meetcore.domain.meetings.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
-from meetcore.domain.records import cancellation_record
+from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.lease import Lease
 from meetcore.usecases.cancellation import Cancellation

@@ -21,7 +21,7 @@ from meetcore.domain.field_info import as_json
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.pricing import DEFAULT_TIERS
-from meetcore.domain.records import meeting_record
+from meetcore.domain.records.meetings import meeting_record
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderUnknown

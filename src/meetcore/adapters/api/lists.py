@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import attrs
 
-from meetcore.domain import records
 from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.records import credits, meetings, notes, webhooks
 
 __all__ = [
     "DeliveryList",
@@ -30,10 +30,10 @@ def _list_of(record: type, about: str) -> type:
     return attrs.make_class(f"{record.__name__}List", fields, class_body={"__doc__": about}, frozen=True)
 
 
-MeetingList = _list_of(records.Meeting, "The account's meetings, the newest first.")
-TransactionList = _list_of(records.Transaction, "The account's transactions, the newest first.")
-WebhookList = _list_of(records.Webhook, "The account's webhooks, the newest first.")
-DeliveryList = _list_of(records.Delivery, "The deliveries to a webhook, the newest first.")
-TierList = _list_of(records.Tier, "The tiers on sale.")
-RecordingList = _list_of(records.Recording, "The account's recordings, the newest first.")
-NoteList = _list_of(records.Note, "The account's notes, the newest first.")
+MeetingList = _list_of(meetings.Meeting, "The account's meetings, the newest first.")
+TransactionList = _list_of(credits.Transaction, "The account's transactions, the newest first.")
+WebhookList = _list_of(webhooks.Webhook, "The account's webhooks, the newest first.")
+DeliveryList = _list_of(webhooks.Delivery, "The deliveries to a webhook, the newest first.")
+TierList = _list_of(credits.Tier, "The tiers on sale.")
+RecordingList = _list_of(notes.Recording, "The account's recordings, the newest first.")
+NoteList = _list_of(notes.Note, "The account's notes, the newest first.")

@@ -6,7 +6,7 @@ from typing import Any
 from attrs import frozen
 
 from meetcore.adapters.api import example_records as examples
-from meetcore.domain import records
+from meetcore.domain.records import credits, meetings, notes, webhooks
 from meetcore.domain.webhooks.events import API_VERSION, EventKind
 from meetcore.domain.webhooks.signature import SIGNATURE_HEADER
 
@@ -56,42 +56,42 @@ _PUBLIC_MEETING = examples.MEETING | {"password": None}
 EVENTS: Mapping[EventKind, _Event] = {
     EventKind.MEETING_CREATED: _Event(
         "A meeting was made. `data` is the meeting; its `password` and `host_key` are null.",
-        records.Meeting,
+        meetings.Meeting,
         _PUBLIC_MEETING,
     ),
     EventKind.MEETING_ENDED: _Event(
         "A meeting was ended, by the provider or by `DELETE /meetings/{id}`. `data` is the meeting; "
         "its `password` and `host_key` are null.",
-        records.Meeting,
+        meetings.Meeting,
         _PUBLIC_MEETING | {"status": "ended"},
     ),
     EventKind.RECORDING_READY: _Event(
-        "A recording can be had. `data` is the recording.", records.Recording, examples.RECORDING
+        "A recording can be had. `data` is the recording.", notes.Recording, examples.RECORDING
     ),
     EventKind.NOTE_COMPLETED: _Event(
-        "Notes are written and paid for. `data` is the note.", records.Note, examples.NOTE
+        "Notes are written and paid for. `data` is the note.", notes.Note, examples.NOTE
     ),
     EventKind.NOTE_FAILED: _Event(
         "Notes could not be written; they cost nothing. `data` is the note.",
-        records.Note,
+        notes.Note,
         examples.FAILED_NOTE,
     ),
     EventKind.CREDIT_LOW: _Event(
         "The available balance fell below the account's threshold. `data` is the balance and the "
         "transaction that did it. Sent once, and again only after the balance was at the threshold.",
-        records.BalanceChange,
+        credits.BalanceChange,
         _balance_after(
             examples.transaction("meeting_charge", -15, 95, {"type": "meeting", "id": examples.MEETING["id"]})
         ),
     ),
     EventKind.CREDIT_TOPUP_SUCCEEDED: _Event(
         "Credits were added. `data` is the balance and the transaction.",
-        records.BalanceChange,
+        credits.BalanceChange,
         _balance_after(examples.transaction("topup", 500, 595, {"type": "topup", "id": "INV-7"})),
     ),
     EventKind.WEBHOOK_TEST: _Event(
         "You asked for it with `POST /webhooks/{id}/test`. `data` is the webhook, without its secret.",
-        records.Webhook,
+        webhooks.Webhook,
         examples.WEBHOOK,
     ),
 }

@@ -10,7 +10,7 @@ from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.money.pricing import PricingTier, Quote
 from meetcore.domain.money.transfers import TransferKind
-from meetcore.domain.records.fields import DURATION_UNIT, Credits, Id, Utc, in_utc
+from meetcore.domain.records.fields import DURATION_UNIT, Credits, Id, Utc, in_utc, record_of
 
 __all__ = [
     "BalanceChange",
@@ -116,15 +116,7 @@ class Estimate:
 
 def tier_record(tier: PricingTier) -> Tier:
     """A pricing tier on sale: seats, minutes, credits."""
-    return Tier(
-        id=tier.id,
-        name=tier.name,
-        capacity=tier.capacity,
-        max_duration=tier.max_duration,
-        duration_unit=DURATION_UNIT,
-        credits=tier.credits,
-        recording_credits=tier.recording_credits,
-    )
+    return record_of(Tier, tier, duration_unit=DURATION_UNIT)
 
 
 def credits_record(balance: int, held: int, daily_cap: int | None, usage: CapUsage) -> CreditsRecord:
@@ -150,35 +142,22 @@ def credits_record(balance: int, held: int, daily_cap: int | None, usage: CapUsa
 def transaction_record(entry: Entry) -> Transaction:
     """A ledger entry as `GET /credits/transactions` shows it. Amounts are signed credits."""
     transfer = entry.transfer
-    return Transaction(
-        id=str(transfer.id),
-        kind=transfer.kind.value,
+    return record_of(
+        Transaction,
+        transfer,
         amount=entry.amount,
         balance_after=entry.balance_after,
-        reference=TransactionReference(type=transfer.reference.type, id=transfer.reference.id),
-        reverses=None if transfer.reverses is None else str(transfer.reverses),
-        api_key_id=None if transfer.api_key_id is None else str(transfer.api_key_id),
+        reference=record_of(TransactionReference, transfer.reference),
         created_at=in_utc(entry.at),
     )
 
 
 def balance_record(funds: Funds, entry: Entry) -> BalanceChange:
     """The data of `credit.low` and `credit.topup.succeeded`: the balance and the transaction."""
-    return BalanceChange(
-        balance=funds.balance,
-        held=funds.held,
-        available=funds.available,
-        transaction=transaction_record(entry),
-    )
+    return record_of(BalanceChange, funds, transaction=transaction_record(entry))
 
 
 def estimate_record(kind: str, quote: Quote, balance: int, *, is_sufficient: bool) -> Estimate:
     """The answer of `POST /credits/estimate`: what would be charged, item by item."""
-    return Estimate(
-        type=kind,
-        credits=quote.credits,
-        items=tuple(EstimateItem(name=item.name, credits=item.credits) for item in quote.items),
-        with_recording=quote.with_recording,
-        balance=balance,
-        sufficient=is_sufficient,
-    )
+    items = tuple(record_of(EstimateItem, item) for item in quote.items)
+    return record_of(Estimate, quote, type=kind, items=items, balance=balance, sufficient=is_sufficient)

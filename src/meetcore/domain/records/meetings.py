@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.meetings import meetings
 from meetcore.domain.meetings.schedule import WIB
-from meetcore.domain.records.fields import DURATION_UNIT, Credits, Id, Utc, in_utc
+from meetcore.domain.records.fields import DURATION_UNIT, Credits, Id, Utc, record_of
 
 __all__ = [
     "Cancellation",
@@ -75,22 +75,14 @@ class Cancellation:
 
 def meeting_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
     """The 17 fields of spec 2.1 in order (rule 2.1/fields)."""
-    return Meeting(
-        id=str(meeting.id),
-        title=meeting.title,
+    return record_of(
+        Meeting,
+        meeting,
         status=meetings.shown_status(meeting, now).value,
-        start_at=in_utc(meeting.start_at),
         start_at_wib=meeting.start_at.astimezone(WIB).replace(microsecond=0),
-        end_at=in_utc(meeting.end_at),
-        duration=meeting.duration,
         duration_unit=DURATION_UNIT,
-        capacity=meeting.capacity,
-        join_url=meeting.join_url,
-        password=meeting.password,
         host_key=meetings.shown_host_key(meeting, now),
-        provider_meeting_id=meeting.provider_meeting_id,
         auto_notulen=meeting.options.auto_notulen,
-        created_at=in_utc(meeting.created_at),
         with_recording=meeting.options.with_recording,
         credits_deducted=meeting.credits,
     )
@@ -107,8 +99,9 @@ def meeting_event_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
 
 def cancellation_record(meeting: meetings.Meeting, now: datetime) -> Cancellation:
     """The answer to cancelling: what became of the meeting, and the credits returned."""
-    return Cancellation(
-        id=str(meeting.id),
+    return record_of(
+        Cancellation,
+        meeting,
         status=meetings.shown_status(meeting, now).value,
         credits_refunded=meeting.credits_refunded or 0,
     )

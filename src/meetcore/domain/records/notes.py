@@ -4,12 +4,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes import notes, recordings
-from meetcore.domain.records.fields import DURATION_UNIT, Id, Utc, in_utc
+from meetcore.domain.records.fields import DURATION_UNIT, Id, Utc, record_of
 
 __all__ = [
     "ActionItem",
@@ -119,15 +119,12 @@ class Note:
 
 def recording_record(recording: recordings.Recording, now: datetime) -> Recording:
     """A recording: what there is of a meeting, and until when. Begun minutes count, as notes are paid by."""
-    return Recording(
-        id=str(recording.id),
-        meeting_id=str(recording.meeting_id),
+    return record_of(
+        Recording,
+        recording,
         status=recordings.shown_status(recording, now).value,
         duration=started_minutes(recording.duration_s),
         duration_unit=DURATION_UNIT,
-        size_bytes=recording.size_bytes,
-        recorded_at=in_utc(recording.recorded_at),
-        expires_at=in_utc(recording.expires_at),
     )
 
 
@@ -136,32 +133,15 @@ def note_record(note: notes.Note) -> Note:
 
     `duration` is in begun minutes, those that were paid for.
     """
-    record = Note(
-        id=str(note.id),
-        recording_id=str(note.recording_id),
-        meeting_id=str(note.meeting_id),
-        status=note.status.value,
-        language=note.language.value,
-        credits_charged=note.credits_charged,
-        error=note.error,
-        created_at=in_utc(note.created_at),
-        completed_at=None if note.completed_at is None else in_utc(note.completed_at),
-    )
-    if note.draft is None or note.status is not notes.NoteStatus.COMPLETED:
-        return record
-    return evolve(
-        record,
-        summary=note.draft.summary,
-        decisions=tuple(
-            Decision(text=one.text, quote=one.quote, at=int(one.at_s)) for one in note.draft.decisions
-        ),
-        action_items=tuple(
-            ActionItem(task=one.task, owner=one.owner, due=one.due, quote=one.quote, at=int(one.at_s))
-            for one in note.draft.action_items
-        ),
-        topics=tuple(note.draft.topics),
-        transcript=tuple(
-            Utterance(speaker=one.speaker, at=int(one.at_s), text=one.text) for one in note.transcript
-        ),
-        duration=started_minutes(note.duration_s),
-    )
+    content: dict[str, object] = {"summary": None, "duration": None}
+    content |= dict.fromkeys(("decisions", "action_items", "topics", "transcript"), ())
+    if note.status is notes.NoteStatus.COMPLETED and (draft := note.draft) is not None:
+        content = {
+            "summary": draft.summary,
+            "decisions": tuple(record_of(Decision, one, at=int(one.at_s)) for one in draft.decisions),
+            "action_items": tuple(record_of(ActionItem, one, at=int(one.at_s)) for one in draft.action_items),
+            "topics": draft.topics,
+            "transcript": tuple(record_of(Utterance, one, at=int(one.at_s)) for one in note.transcript),
+            "duration": started_minutes(note.duration_s),
+        }
+    return record_of(Note, note, **content)

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-import attrs
 from attrs import field, frozen
 
 from meetcore.domain.field_info import FieldInfo
-from meetcore.domain.records.fields import Id, Utc, in_utc
+from meetcore.domain.records.fields import Id, Utc, record_of
 from meetcore.domain.webhooks import deliveries
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EventKind
@@ -67,20 +66,10 @@ class Delivery:
 
 def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Webhook:
     """The webhook record of spec 2.3; the secret only where the operation gives it."""
-    record = Webhook(
-        id=str(endpoint.id),
-        url=endpoint.url,
-        description=endpoint.description,
-        event_types=tuple(kind.value for kind in endpoint.event_types),
-        is_active=endpoint.is_active,
-        consecutive_failures=endpoint.consecutive_failures,
-        disabled_at=None if endpoint.disabled_at is None else in_utc(endpoint.disabled_at),
-        created_by=endpoint.created_by,
-        created_at=in_utc(endpoint.created_at),
-    )
-    if not with_secret or endpoint.secret is None:
-        return record
-    return WebhookWithSecret(**attrs.asdict(record, recurse=False), secret=endpoint.secret)
+    event_types = tuple(kind.value for kind in endpoint.event_types)
+    if with_secret and endpoint.secret is not None:
+        return record_of(WebhookWithSecret, endpoint, event_types=event_types)
+    return record_of(Webhook, endpoint, event_types=event_types)
 
 
 def delivery_record(delivery: deliveries.Delivery, attempts: Sequence[deliveries.Attempt]) -> Delivery:
@@ -89,23 +78,5 @@ def delivery_record(delivery: deliveries.Delivery, attempts: Sequence[deliveries
     The connected address is left out: it reveals the network and is of no use to the
     customer.
     """
-    due = delivery.next_attempt_at
-    return Delivery(
-        id=str(delivery.id),
-        event_id=str(delivery.event_id),
-        event_type=delivery.event_kind.value,
-        status=delivery.status.value,
-        attempts=tuple(_attempt_record(attempt) for attempt in attempts),
-        next_attempt_at=None if due is None else in_utc(due),
-        created_at=in_utc(delivery.created_at),
-    )
-
-
-def _attempt_record(attempt: deliveries.Attempt) -> Attempt:
-    return Attempt(
-        at=in_utc(attempt.at),
-        duration_ms=attempt.duration_ms,
-        status_code=attempt.status_code,
-        error=attempt.error,
-        response_excerpt=attempt.response_excerpt,
-    )
+    tried = tuple(record_of(Attempt, attempt) for attempt in attempts)
+    return record_of(Delivery, delivery, event_type=delivery.event_kind.value, attempts=tried)

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, transition
-from meetcore.domain.records import meeting_record
+from meetcore.domain.records.meetings import meeting_record
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
 from meetcore.testing.contracts.host_keys import claim_keys, save_key
 from meetcore.testing.contracts.store_rig import QueriesRig

@@ -5,8 +5,8 @@ from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.operation import Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, Named, page_of
-from meetcore.domain import records
-from meetcore.domain.records import tier_record
+from meetcore.domain.records import accounts as records
+from meetcore.domain.records.credits import tier_record
 from meetcore.domain.requests.rate_window import OperationClass
 
 __all__ = ["get_me", "list_pricing_tiers"]

@@ -10,12 +10,12 @@ from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, Notu
 from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.operation import Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, Named, slice_page
-from meetcore.domain import records
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.holds import is_sufficient
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.money.pricing import Quote
-from meetcore.domain.records import credits_record, estimate_record, transaction_record
+from meetcore.domain.records import credits as records
+from meetcore.domain.records.credits import credits_record, estimate_record, transaction_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import CallerIncludes, TransactionFilter

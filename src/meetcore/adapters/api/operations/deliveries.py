@@ -8,10 +8,10 @@ from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import one_of
 from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.records import delivery_record
+from meetcore.domain.records import webhooks as records
+from meetcore.domain.records.webhooks import delivery_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus

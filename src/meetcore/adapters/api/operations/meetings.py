@@ -9,11 +9,11 @@ from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.meetings import VISIBLE, MeetingRequest, MeetingStatus
-from meetcore.domain.records import meeting_record
+from meetcore.domain.records import meetings as records
+from meetcore.domain.records.meetings import meeting_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter

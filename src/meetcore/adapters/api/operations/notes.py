@@ -9,12 +9,12 @@ from meetcore.adapters.api.bodies import CreateNoteBody
 from meetcore.adapters.api.filters import one_of, record_id
 from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, cursor_after
-from meetcore.domain import records
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.markdown import markdown
 from meetcore.domain.notes.notes import NoteStatus
-from meetcore.domain.records import note_record
+from meetcore.domain.records import notes as records
+from meetcore.domain.records.notes import note_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NoteFilter

@@ -9,11 +9,11 @@ from meetcore.adapters.api.filters import flag, record_id
 from meetcore.adapters.api.links import download_url
 from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.recordings import RecordingStatus
-from meetcore.domain.records import recording_record
+from meetcore.domain.records import notes as records
+from meetcore.domain.records.notes import recording_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.usecases.idempotency import Outcome

@@ -13,10 +13,10 @@ from meetcore.adapters.api.operation import (
 )
 from meetcore.adapters.api.operations.deliveries import ITS_DELIVERY
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain import records
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.records import endpoint_record
+from meetcore.domain.records import webhooks as records
+from meetcore.domain.records.webhooks import endpoint_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.endpoints import EndpointChanges
