@@ -100,10 +100,7 @@ class _NoteDriver:
         if not self.tasks:
             return None
         task = self.tasks[place % len(self.tasks)]
-        return (
-            await transactions.settle(self.rig, task, transactions.note_event(task.note), price=price)
-            is not None
-        )
+        return await transactions.settle(self.rig, task, price) is not None
 
     async def fail(self, place: int, *, has_lease: bool) -> object:
         """Give a note up, by its worker or over its head; whether it was in progress."""
@@ -111,13 +108,9 @@ class _NoteDriver:
             return None
         if has_lease:
             task = self.tasks[place % len(self.tasks)]
-            ended = await transactions.give_up(
-                self.rig, task, transactions.note_event(task.note, EventKind.NOTE_FAILED)
-            )
+            ended = await transactions.give_up(self.rig, task)
         else:
-            ended = await transactions.end_over_the_workers_head(
-                self.rig, self.notes[place % len(self.notes)]
-            )
+            ended = await transactions.fail_unclaimed(self.rig, self.notes[place % len(self.notes)])
         return ended is not None
 
     async def erase(self, place: int) -> object:

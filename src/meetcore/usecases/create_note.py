@@ -27,7 +27,7 @@ from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event"]
+__all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event", "queue_note"]
 
 
 @frozen
@@ -42,6 +42,23 @@ def failed_event(runtime: Runtime, note: Note, at: datetime) -> Event:
     """`note.failed` with the note as the API shows it."""
     record = note_record(note)
     return Event(runtime.new_id(at), note.account_id, EventKind.NOTE_FAILED, at, record, note.id)
+
+
+async def queue_note(
+    tx: Transaction, runtime: Runtime, view: NoteCreationView, recording: Recording, language: Language,
+    credits: int, now: datetime,
+) -> Note:  # fmt: skip
+    """Queue a note and hold its price.
+
+    Raises:
+        InsufficientCredits, CreditCapExceeded: see `holds.take`.
+    """
+    usage = view.usage
+    note = notes.queue(runtime.new_id(now), recording, usage.api_key_id, language, now)
+    hold = notes.hold_for(note, runtime.new_id(now), credits, usage.day)
+    reserved = holds.take(view.funds, usage, view.daily_cap, hold)
+    await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
+    return note
 
 
 def _ignore(_: Note, __: NoteFault) -> None:
@@ -73,13 +90,8 @@ class NoteQueue:
             InsufficientCredits, CreditCapExceeded: see `holds.take`.
             Unprocessable: it costs more than the largest possible balance.
         """
-        usage = admission.usage
-        note = notes.queue(self.runtime.new_id(now), recording, usage.api_key_id, language, now)
-        price = self.catalogue.quote_notulen(recording.duration_s).credits
-        hold = notes.hold_for(note, self.runtime.new_id(now), price, usage.day)
-        reserved = holds.take(admission.funds, usage, admission.daily_cap, hold)
-        await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
-        return note
+        credits = self.catalogue.quote_notulen(recording.duration_s).credits
+        return await queue_note(tx, self.runtime, admission, recording, language, credits, now)
 
     async def add_for_meeting(
         self, tx: Transaction, meeting: Meeting, recording: Recording, now: datetime

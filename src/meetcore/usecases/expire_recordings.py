@@ -33,9 +33,9 @@ async def _end(
     for note in await tx.notes.load_of_recording(recording.account_id, recording.id):
         settlement = await tx.notes.load_settlement(note.account_id, note.id, None)
         if settlement is not None:
-            due += await fail_note(tx, runtime, settlement, NoteFault.RECORDING_GONE, at)
+            note, more = await fail_note(tx, runtime, settlement, NoteFault.RECORDING_GONE, at)
+            due += more
             failed.append(settlement.note)
-            note = notes.fail(settlement.note, NoteFault.RECORDING_GONE)
         if with_notes:
             await tx.notes.save_erased(notes.erase(note))
     await tx.notes.delete_transcript_chunks(recording.account_id, recording.id)

@@ -22,21 +22,46 @@ from meetcore.usecases.create_note import failed_event
 from meetcore.usecases.provision import credit_events
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["FinalizeNote", "fail_note"]
+__all__ = ["FinalizeNote", "complete_note", "fail_note"]
 
 
 async def fail_note(
     tx: Transaction, runtime: Runtime, settlement: NoteSettlement, fault: NoteFault, at: datetime
-) -> int:
+) -> tuple[Note, int]:
     """Fail a note, in a transaction that holds its account's lock; its hold is released.
 
     Returns:
-        How many deliveries are due now.
+        The note, and how many deliveries are due now.
     """
     reserved = holds.release(settlement.funds, settlement.usage, settlement.hold)
     failed = notes.fail(settlement.note, fault)
     events = [failed_event(runtime, failed, at)]
-    return await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
+    due = await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
+    return failed, due
+
+
+async def complete_note(
+    tx: Transaction, runtime: Runtime, settlement: NoteSettlement, credits: int, at: datetime
+) -> tuple[Note, int]:
+    """Charge a written note and show it, in a transaction that holds its account's lock.
+
+    Returns:
+        The note, and how many deliveries are due now.
+    """
+    settled = holds.settle(
+        settlement.funds, settlement.usage, settlement.hold, credits, runtime.new_id(at), at,
+        runtime.chain_key,
+    )  # fmt: skip
+    posting = settled.posting
+    assert posting.entry is not None  # a settlement always posts
+    note = notes.complete(settlement.note, credits, posting.entry.transfer.id, at)
+    data = note_record(note)
+    event = Event(runtime.new_id(at), note.account_id, EventKind.NOTE_COMPLETED, at, data, note.id)
+    due = await tx.notes.save_completed(
+        note, settlement.hold, posting.funds, settled.usage, posting.entry,
+        [event, *credit_events(runtime, posting, at)],
+    )  # fmt: skip
+    return note, due
 
 
 def _ignore(_: Note, __: NoteFault) -> None:
@@ -69,7 +94,8 @@ class FinalizeNote:
             settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
             if settlement is None:
                 return False
-            due = await self._charge(tx, settlement, now)
+            credits = self.catalogue.quote_notulen(settlement.note.duration_s).credits
+            _, due = await complete_note(tx, self.runtime, settlement, credits, now)
         if due:
             self.notifier.notify()
         return True
@@ -84,30 +110,8 @@ class FinalizeNote:
             settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
             if settlement is None:
                 return False
-            due = await fail_note(tx, self.runtime, settlement, fault, self.runtime.now())
+            _, due = await fail_note(tx, self.runtime, settlement, fault, self.runtime.now())
         self.on_failed(settlement.note, fault)
         if due:
             self.notifier.notify()
         return True
-
-    async def _charge(self, tx: Transaction, settlement: NoteSettlement, now: datetime) -> int:
-        price = self.catalogue.quote_notulen(settlement.note.duration_s).credits
-        settled = holds.settle(
-            settlement.funds, settlement.usage, settlement.hold, price, self.runtime.new_id(now), now,
-            self.runtime.chain_key,
-        )  # fmt: skip
-        posting = settled.posting
-        assert posting.entry is not None  # a settlement always posts
-        note = notes.complete(settlement.note, price, posting.entry.transfer.id, now)
-        event = Event(
-            self.runtime.new_id(now),
-            note.account_id,
-            EventKind.NOTE_COMPLETED,
-            now,
-            note_record(note),
-            note.id,
-        )
-        events = [event, *credit_events(self.runtime, posting, now)]
-        return await tx.notes.save_completed(
-            note, settlement.hold, posting.funds, settled.usage, posting.entry, events
-        )

@@ -11,7 +11,7 @@ from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.notes import NoteTask
 from meetcore.testing.contracts.note_transactions import (
     claim_notes,
-    end_over_the_workers_head,
+    fail_unclaimed,
     find_note,
     give_up,
     queued,
@@ -136,7 +136,7 @@ class NoteClaimsContract:
         done, failed, gone = await claim_notes(rig, seconds=-1)
         assert await settle(rig, done)
         assert await give_up(rig, failed)
-        assert await end_over_the_workers_head(rig, gone.note)
+        assert await fail_unclaimed(rig, gone.note)
         assert await claim_notes(rig) == []
         for task in (done, failed, gone):
             assert not await _renew(rig, task, 60)

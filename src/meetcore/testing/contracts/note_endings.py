@@ -13,11 +13,10 @@ from meetcore.ports.queries import NoteFilter
 from meetcore.testing.contracts.note_transactions import (
     claim_notes,
     completed,
-    end_over_the_workers_head,
     erase,
+    fail_unclaimed,
     find_note,
     give_up,
-    note_event,
     queued,
     recorded,
     settle,
@@ -61,8 +60,7 @@ class NoteEndingsContract:
         await register(rig, new_endpoint(customer, DONE))
         note = await queued(rig, customer, price=7)
         (task,) = await claim_notes(rig)
-        event = note_event(note)
-        done = await settle(rig, task, event, price=5)
+        done = await settle(rig, task, price=5)
         assert done is not None
         assert await find_note(rig, note) == done
         assert (done.status, done.credits_charged) == (NoteStatus.COMPLETED, 5)
@@ -70,8 +68,7 @@ class NoteEndingsContract:
         assert await money(rig, customer) == (45, 0, 5, 0)
         entry = (await rig.entries(customer.account_id))[-1]
         assert (entry.transfer.id, entry.transfer.operation) == (done.charge_id, note_operation(note.id))
-        (delivery,) = (await rig.deliveries(customer.account_id)).values()
-        assert delivery.event_id == event.id
+        assert len(await rig.deliveries(customer.account_id)) == 1
 
     async def test_a_failed_note_costs_nothing_and_emits_an_event(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
@@ -80,7 +77,7 @@ class NoteEndingsContract:
         (task,) = await claim_notes(rig)
         async with rig.store.begin() as tx:
             assert await tx.notes.save_step(task, written(task.note))
-        failed = await give_up(rig, task, note_event(note, FAILED))
+        failed = await give_up(rig, task)
         assert failed is not None
         assert await find_note(rig, note) == failed
         assert (failed.status, failed.draft, failed.transcript) == (NoteStatus.FAILED, None, ())
@@ -104,7 +101,7 @@ class NoteEndingsContract:
         assert await settle(rig, task)
         assert await settle(rig, task) is None
         assert await give_up(rig, task) is None
-        assert await end_over_the_workers_head(rig, task.note) is None
+        assert await fail_unclaimed(rig, task.note) is None
         assert await _paid(rig, customer) == [-2]
         assert await money(rig, customer) == (48, 0, 2, 0)
 
@@ -116,9 +113,9 @@ class NoteEndingsContract:
             note = await queued(rig, customer)
             (task,) = await claim_notes(rig)
             works = [
-                settle(rig, task, note_event(note)),
-                end_over_the_workers_head(rig, note, note_event(note, FAILED)),
-                settle(rig, task, note_event(note)),
+                settle(rig, task),
+                fail_unclaimed(rig, note),
+                settle(rig, task),
             ]
             results = await asyncio.gather(*(works if turn % 2 else works[::-1]))
             (ended,) = [one for one in results if one is not None]
@@ -143,7 +140,7 @@ class NoteEndingsContract:
         customer = await open_customer(rig, 50)
         note = await queued(rig, customer)
         (task,) = await claim_notes(rig)
-        failed = await end_over_the_workers_head(rig, note)
+        failed = await fail_unclaimed(rig, note)
         async with rig.store.begin() as tx:
             assert not await tx.notes.renew(task, 60)
             assert not await tx.notes.save_step(task, written(task.note))
@@ -166,7 +163,7 @@ class NoteEndingsContract:
                 async with rig.store.begin() as tx:
                     await tx.notes.save_transcript_chunk(task, "s", 0, ())
 
-            _, _, failed = await asyncio.gather(step(), transcribe(), end_over_the_workers_head(rig, note))
+            _, _, failed = await asyncio.gather(step(), transcribe(), fail_unclaimed(rig, note))
             assert failed is not None
             assert await find_note(rig, note) == failed
             assert failed.transcript == ()
@@ -174,7 +171,7 @@ class NoteEndingsContract:
     async def test_a_note_that_waits_ends_without_a_worker(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         note = await queued(rig, customer)
-        assert await end_over_the_workers_head(rig, note)
+        assert await fail_unclaimed(rig, note)
         assert await claim_notes(rig) == []
         assert await money(rig, customer) == (50, 0, 0, 0)
 
@@ -182,16 +179,16 @@ class NoteEndingsContract:
         customer, other = await open_customer(rig, 50), await open_customer(rig, 50)
         note = await queued(rig, customer)
         foreign = evolve(note, account_id=other.account_id)
-        assert await end_over_the_workers_head(rig, foreign) is None
+        assert await fail_unclaimed(rig, foreign) is None
         assert await _notes_on(rig, foreign) == []
 
     async def test_the_notes_on_a_recording_are_all_that_are_not_erased(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         recording = await recorded(rig, customer)
-        erased = await end_over_the_workers_head(rig, await queued(rig, customer, recording))
+        erased = await fail_unclaimed(rig, await queued(rig, customer, recording))
         assert erased is not None
         await erase(rig, erased)
-        failed = await end_over_the_workers_head(rig, await queued(rig, customer, recording))
+        failed = await fail_unclaimed(rig, await queued(rig, customer, recording))
         waiting = [await queued(rig, customer, recording, language) for language in Language]
         await queued(rig, customer)
         assert await _notes_on(rig, waiting[0]) == [failed, *waiting]
@@ -208,8 +205,8 @@ class NoteEndingsContract:
     async def test_with_a_note_its_events_are_erased_and_no_others(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE, FAILED))
-        note = await completed(rig, customer, with_event=True)
-        other = await completed(rig, customer, with_event=True)
+        note = await completed(rig, customer)
+        other = await completed(rig, customer)
         await top_up(rig, customer, 5, "INV-1", DONE)
         found, lease = await claim(rig)
         assert len(found) == 3
@@ -229,7 +226,7 @@ class NoteEndingsContract:
     async def test_a_post_in_flight_of_what_is_erased_is_recorded_nowhere(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE))
-        note = await completed(rig, customer, with_event=True)
+        note = await completed(rig, customer)
         ((flying,), lease) = await claim(rig)
         await erase(rig, note)
         assert await rig.deliveries(customer.account_id) == {}
@@ -242,7 +239,7 @@ class NoteEndingsContract:
     async def test_what_is_erased_is_not_sent_again(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE))
-        note = await completed(rig, customer, with_event=True)
+        note = await completed(rig, customer)
         ((first,), lease) = await claim(rig)
         assert await record(rig, first, lease.token, GOOD)
         assert await post_again(rig, endpoint, first.delivery_id)
@@ -254,7 +251,7 @@ class NoteEndingsContract:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE))
         for _ in range(5):
-            note = await completed(rig, customer, with_event=True)
+            note = await completed(rig, customer)
             ((first,), lease) = await claim(rig)
             assert await record(rig, first, lease.token, GOOD)
             await asyncio.gather(
@@ -269,8 +266,8 @@ class NoteEndingsContract:
         for _ in range(3):
             await register(rig, new_endpoint(customer, DONE))
         for _ in range(5):
-            note = await completed(rig, customer, with_event=True)
-            kept = await completed(rig, customer, with_event=True)
+            note = await completed(rig, customer)
+            kept = await completed(rig, customer)
             (found, lease), _ = await asyncio.gather(claim(rig), erase(rig, note))
             again = (await claim(rig))[0]
             left = await rig.deliveries(customer.account_id)

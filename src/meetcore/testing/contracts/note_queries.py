@@ -12,8 +12,8 @@ from meetcore.ports.queries import MAX_PAGE, NoteFilter
 from meetcore.testing.contracts.note_transactions import (
     claim_notes,
     completed,
-    end_over_the_workers_head,
     erase,
+    fail_unclaimed,
     queued,
     recorded,
 )
@@ -98,7 +98,7 @@ class NoteQueries:
         assert await found(note) == note
         (task,) = await claim_notes(rig)
         assert await found(note) == task.note
-        failed = await end_over_the_workers_head(rig, note)
+        failed = await fail_unclaimed(rig, note)
         assert await found(note) == failed
         done = await completed(rig, customer)
         assert await found(done) == done
@@ -111,7 +111,7 @@ class NoteQueries:
         customer, other = await open_customer(rig, 50), await open_customer(rig, 50)
         await erase(rig, await completed(rig, customer))
         first = await completed(rig, customer)
-        second = await end_over_the_workers_head(rig, await queued(rig, customer))
+        second = await fail_unclaimed(rig, await queued(rig, customer))
         third = await queued(rig, customer)
         await queued(rig, other)
         assert await _notes(rig, customer) == [third, second, first]
@@ -129,7 +129,7 @@ class NoteQueries:
     async def test_the_notes_on_one_recording_are_listed_alone(self, rig: QueriesRig) -> None:
         customer, other = await open_customer(rig, 50), await open_customer(rig, 50)
         recording = await recorded(rig, customer)
-        gone = await end_over_the_workers_head(rig, await queued(rig, customer, recording))
+        gone = await fail_unclaimed(rig, await queued(rig, customer, recording))
         assert gone is not None
         await erase(rig, gone)
         made = [await queued(rig, customer, recording, language) for language in Language]
@@ -143,7 +143,7 @@ class NoteQueries:
     async def test_the_notes_of_one_meeting_are_listed_alone(self, rig: QueriesRig) -> None:
         customer, other = await open_customer(rig, 50), await open_customer(rig, 50)
         recording, another = await recorded(rig, customer), await recorded(rig, customer)
-        erased = await end_over_the_workers_head(rig, await queued(rig, customer, recording))
+        erased = await fail_unclaimed(rig, await queued(rig, customer, recording))
         assert erased is not None
         await erase(rig, erased)
         made = [await queued(rig, customer, recording, language) for language in Language]

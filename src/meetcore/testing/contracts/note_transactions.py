@@ -4,7 +4,6 @@ Each function is one transaction, written as its use case writes it: load, decid
 that is the suites' business.
 """
 
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +11,6 @@ from attrs import evolve
 
 from meetcore.domain.errors import DomainError
 from meetcore.domain.meetings.schedule import cap_day
-from meetcore.domain.money import holds
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import (
     ActionItem,
@@ -27,11 +25,12 @@ from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, Rec
 from meetcore.domain.notes.transcripts import Utterance
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.lease import Lease
-from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
-from meetcore.ports.store import Transaction
+from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteTask
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.testing.contracts.store_rig import QueriesRig, Rig
-from meetcore.testing.contracts.transactions import AT, Customer, new_id
+from meetcore.testing.contracts.transactions import AT, RUNTIME, Customer, new_id
+from meetcore.usecases.create_note import queue_note
+from meetcore.usecases.finalize_note import complete_note, fail_note
 
 __all__ = [
     "DRAFT",
@@ -39,8 +38,8 @@ __all__ = [
     "ask",
     "claim_notes",
     "completed",
-    "end_over_the_workers_head",
     "erase",
+    "fail_unclaimed",
     "find_note",
     "give_up",
     "load_note_creation",
@@ -101,13 +100,9 @@ async def ask(
         view = await tx.notes.load_note_creation(_query(customer, recording.id, language))
         try:
             found = notes.admit_note(view.recording, view.existing_note, AT)
-            note = notes.queue(new_id(), found, customer.key_id, language, AT)
-            hold = notes.hold_for(note, new_id(), price, view.usage.day)
-            reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
+            return await queue_note(tx, RUNTIME, view, found, language, price, AT)
         except DomainError as refusal:
             return refusal
-        await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
-        return note
 
 
 async def queued(
@@ -141,53 +136,41 @@ def note_event(note: Note, kind: EventKind = EventKind.NOTE_COMPLETED, **data: o
     return Event(new_id(), note.account_id, kind, AT, data, note.id)
 
 
-async def settle(rig: Rig, task: NoteTask, *events: Event, price: int = 2) -> Note | None:
+async def settle(rig: Rig, task: NoteTask, price: int = 2) -> Note | None:
     """Turn the hold into the charge; return the completed note, `None` when the lease is lost."""
     async with rig.store.begin() as tx:
         view = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
-        return None if view is None else (await _charge(tx, view, price, events))[0]
+        if view is None:
+            return None
+        note, _ = await complete_note(tx, RUNTIME, evolve(view, note=written(view.note)), price, AT)
+        return note
 
 
-async def _charge(
-    tx: Transaction, view: NoteSettlement, price: int, events: Sequence[Event]
-) -> tuple[Note, int]:
-    settled = holds.settle(view.funds, view.usage, view.hold, price, new_id(), AT)
-    entry = settled.posting.entry
-    assert entry is not None
-    note = notes.complete(written(view.note), price, entry.transfer.id, AT)
-    due = await tx.notes.save_completed(
-        note, view.hold, settled.posting.funds, settled.usage, entry, list(events)
-    )
-    return note, due
-
-
-async def completed(rig: Rig, customer: Customer, *, with_event: bool = False, price: int = 2) -> Note:
-    """Return a note that was made and paid, with its event if wanted, where nothing else is due."""
+async def completed(rig: Rig, customer: Customer, price: int = 2) -> Note:
+    """Return a note that was made and paid, where nothing else is due."""
     await queued(rig, customer, price=price)
     (task,) = await claim_notes(rig)
-    note = await settle(rig, task, *([note_event(task.note)] if with_event else []), price=price)
+    note = await settle(rig, task, price)
     assert note is not None
     return note
 
 
-async def give_up(rig: Rig, task: NoteTask, *events: Event) -> Note | None:
+async def give_up(rig: Rig, task: NoteTask) -> Note | None:
     """Release the hold; return the failed note, `None` when the lease is lost."""
-    return await _fail(rig, task.note, task.token, events)
+    return await _fail(rig, task.note, task.token)
 
 
-async def end_over_the_workers_head(rig: Rig, note: Note, *events: Event) -> Note | None:
+async def fail_unclaimed(rig: Rig, note: Note) -> Note | None:
     """Do the same without a lease; return `None` when the note is over."""
-    return await _fail(rig, note, None, events)
+    return await _fail(rig, note, None)
 
 
-async def _fail(rig: Rig, note: Note, token: UUID | None, events: Sequence[Event]) -> Note | None:
+async def _fail(rig: Rig, note: Note, token: UUID | None) -> Note | None:
     async with rig.store.begin() as tx:
         view = await tx.notes.load_settlement(note.account_id, note.id, token)
         if view is None:
             return None
-        back = holds.release(view.funds, view.usage, view.hold)
-        failed = notes.fail(view.note, NoteFault.RECORDING_GONE)
-        await tx.notes.save_failed(failed, view.hold, back.funds, back.usage, events)
+        failed, _ = await fail_note(tx, RUNTIME, view, NoteFault.RECORDING_GONE, AT)
         return failed
 
 
