@@ -16,9 +16,11 @@ import attrs
 import typed_settings
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts")]
 
-from meetcore.adapters.api.answers import STATUS  # noqa: E402  # the path comes first
+import architecture  # noqa: E402  # the path comes first
+
+from meetcore.adapters.api.answers import STATUS  # noqa: E402
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.http.openapi_events import EVENTS, payload  # noqa: E402
@@ -151,6 +153,7 @@ def wanted_pages() -> dict[str, str]:
         },
         f"{SERVED}/integrating.md": {},
         f"{SERVED}/notulen.md": {},
+        "docs/architecture.md": architecture.drawings(),
         "docs/errors.md": {"errors": error_table()},
         "docs/operating.md": {"settings": settings_table()},
     }  # fmt: skip
