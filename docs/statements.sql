@@ -171,7 +171,7 @@ FROM webhook_endpoints w
             SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
     d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s 
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s
             ORDER BY d.id DESC LIMIT 1000
         ) d LIMIT %(limit)s
     ) d ON true
@@ -360,7 +360,7 @@ SELECT * FROM disabled;
 WITH at AS (
     SELECT account_id, endpoint_id FROM deliveries
     WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'held' LIMIT 1
-), 
+),
 free AS (
     SELECT account_id, id FROM webhook_endpoints
     WHERE (account_id, id) IN (SELECT account_id, endpoint_id FROM at) AND state = 'active'
@@ -404,7 +404,7 @@ WITH RECURSIVE at AS (
         SELECT account_id, endpoint_id FROM deliveries
         WHERE status = 'held' AND (account_id, endpoint_id) > (at.account_id, at.endpoint_id)
         ORDER BY account_id, endpoint_id LIMIT 1) AS next
-), 
+),
 free AS (
     SELECT account_id, id FROM webhook_endpoints
     WHERE (account_id, id) IN (SELECT account_id, endpoint_id FROM at) AND state = 'active'
@@ -672,7 +672,7 @@ DELETE FROM account_creations WHERE ctid IN (
 
 -- Takes the account's lock and reads the record of a key.
 -- _LOAD
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
@@ -732,7 +732,7 @@ WHERE id = %(id)s AND lease_token = %(token)s;
 
 -- Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.
 -- _LOAD
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
@@ -750,8 +750,7 @@ LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id
 
 -- Appends one entry with its events, outside any meeting.
 -- _APPEND
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     transfer AS (
         INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
         SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
@@ -766,13 +765,13 @@ WITH
                 %(entry_chain_key)s::bytea),
             (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
         ) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
+    ),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
         FROM guard WHERE accounts.id = guard.account_id
-    ), 
+    ),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -1136,7 +1135,7 @@ ORDER BY e.number DESC;
 
 -- A meeting in any state and an idempotency key, under the account's lock.
 -- _LOAD_LOCKED
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
@@ -1161,12 +1160,11 @@ LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(k
 
 -- Marks a meeting as being cancelled, under a lease, and claims the request's key for it.
 -- _SAVE_CANCELLING
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), meeting AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
         lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), 
+),
     claim AS (
         INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
         SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
@@ -1179,8 +1177,7 @@ UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s;
 
 -- The end of a cancellation with the refund of the charge.
 -- _SAVE_REFUNDED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     transfer AS (
         INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
         SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
@@ -1195,14 +1192,14 @@ WITH
                 %(entry_chain_key)s::bytea),
             (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
         ) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
+    ),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
         FROM guard WHERE accounts.id = guard.account_id
-    ), 
-    
+    ),
+
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -1227,7 +1224,7 @@ WITH
             WHEN %(is_over)s THEN NULL
             ELSE due_at END
         WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-    ), 
+    ),
     freed AS (
         DELETE FROM host_reservations
         WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
@@ -1241,7 +1238,7 @@ WITH
     ), done AS (
         UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
         WHERE account_id = %(account_id)s AND key = %(key)s::text
-    ), 
+    ),
     usage AS (
         UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
         WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
@@ -1250,9 +1247,8 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
 -- The end of a cancellation without a refund, or of a meeting that is ended by its owner.
 -- _SAVE_ENDED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
-    
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
+
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -1277,7 +1273,7 @@ WITH
             WHEN %(is_over)s THEN NULL
             ELSE due_at END
         WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-    ), 
+    ),
     freed AS (
         DELETE FROM host_reservations
         WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
@@ -1301,7 +1297,7 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 WITH meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), 
+),
     bound AS (
         UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
         WHERE account_id = %(account_id)s AND key = %(key)s::text
@@ -1381,8 +1377,7 @@ WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s 
 
 -- A status that the provider or the clock brought. A meeting that ended frees its host.
 -- _SAVE_LIFECYCLE
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -1406,7 +1401,7 @@ WITH
             WHEN %(is_over)s THEN NULL
             ELSE due_at END
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), 
+),
     freed AS (
         DELETE FROM host_reservations
         WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
@@ -1429,14 +1424,16 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 -- key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
 -- free host (`domain.hosts.choose_host`), locked until the transaction ends.
 -- The join on `locked` makes sure that the account is locked before the host. Contended is what is
--- free, but for others' locks.
+-- free, but for others' locks. A larger host is not taken while the smaller ones are only locked: one may be released,
+-- and a large meeting would find none. `creations_left` is what the hosts with the seats have left of the day
+-- (`domain.hosts.Host.creations_left`), `creations_used` what of it was the account's.
 -- _LOAD
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
     a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
-    ), 
+    ),
     nearby AS MATERIALIZED (
         SELECT h.id, h.capacity FROM (
             SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
@@ -1477,7 +1474,8 @@ WITH
     h.unavailable_until AS host_unavailable_until FROM hosts h
         WHERE %(needs_host)s AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts
+            WHERE capacity = (SELECT min(capacity) FROM open_hosts))
         ORDER BY h.capacity, h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
@@ -1506,12 +1504,12 @@ LEFT JOIN free ON true;
 
 -- Waits for the best fitting host that another transaction holds, the account locked first.
 -- _WAIT_FOR_HOST
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
     a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
-    ), 
+    ),
     nearby AS MATERIALIZED (
         SELECT h.id, h.capacity FROM (
             SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
@@ -1549,7 +1547,8 @@ SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
     WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts
+            WHERE capacity = (SELECT min(capacity) FROM open_hosts))
     ORDER BY h.capacity, h.uses, h.id LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited;
 
@@ -1596,14 +1595,14 @@ WITH reserved AS (
     SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
         clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
     FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
-), 
+),
     hold AS (
         INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
     %(hold_reference_type)s, %(hold_reference_id)s FROM guard
     ), usage AS (
         INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) SELECT account_id, %(usage_api_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
         ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
-    ), 
+    ),
     claim AS (
         INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
         SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
@@ -1619,7 +1618,7 @@ RETURNING version;
 -- The meeting in progress with its money, under the account's lock, for the holder of the lease only.
 -- The meeting's row is locked too, because an expired lease is taken over without the account's lock.
 -- _LOAD_LEASED
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
@@ -1660,7 +1659,7 @@ WITH guard AS MATERIALIZED (
     FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
     WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
     FOR NO KEY UPDATE
-), 
+),
     transfer AS (
         INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
         SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
@@ -1675,13 +1674,13 @@ WITH guard AS MATERIALIZED (
                 %(entry_chain_key)s::bytea),
             (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
         ) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
+    ),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
         FROM guard WHERE accounts.id = guard.account_id
-    ), 
+    ),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -1699,11 +1698,11 @@ WITH guard AS MATERIALIZED (
                e.created_at
         FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
         RETURNING status
-    ), 
+    ),
     closed AS (
         DELETE FROM ledger_holds USING guard
         WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-    ), 
+    ),
     usage AS (
         UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
         WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
@@ -1722,18 +1721,17 @@ SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guar
 -- Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
 -- the day of host and account; the host may be paused, and an orphan check may be opened.
 -- _SAVE_ABANDONED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
         FROM guard WHERE accounts.id = guard.account_id
-    ), 
+    ),
     closed AS (
         DELETE FROM ledger_holds USING guard
         WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-    ), 
+    ),
     usage AS (
         UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
         WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
@@ -1748,7 +1746,7 @@ WITH
     UPDATE account_creations SET creations = GREATEST(creations - 1, 0)
     WHERE account_id = %(account_id)s AND day = %(today)s AND host_id = (SELECT host_id FROM freed)
         AND NOT %(was_made)s
-), 
+),
     bound AS (
         UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
         WHERE account_id = %(account_id)s AND key = %(key)s::text
@@ -2144,7 +2142,7 @@ ORDER BY m.id DESC;
 -- The instant that was wished for, if a fitting host is free then after all; else the first end of a reservation at
 -- which that slot of a fitting host stays free for as long as it takes.
 -- _NEXT_FREE_START
-WITH 
+WITH
     nearby AS MATERIALIZED (
         SELECT h.id, h.capacity FROM (
             SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
@@ -2240,7 +2238,7 @@ WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sea
 -- Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
 -- the recording, and the note that is in its place.
 -- _LOAD
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
@@ -2271,8 +2269,7 @@ WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.
 
 -- Writes a note that waits for a worker, and what is held for it.
 -- _SAVE_QUEUED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     note AS (
         INSERT INTO notes (id, account_id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, tries,
     credits_charged, charge_id, error, completed_at, content, hold_id, due_at)
@@ -2281,14 +2278,14 @@ WITH
     %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s,
             CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
         FROM guard
-    ), 
+    ),
     hold AS (
         INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
     %(hold_reference_type)s, %(hold_reference_id)s FROM guard
     ), usage AS (
         INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) SELECT account_id, %(usage_api_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
         ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
-    ), 
+    ),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
@@ -2299,8 +2296,7 @@ SELECT 1;
 
 -- Writes a note that failed before it began, and its event.
 -- _SAVE_REFUSED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     note AS (
         INSERT INTO notes (id, account_id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, tries,
     credits_charged, charge_id, error, completed_at, content, hold_id, due_at)
@@ -2309,7 +2305,7 @@ WITH
     %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s,
             CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
         FROM guard
-    ), 
+    ),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -2455,7 +2451,7 @@ ORDER BY note_id DESC LIMIT %(limit)s;
 -- A note in progress with its money, under the account's lock, and under a lock of its own: its holder writes steps
 -- without the account's.
 -- _LOAD_SETTLEMENT
-WITH 
+WITH
     locked AS MATERIALIZED (
         SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
@@ -2478,8 +2474,7 @@ FOR NO KEY UPDATE OF n;
 
 -- A note that is there and paid for: the hold becomes the charge, the event goes out.
 -- _SAVE_COMPLETED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     transfer AS (
         INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
         SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
@@ -2494,13 +2489,13 @@ WITH
                 %(entry_chain_key)s::bytea),
             (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
         ) AS leg (book, amount, balance_after, hash, chain_key)
-    ), 
+    ),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
         FROM guard WHERE accounts.id = guard.account_id
-    ), 
+    ),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -2518,18 +2513,18 @@ WITH
                e.created_at
         FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
         RETURNING status
-    ), 
+    ),
     note AS (
         UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
             tries = %(note_tries)s, content = %(note_content)s, credits_charged = %(note_credits_charged)s,
             charge_id = %(note_charge_id)s, error = %(note_error)s, completed_at = %(note_completed_at)s,
             hold_id = NULL, due_at = NULL, lease_token = NULL
         FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
-    ), 
+    ),
     closed AS (
         DELETE FROM ledger_holds USING guard
         WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-    ), 
+    ),
     usage AS (
         UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
         WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
@@ -2538,14 +2533,13 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
 -- A note that will not be: the hold is given back, the event goes out.
 -- _SAVE_FAILED
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     account AS (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
         FROM guard WHERE accounts.id = guard.account_id
-    ), 
+    ),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
@@ -2563,18 +2557,18 @@ WITH
                e.created_at
         FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
         RETURNING status
-    ), 
+    ),
     note AS (
         UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
             tries = %(note_tries)s, content = %(note_content)s, credits_charged = %(note_credits_charged)s,
             charge_id = %(note_charge_id)s, error = %(note_error)s, completed_at = %(note_completed_at)s,
             hold_id = NULL, due_at = NULL, lease_token = NULL
         FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
-    ), 
+    ),
     closed AS (
         DELETE FROM ledger_holds USING guard
         WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
-    ), 
+    ),
     usage AS (
         UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
         WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
@@ -2727,8 +2721,7 @@ WHERE r.account_id = %(account_id)s AND r.id = %(id)s;
 -- Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
 -- once, or when it was; one that has just expired, or needs no work, is released.
 -- _SAVE
-WITH 
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), 
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
         SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id

@@ -96,7 +96,8 @@ def page() -> str:
         if each.module != module:
             module = each.module
             parts.append(f"\n\n-- {module} {'-' * (116 - len(module))}\n")
-        parts.append(f"\n{each.purpose}\n-- {each.name}\n{each.text.strip()};\n")
+        text = re.sub(r" +$", "", each.text.strip(), flags=re.MULTILINE)
+        parts.append(f"\n{each.purpose}\n-- {each.name}\n{text};\n")
     return "".join(parts)
 
 

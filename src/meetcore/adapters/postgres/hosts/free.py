@@ -12,12 +12,9 @@ from meetcore.domain.meetings.hosts import Host
 
 __all__ = [
     "BEST_FIRST",
-    "CREATIONS_LEFT",
-    "CREATIONS_USED",
     "FITS",
     "FREE_SLOT",
     "HOST",
-    "LEAST_OPEN",
     "OPEN_HOSTS",
 ]
 
@@ -74,18 +71,3 @@ OPEN_HOSTS = f"""
         UNION ALL
         (SELECT h.id, h.capacity FROM elsewhere h ORDER BY {BEST_FIRST} LIMIT {MOST_FREE_HOSTS})
     )"""
-
-# Of these, the ones of the least capacity. A larger host is not taken while the smaller ones are only locked: one
-# may be released, and a large meeting would find none.
-LEAST_OPEN = "(SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))"
-
-# How many creations of the day the hosts with the seats have left (`domain.hosts.Host.creations_left`).
-CREATIONS_LEFT = f"""(
-        SELECT COALESCE(sum(%(per_day)s - CASE WHEN h.creations_on = %(today)s THEN h.creations ELSE 0 END), 0)
-        FROM hosts h WHERE %(per_day)s::integer IS NOT NULL AND {FITS})"""
-
-# How many of them were the account's.
-CREATIONS_USED = """(
-        SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
-        WHERE %(per_day)s::integer IS NOT NULL AND c.account_id = %(account_id)s AND c.day = %(today)s
-            AND h.capacity >= %(seats)s)"""

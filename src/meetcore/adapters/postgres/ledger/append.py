@@ -8,7 +8,6 @@ from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
     ENTRY,
     FUNDS,
-    GUARD_LOCKED,
     LOCK_ACCOUNT,
     TRANSFER,
     WRITE_FUNDS,
@@ -35,7 +34,7 @@ LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id
 
 # Appends one entry with its events, outside any meeting.
 _APPEND = f"""
-WITH {GUARD_LOCKED}, {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 

@@ -2,7 +2,7 @@
 
 A transfer's legs are two rows under one number; the system's leg needs no running balance, because
 the system's books are summed, not spent from. `locked` is an account under its lock; `guard` is the account where a
-statement's condition holds, and nothing where it does not.
+statement's condition holds, and nothing where it does not; what is written under the account's lock needs none.
 """
 
 from datetime import date
@@ -13,7 +13,7 @@ from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds, Transfer
 
 __all__ = [
-    "APPEND_ENTRY", "CLOSE_HOLD", "ENTRY", "FUNDS", "GUARD_LOCKED", "HOLD", "LOCK_ACCOUNT", "OPEN_HOLD", "TRANSFER",
+    "APPEND_ENTRY", "CLOSE_HOLD", "ENTRY", "FUNDS", "HOLD", "LOCK_ACCOUNT", "OPEN_HOLD", "TRANSFER",
     "USAGE", "WRITE_FUNDS", "WRITE_USAGE", "entry", "entry_parameters", "usage",
 ]  # fmt: skip
 
@@ -29,10 +29,6 @@ LOCK_ACCOUNT = f"""
     locked AS MATERIALIZED (
         SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
     )"""
-
-# What stands under the account's lock already needs no further condition to be written.
-GUARD_LOCKED = """
-    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id)"""
 
 # Appends a transfer, and its customer's and its system's leg under one number.
 APPEND_ENTRY = f"""

@@ -13,7 +13,6 @@ from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, RELEA
 from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
     FUNDS,
-    GUARD_LOCKED,
     LOCK_ACCOUNT,
     USAGE,
     WRITE_FUNDS,
@@ -45,7 +44,7 @@ LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(k
 
 # Marks a meeting as being cancelled, under a lease, and claims the request's key for it.
 _SAVE_CANCELLING = f"""
-WITH {GUARD_LOCKED}, meeting AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
         lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
@@ -87,13 +86,13 @@ _END_MEETING = f"""
 
 # The end of a cancellation with the refund of the charge.
 _SAVE_REFUNDED = f"""
-WITH {GUARD_LOCKED}, {APPEND_ENTRY}, {WRITE_FUNDS}, {_END_MEETING}, {WRITE_USAGE}
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {APPEND_ENTRY}, {WRITE_FUNDS}, {_END_MEETING}, {WRITE_USAGE}
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 
 # The end of a cancellation without a refund, or of a meeting that is ended by its owner.
 _SAVE_ENDED = f"""
-WITH {GUARD_LOCKED}, {_END_MEETING}, account AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {_END_MEETING}, account AS (
     UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'

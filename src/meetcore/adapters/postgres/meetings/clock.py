@@ -12,7 +12,6 @@ from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
-from meetcore.adapters.postgres.ledger.parts import GUARD_LOCKED
 from meetcore.adapters.postgres.meetings.cancel import FREE_HOST, LOOKED_FOR, MeetingCancellation
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
@@ -82,7 +81,7 @@ WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s 
 
 # A status that the provider or the clock brought. A meeting that ended frees its host.
 _SAVE_LIFECYCLE = f"""
-WITH {GUARD_LOCKED}, {WRITE_EVENTS}, meeting AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {WRITE_EVENTS}, meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, {LOOKED_FOR}
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 ), {FREE_HOST}, account AS (

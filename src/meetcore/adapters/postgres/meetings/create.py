@@ -11,12 +11,9 @@ from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.hosts.free import (
     BEST_FIRST,
-    CREATIONS_LEFT,
-    CREATIONS_USED,
     FITS,
     FREE_SLOT,
     HOST,
-    LEAST_OPEN,
     OPEN_HOSTS,
 )
 from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, RELEASE_KEY, key_record
@@ -24,7 +21,6 @@ from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
     CLOSE_HOLD,
     FUNDS,
-    GUARD_LOCKED,
     HOLD,
     LOCK_ACCOUNT,
     OPEN_HOLD,
@@ -51,12 +47,15 @@ __all__ = ["MeetingCreation"]
 # key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
 # free host (`domain.hosts.choose_host`), locked until the transaction ends.
 # The join on `locked` makes sure that the account is locked before the host. Contended is what is
-# free, but for others' locks.
+# free, but for others' locks. A larger host is not taken while the smaller ones are only locked: one may be released,
+# and a large meeting would find none. `creations_left` is what the hosts with the seats have left of the day
+# (`domain.hosts.Host.creations_left`), `creations_used` what of it was the account's.
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
         SELECT {HOST.select} FROM hosts h
-        WHERE %(needs_host)s AND {FITS} AND h.id IN {LEAST_OPEN}
+        WHERE %(needs_host)s AND {FITS} AND h.id IN (SELECT id FROM open_hosts
+            WHERE capacity = (SELECT min(capacity) FROM open_hosts))
         ORDER BY {BEST_FIRST} LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
@@ -64,7 +63,12 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
     {TRANSFER.select}, {KEY_COLUMNS}, free.*,
     %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
-    {CREATIONS_USED} AS creations_used, {CREATIONS_LEFT} AS creations_left
+    (
+        SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
+        WHERE %(per_day)s::integer IS NOT NULL AND c.account_id = %(account_id)s AND c.day = %(today)s
+            AND h.capacity >= %(seats)s) AS creations_used, (
+        SELECT COALESCE(sum(%(per_day)s - CASE WHEN h.creations_on = %(today)s THEN h.creations ELSE 0 END), 0)
+        FROM hosts h WHERE %(per_day)s::integer IS NOT NULL AND {FITS}) AS creations_left
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
@@ -78,7 +82,8 @@ _WAIT_FOR_HOST = f"""
 WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}
 SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
-    WHERE {FITS} AND h.id IN {LEAST_OPEN}
+    WHERE {FITS} AND h.id IN (SELECT id FROM open_hosts
+            WHERE capacity = (SELECT min(capacity) FROM open_hosts))
     ORDER BY {BEST_FIRST} LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited
 """
@@ -161,7 +166,7 @@ SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guar
 # Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
 # the day of host and account; the host may be paused, and an orphan check may be opened.
 _SAVE_ABANDONED = f"""
-WITH {GUARD_LOCKED}, {WRITE_FUNDS}, {CLOSE_HOLD}, freed AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {WRITE_FUNDS}, {CLOSE_HOLD}, freed AS (
     DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
     RETURNING host_id
 ), host AS (

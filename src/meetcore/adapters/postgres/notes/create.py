@@ -6,7 +6,6 @@ from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.ledger.parts import (
     FUNDS,
-    GUARD_LOCKED,
     HOLD,
     LOCK_ACCOUNT,
     OPEN_HOLD,
@@ -59,13 +58,13 @@ _INSERT = f"""
 
 # Writes a note that waits for a worker, and what is held for it.
 _SAVE_QUEUED = f"""
-WITH {GUARD_LOCKED}, {_INSERT}, {OPEN_HOLD}, {WRITE_FUNDS}
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {_INSERT}, {OPEN_HOLD}, {WRITE_FUNDS}
 SELECT 1
 """
 
 # Writes a note that failed before it began, and its event.
 _SAVE_REFUSED = f"""
-WITH {GUARD_LOCKED}, {_INSERT}, {WRITE_EVENTS}, account AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {_INSERT}, {WRITE_EVENTS}, account AS (
     UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
 )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'

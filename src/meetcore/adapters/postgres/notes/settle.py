@@ -9,7 +9,6 @@ from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
     CLOSE_HOLD,
     FUNDS,
-    GUARD_LOCKED,
     HOLD,
     LOCK_ACCOUNT,
     USAGE,
@@ -52,13 +51,13 @@ _END = f"""
 
 # A note that is there and paid for: the hold becomes the charge, the event goes out.
 _SAVE_COMPLETED = f"""
-WITH {GUARD_LOCKED}, {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}, {_END}
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}, {_END}
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 
 # A note that will not be: the hold is given back, the event goes out.
 _SAVE_FAILED = f"""
-WITH {GUARD_LOCKED}, {WRITE_FUNDS}, {WRITE_EVENTS}, {_END}
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {WRITE_FUNDS}, {WRITE_EVENTS}, {_END}
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 

@@ -8,7 +8,6 @@ import structlog
 
 from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
-from meetcore.adapters.postgres.ledger.parts import GUARD_LOCKED
 from meetcore.adapters.postgres.recordings.rows import (
     RECORDING,
     RECORDING_COLUMNS,
@@ -45,7 +44,7 @@ _GOES_ON = "%(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = '
 # Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
 # once, or when it was; one that has just expired, or needs no work, is released.
 _SAVE = f"""
-WITH {GUARD_LOCKED}, {WRITE_EVENTS}, recording AS (
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), {WRITE_EVENTS}, recording AS (
     INSERT INTO recordings AS known ({RECORDING.names}, files, due_at)
     VALUES ({RECORDING.values}, %(recording_files)s, CASE WHEN %(needs_work)s THEN clock_timestamp() END)
     ON CONFLICT (account_id, id) DO UPDATE SET status = EXCLUDED.status, files = EXCLUDED.files,
