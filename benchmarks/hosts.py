@@ -93,9 +93,7 @@ class ApplicationHarness:
             host = choose_host(view.free_hosts, SEATS)
             made = None
             if host is not None:
-                made = await tx.meetings.save_provisioning(
-                    provisioning(customer, spec, view, host, query.operation)
-                )
+                made = await tx.meetings.save_provisioning(provisioning(customer, spec, view, query))
         took_ms = (time.perf_counter() - began) * 1000
         if view.is_contended or (made is None) is not is_refused:
             raise RuntimeError(

@@ -145,7 +145,7 @@ async def _queue(application: Application, account_id: UUID, key_id: UUID, file:
         RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
     )  # fmt: skip
     async with application.ports.store.begin() as tx:
-        await tx.endpoints.lock_account(account_id)
+        await tx.lock_account(account_id)
         await tx.recordings.save(recording)
     query = NoteQuery(account_id, key_id, cap_day(now), recording.id, Language.INDONESIAN)
     queue = NoteQueue(application.policy.catalogue, application.runtime)

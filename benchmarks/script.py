@@ -72,7 +72,7 @@ class _Translator:
                 return f"({self._constant(chr(92) + 'x' + DIGEST_LEAD)}::text || :a::text)::bytea"
             case datetime() if value in (self.start_at, self.end_at):
                 return f"to_timestamp({':start_s' if value == self.start_at else ':end_s'}::float8)"
-            case int() if name == "number":
+            case int() if name == "entry_number":
                 return ":serial::bigint"
             case int() if name == "version":
                 return f"{self.found[name]}::bigint"
@@ -155,8 +155,8 @@ def make_script(creation: Creation) -> Script:
     Raises:
         LookupError: host or times were not sent, or there are too many ids.
     """
-    everything = {name: value for each in creation.statements for name, value in each.parameters.items()}
-    translator = _Translator(creation, everything["host_id"], everything["start_at"], everything["end_at"])
+    sent = {name: value for each in creation.statements for name, value in each.parameters.items()}
+    translator = _Translator(creation, sent["meeting_host_id"], sent["start_at"], sent["end_at"])
     # Ids first: texts that were sent before an id was may hold it.
     for statement in creation.statements:
         for value in statement.parameters.values():
