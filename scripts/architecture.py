@@ -397,7 +397,7 @@ RECIPES: Mapping[str, Recipe] = {
             "adapters/redis/*": "new: the class that fills the port, proved by the port's contract suite",
             "composition/infrastructure.py": "what opens it, and when it is chosen",
             "adapters/settings/*": "where it is",
-            "doctor/*": "a check that it answers",
+            "composition/doctor/*": "a check that it answers",
         },
     ),
     "task": Recipe(

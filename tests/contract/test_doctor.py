@@ -1,4 +1,4 @@
-"""`meetcore.doctor`: each check against a real server that is right, wrong, silent or away."""
+"""`meetcore.composition.doctor`: each check against a real server that is right, wrong, silent or away."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from meetcore.adapters.postgres.migrate import load_migrations, migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
-from meetcore.doctor import CheckResult, CheckStatus, run_checks
+from meetcore.composition.doctor import CheckResult, CheckStatus, run_checks
 from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests import servers

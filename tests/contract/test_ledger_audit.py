@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from meetcore.adapters.postgres.ledger import audit as postgres_audit
-from meetcore.composition.verification import ProverLost, verifiers_of
+from meetcore.composition.verification import verifiers_of
 from meetcore.ports.audit import FlawKind, LedgerSnapshot
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts import LedgerAuditContract
@@ -25,7 +25,7 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
     top_up,
 )
-from meetcore.usecases.verify_ledger import Proven, Prover, VerifyLedger
+from meetcore.usecases.verify_ledger import Proven, Prover, ProverLost, VerifyLedger
 from tests.contract.rigs import PostgresRig
 
 

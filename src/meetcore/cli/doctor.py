@@ -21,7 +21,7 @@ def check_health(
     json:
         Print one JSON document.
     """
-    from meetcore.doctor import CheckStatus, run_checks
+    from meetcore.composition.doctor import CheckStatus, run_checks
 
     settings = guarded(load_settings, as_json=json)
     results = run_checks(settings)

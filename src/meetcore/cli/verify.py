@@ -11,8 +11,7 @@ from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
-from meetcore.composition.verification import ProverLost, verifiers_of
-from meetcore.usecases.verify_ledger import Audit
+from meetcore.usecases.verify_ledger import Audit, ProverLost
 
 __all__ = ["verify_credits"]
 
@@ -33,6 +32,8 @@ def verify_credits(
     json:
         Print one JSON document.
     """
+    from meetcore.composition.verification import verifiers_of  # other commands start no processes
+
     number = min(cores(), MAX_PROCESSES) if processes is None else processes
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=number), as_json=json)
 

@@ -6,5 +6,7 @@
 - ``infrastructure``: opens the ports that the settings name: Postgres, broker, Redis
 - ``providers``, ``ai``: one function for each video provider and each AI service
 - ``worker``: runs the application's background work on an event loop
+- ``verification``: verifies the ledger in several processes
+- ``doctor``: checks for an operator of everything that the settings name
 - ``operation_logs``, ``start_warnings``: log lines for operators
 """

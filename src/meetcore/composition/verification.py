@@ -21,19 +21,15 @@ from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.money.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
-from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, Provers
+from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, ProverLost, Provers
 
-__all__ = ["ProverLost", "verifiers_of"]
+__all__ = ["verifiers_of"]
 
 ENTRIES_WORTH_A_PROCESS = 50_000
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 REPORT_EVERY_S = 0.2
 
 _counter: "Synchronized[int]"  # of a verifier process
-
-
-class ProverLost(Exception):
-    """A process ended before its work was done."""
 
 
 def verifiers_of(

@@ -26,7 +26,7 @@ from meetcore.domain.money.hash_chain import CanonicalEntry, ChainVerifier, Faul
 from meetcore.domain.money.ledger import funds_faults
 from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
-__all__ = ["Audit", "Finding", "ProvePortion", "Proven", "Prover", "Provers", "VerifyLedger"]
+__all__ = ["Audit", "Finding", "ProvePortion", "Proven", "Prover", "ProverLost", "Provers", "VerifyLedger"]
 
 MAX_FINDINGS = 100
 
@@ -70,6 +70,10 @@ class Proven:
     findings: Sequence[Finding]
 
 
+class ProverLost(Exception):
+    """A prover ended before its work was done."""
+
+
 class Prover(Protocol):
     """Proves portions of one snapshot, one after the other."""
 
@@ -82,6 +86,7 @@ class Prover(Protocol):
 
         Raises:
             StoreUnavailable: the store does not answer.
+            ProverLost: the prover ended before its work was done.
         """
         ...
 

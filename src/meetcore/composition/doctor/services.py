@@ -8,8 +8,8 @@ import httpx
 
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.composition.doctor.report import CheckResult, failed, ok, warning
 from meetcore.composition.start_warnings import base_url_faults
-from meetcore.doctor.report import CheckResult, failed, ok, warning
 
 __all__ = ["SERVICE_CHECKS"]
 

@@ -8,7 +8,7 @@
 It changes nothing and costs nothing: no meeting is made and no model is called.
 """
 
-from meetcore.doctor.report import CheckResult, CheckStatus
-from meetcore.doctor.run import DEADLINE_S, run_checks
+from meetcore.composition.doctor.report import CheckResult, CheckStatus
+from meetcore.composition.doctor.run import DEADLINE_S, run_checks
 
 __all__ = ["DEADLINE_S", "CheckResult", "CheckStatus", "run_checks"]

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from meetcore.adapters.settings import Settings
-from meetcore.doctor.database import DATABASE_CHECKS, check_database
-from meetcore.doctor.report import CheckResult, CheckStatus, failed, skipped
-from meetcore.doctor.services import SERVICE_CHECKS
+from meetcore.composition.doctor.database import DATABASE_CHECKS, check_database
+from meetcore.composition.doctor.report import CheckResult, CheckStatus, failed, skipped
+from meetcore.composition.doctor.services import SERVICE_CHECKS
 from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["DEADLINE_S", "run_checks"]

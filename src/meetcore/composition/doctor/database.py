@@ -16,7 +16,7 @@ from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
-from meetcore.doctor.report import CheckResult, failed, ok, skipped, warning
+from meetcore.composition.doctor.report import CheckResult, failed, ok, skipped, warning
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreUnavailable
 

@@ -1,0 +1,56 @@
+"""The application as `build` makes it: which parts of the work it can do, by the ports that it has."""
+
+from typing import Any, cast
+
+from attrs import evolve
+
+from meetcore.composition.application import build
+from meetcore.composition.policy import Periods, Policy
+from meetcore.composition.ports import Part
+from meetcore.usecases.purge import Purge
+from tests.unit.usecases.application import ApplicationHarness, request
+
+
+async def test_an_application_without_a_workers_ports_repeats_nothing() -> None:
+    harness = await ApplicationHarness().start()
+    application = build(evolve(harness.process().ports, notes=None), Policy())
+    assert application.deliver is None
+    assert application.notes is None
+    assert application.periodic_tasks == {Part.WEBHOOKS: (), Part.NOTES: ()}
+
+
+async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
+    harness = await ApplicationHarness().start()
+    ports = evolve(harness.process().ports, sender=cast(Any, object()))
+    application = build(ports, Policy(periods=Periods(sweep_s=5.0, expiry_s=7.0)))
+    webhooks, notes = (application.periodic_tasks[part] for part in (Part.WEBHOOKS, Part.NOTES))
+    assert {task.name: task.every_s for task in webhooks} == {
+        "sweep": 5.0, "reconcile": 5.0, "orphans": 5.0, "keep time": 5.0, "host keys": 5.0,
+        "provider events": 1.0, "purge": 60.0, "maintenance": 60.0,
+    }  # fmt: skip
+    assert {task.name: task.every_s for task in notes} == {"recordings": 1.0, "expiry": 7.0}
+    assert {task.name for task in (*webhooks, *notes) if task.runs_on_notify} == {
+        "provider events", "recordings",
+    }  # fmt: skip
+
+
+async def test_every_task_runs_on_the_memory_adapters() -> None:
+    harness = await ApplicationHarness().start()
+    ports = evolve(harness.process().ports, sender=cast(Any, object()))
+    for tasks in build(ports, Policy()).periodic_tasks.values():
+        for task in tasks:
+            await task.work()
+            assert not await task.work(), f"{task.name} leaves nothing to do"
+
+
+async def test_what_is_past_its_time_is_purged() -> None:
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    await create(harness.caller, request(), harness.request_key("k"), harness.now())
+    ports = harness.process().ports
+    purge = Purge(ports.housekeeping, harness.runtime)
+    await purge()
+    assert len(harness.state.committed.idempotency) == 1
+    harness.clock.advance(25 * 3600)
+    await purge()
+    assert len(harness.state.committed.idempotency) == 0
