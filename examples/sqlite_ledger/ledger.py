@@ -96,7 +96,7 @@ class SqliteLedgerRepository:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def load(self, account_id: UUID, operation: str) -> LedgerView:
+    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
         """Read an account's funds, and the entry of this operation, if any."""
         about = {"account_id": str(account_id), "operation": operation}
         found = await self._connection.execute(_LOAD_FUNDS, about)

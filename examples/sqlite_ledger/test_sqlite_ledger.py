@@ -116,7 +116,7 @@ class TestSqliteFile:
 
         async def write_and_wait() -> None:
             async with rig.store.begin() as tx:
-                view = await tx.ledger.load(customer.account_id, ledger.top_up_operation("never"))
+                view = await tx.ledger.load_locked(customer.account_id, ledger.top_up_operation("never"))
                 posting = ledger.top_up(view.funds, new_id(), "never", 5, AT)
                 assert posting.entry is not None
                 await tx.ledger.append(posting.funds, posting.entry, [])

@@ -90,7 +90,7 @@ async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotat
     assert list(await rig.queries.list_endpoints(customer.account_id, 10, None)) == [last, shown, first]
     assert await rig.queries.find_secrets(broken.url_key) == []
     async with rig.store.begin() as tx:
-        assert await tx.endpoints.load(customer.account_id, broken.id) == shown
+        assert await tx.endpoints.load_locked(customer.account_id, broken.id) == shown
     await save_endpoint(rig, evolve(shown, description="changed"))
     ((stored,),) = [
         row.values()

@@ -93,7 +93,7 @@ async def lookup(pool: Pool) -> None:
 async def change(pool: Pool) -> None:
     with pytest.raises(NotFound):  # the account does not exist, which the database has to be asked for
         async with PostgresStore(pool, PlainCipher()).begin() as tx:
-            await tx.ledger.load(UNKNOWN_ACCOUNT, "topup:x")
+            await tx.ledger.load_locked(UNKNOWN_ACCOUNT, "topup:x")
 
 
 async def test_a_frozen_server_is_given_up_within_the_deadline(server: OwnPostgres, pool: Pool):
@@ -251,7 +251,7 @@ async def test_a_hot_standby_is_read_only():
                 await PostgresQueries(pool, PlainCipher()).ping()
             with pytest.raises(StoreReadOnly):
                 async with PostgresStore(pool, PlainCipher()).begin() as tx:
-                    await tx.ledger.load(UNKNOWN_ACCOUNT, "topup:x")
+                    await tx.ledger.load_locked(UNKNOWN_ACCOUNT, "topup:x")
             counters = PostgresRateCounters(pool)
             with pytest.raises(RateStoreUnavailable):
                 await counters.hit(UNKNOWN_ACCOUNT, OperationClass.READ, 60)

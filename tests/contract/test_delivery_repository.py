@@ -33,7 +33,7 @@ async def test_the_next_claim_holds_what_an_event_left_waiting_at_an_endpoint_th
     customer, _ = await outbox(rig, 1, consecutive_failures=DISABLE_AFTER_FAILURES - 1)
     ((claimed,), lease) = await claim(rig)
     async with rig.store.begin() as tx:
-        view = await tx.ledger.load(customer.account_id, "topup:x")
+        view = await tx.ledger.load_locked(customer.account_id, "topup:x")
         posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
         assert posting.entry is not None
         await tx.ledger.append(posting.funds, posting.entry, [new_event(customer)])

@@ -102,7 +102,7 @@ async def test_no_column_holds_a_secret_in_the_clear(sealed_rig: PostgresRig):
     assert PLAIN.encode() in stored
     assert b"SEALED" not in stored
     async with sealed_rig.store.begin() as tx:
-        view = await tx.idempotency.load(customer.account_id, "b")
+        view = await tx.idempotency.load_locked(customer.account_id, "b")
     assert view.record is not None
     assert view.record.answer == b"SEALED-bound"
 

@@ -31,7 +31,7 @@ class KeyView:
 class IdempotencyRepository(Protocol):
     """What is remembered of requests."""
 
-    async def load(self, account_id: UUID, key: str) -> KeyView:
+    async def load_locked(self, account_id: UUID, key: str) -> KeyView:
         """Take the account's lock and read a key.
 
         Raises:

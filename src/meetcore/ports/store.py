@@ -81,7 +81,7 @@ class LedgerView:
 class LedgerRepository(Protocol):
     """Money outside meetings: top-ups and adjustments."""
 
-    async def load(self, account_id: UUID, operation: str) -> LedgerView:
+    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
         """Take the account's lock; read its funds and the transfer of this operation, if any.
 
         Raises:
@@ -125,7 +125,7 @@ class EndpointRepository(Protocol):
         """Register; the caller holds the account's lock and has looked for the URL."""
         ...
 
-    async def load(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
+    async def load_locked(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """Read an endpoint and lock it against deliveries that record their outcome."""
         ...
 
@@ -150,7 +150,7 @@ class EndpointRepository(Protocol):
     async def load_for_posting(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
     ) -> PostingView | None:
-        """Read an endpoint, and one of its deliveries if it is named, and lock the endpoint as `load` does.
+        """Read an endpoint and, if named, one of its deliveries; lock the endpoint as `load_locked` does.
 
         Returns:
             None when there is no such endpoint, or no such delivery to it.

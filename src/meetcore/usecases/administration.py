@@ -97,7 +97,7 @@ class Administration:
         transfer_id = self.runtime.new_id(now)
         reference = reference or str(transfer_id)
         async with self.store.begin() as tx:
-            view = await tx.ledger.load(account_id, ledger.top_up_operation(reference))
+            view = await tx.ledger.load_locked(account_id, ledger.top_up_operation(reference))
             existing = None if view.entry is None else view.entry.transfer
             posting = ledger.top_up(
                 view.funds, transfer_id, reference, amount, now, existing, self.runtime.chain_key
@@ -136,7 +136,7 @@ class Administration:
         transfer_id = self.runtime.new_id(now)
         operation = ledger.adjustment_operation(reference or str(transfer_id))
         async with self.store.begin() as tx:
-            view = await tx.ledger.load(account_id, operation)
+            view = await tx.ledger.load_locked(account_id, operation)
             existing = None if view.entry is None else view.entry.transfer
             posting = ledger.adjust(
                 view.funds, transfer_id, operation, amount, about, now, existing, self.runtime.chain_key

@@ -214,7 +214,7 @@ async def _replay(
     """Return the stored outcome; unfinished work shows in the meeting's own state."""
     if request.key is None:
         return None
-    known = view.idempotency if view else await tx.idempotency.load(account_id, request.key)
+    known = view.idempotency if view else await tx.idempotency.load_locked(account_id, request.key)
     lookup = check_key(known, request)
     if lookup.verdict is not Verdict.REPLAY or lookup.replay is not None:
         return lookup.replay

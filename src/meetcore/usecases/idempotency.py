@@ -193,7 +193,7 @@ async def decide_once(
         IdempotencyKeyReused: see `check_key`.
     """
     if view is None and request.key is not None:
-        view = await tx.idempotency.load(account_id, request.key)
+        view = await tx.idempotency.load_locked(account_id, request.key)
     if view is not None:
         lookup = check_key(view, request)
         if lookup.verdict is not Verdict.CLAIM:

@@ -119,7 +119,7 @@ class UpdateWebhook:
         """
 
         async def work(tx: Transaction) -> Outcome:
-            endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
+            endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
             changed = update(endpoint, changes)
@@ -154,7 +154,7 @@ class RotateSecret:
         secret = new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
 
         async def work(tx: Transaction) -> Outcome:
-            endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
+            endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
             changed = rotate_secret(endpoint, secret)

@@ -46,7 +46,7 @@ class MemoryEndpointRepository:
             raise ConstraintBroken("the URL is registered already")
         self._tables.endpoints[name] = endpoint
 
-    async def load(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
+    async def load_locked(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         return self._tables.endpoints.get((account_id, endpoint_id))
 
     async def save(self, endpoint: Endpoint) -> None:

@@ -58,7 +58,7 @@ class MemoryIdempotencyRepository:
         self._tables = tables
         self._clock = clock
 
-    async def load(self, account_id: UUID, key: str) -> KeyView:
+    async def load_locked(self, account_id: UUID, key: str) -> KeyView:
         account_of(self._tables, account_id)
         return key_view(self._tables, account_id, key, self._clock.now())
 

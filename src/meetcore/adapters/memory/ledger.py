@@ -70,7 +70,7 @@ class MemoryLedgerRepository:
         self._clock = clock
         self._entropy = entropy
 
-    async def load(self, account_id: UUID, operation: str) -> LedgerView:
+    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
         account = account_of(self._tables, account_id)
         return LedgerView(account.funds, entry_of_operation(self._tables, account_id, operation))
 

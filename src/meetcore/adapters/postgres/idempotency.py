@@ -81,7 +81,7 @@ def _context(account_id: UUID, key: str) -> str:
 class PostgresIdempotencyRepository(Repository):
     """Idempotency records."""
 
-    async def load(self, account_id: UUID, key: str) -> KeyView:
+    async def load_locked(self, account_id: UUID, key: str) -> KeyView:
         row = await self._locked(_LOAD, {"account_id": account_id, "key": key})
         if row is None:
             raise NotFound("No account with this id.")

@@ -64,7 +64,7 @@ class DeliveryRepositoryContract(HostFailuresContract):
         customer, endpoint = await outbox(rig, 0)
         event = new_event(customer, title="Rapat ✓")
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load(customer.account_id, "topup:x")
+            view = await tx.ledger.load_locked(customer.account_id, "topup:x")
             posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
             assert posting.entry is not None
             assert await tx.ledger.append(posting.funds, posting.entry, [event]) == 1

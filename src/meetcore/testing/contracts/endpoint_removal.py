@@ -31,7 +31,7 @@ class EndpointRemoval:
         assert await remove_endpoint(rig, endpoint)
         assert await rig.queries.find_endpoint(customer.account_id, endpoint.id) is None
         async with rig.store.begin() as tx:
-            assert await tx.endpoints.load(customer.account_id, endpoint.id) is None
+            assert await tx.endpoints.load_locked(customer.account_id, endpoint.id) is None
         again = new_endpoint(customer, url=endpoint.url, url_key=endpoint.url_key)
         assert await register(rig, again) == again
 

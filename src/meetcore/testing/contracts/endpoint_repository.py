@@ -30,7 +30,7 @@ __all__ = ["EndpointRepositoryContract"]
 
 async def _load(rig: StoreRig, endpoint: Endpoint) -> Endpoint | None:
     async with rig.store.begin() as tx:
-        return await tx.endpoints.load(endpoint.account_id, endpoint.id)
+        return await tx.endpoints.load_locked(endpoint.account_id, endpoint.id)
 
 
 async def _statuses(rig: StoreRig, customer: Customer) -> list[DeliveryStatus]:

@@ -49,7 +49,7 @@ async def _states(rig: StoreRig, endpoints: list[Endpoint]) -> list[EndpointStat
 
 async def _load(rig: StoreRig, endpoint: Endpoint) -> Endpoint:
     async with rig.store.begin() as tx:
-        found = await tx.endpoints.load(endpoint.account_id, endpoint.id)
+        found = await tx.endpoints.load_locked(endpoint.account_id, endpoint.id)
     assert found is not None
     return found
 

@@ -30,7 +30,7 @@ DAY_S = 86_400
 
 async def _keys_of(rig: HousekeepingRig, account_id: UUID, *keys: str) -> list[str]:
     async with rig.store.begin() as tx:
-        return [key for key in keys if (await tx.idempotency.load(account_id, key)).record is not None]
+        return [key for key in keys if (await tx.idempotency.load_locked(account_id, key)).record is not None]
 
 
 async def _used(rig: HousekeepingRig, customer: Customer) -> int:

@@ -53,7 +53,7 @@ class IdempotencyMachineContract:
 
 async def _state(rig: HousekeepingRig, account_id: UUID) -> KeyState:
     async with rig.store.begin() as tx:
-        view = await tx.idempotency.load(account_id, "k")
+        view = await tx.idempotency.load_locked(account_id, "k")
     return state_of(view.record, view.now)
 
 

@@ -35,7 +35,7 @@ SAME, OTHER = b"s" * 32, b"o" * 32
 
 async def _view_of(rig: StoreRig, account_id: UUID, key: str) -> KeyView:
     async with rig.store.begin() as tx:
-        return await tx.idempotency.load(account_id, key)
+        return await tx.idempotency.load_locked(account_id, key)
 
 
 async def _state(rig: StoreRig, account_id: UUID, key: str) -> KeyState:
@@ -183,7 +183,7 @@ class IdempotencyRepositoryContract:
 
         async def answer(text: bytes) -> bytes | None:
             async with rig.store.begin() as tx:
-                view = await tx.idempotency.load(customer.account_id, "k")
+                view = await tx.idempotency.load_locked(customer.account_id, "k")
                 if decide(view.record, SAME, view.now) is Verdict.REPLAY:
                     return view.record.answer if view.record else None
                 await tx.idempotency.save(
@@ -202,10 +202,10 @@ class IdempotencyRepositoryContract:
 
         async def read() -> IdempotencyRecord | None:
             async with rig.store.begin() as tx:
-                return (await tx.idempotency.load(customer.account_id, "k")).record
+                return (await tx.idempotency.load_locked(customer.account_id, "k")).record
 
         async with rig.store.begin() as tx:
-            await tx.idempotency.load(customer.account_id, "k")
+            await tx.idempotency.load_locked(customer.account_id, "k")
             waiting = asyncio.create_task(read())
             await rig.until_lock_contended()
             await tx.idempotency.save(customer.account_id, done)

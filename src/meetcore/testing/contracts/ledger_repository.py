@@ -67,18 +67,18 @@ class LedgerContract:
     async def test_an_unknown_account_has_no_ledger(self, rig: LedgerRig) -> None:
         with pytest.raises(NotFound):
             async with rig.store.begin() as tx:
-                await tx.ledger.load(new_id(), "topup:x")
+                await tx.ledger.load_locked(new_id(), "topup:x")
 
     async def test_an_entry_is_read_back_as_it_was_written(self, rig: LedgerRig) -> None:
         customer = await open_account(rig)
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load(customer.account_id, "topup:INV-7")
+            view = await tx.ledger.load_locked(customer.account_id, "topup:INV-7")
             assert view.entry is None
             posting = ledger.top_up(view.funds, new_id(), "INV-7", 500, AT)
             assert posting.entry is not None
             await tx.ledger.append(posting.funds, posting.entry, [])
         async with rig.store.begin() as tx:
-            again = await tx.ledger.load(customer.account_id, "topup:INV-7")
+            again = await tx.ledger.load_locked(customer.account_id, "topup:INV-7")
         assert (again.funds, again.entry) == (posting.funds, posting.entry)
         assert await rig.entries(customer.account_id) == [posting.entry]
 
@@ -157,7 +157,7 @@ class LedgerContract:
     async def test_a_load_after_a_lock_wait_returns_what_the_lock_holder_wrote(self, rig: LedgerRig) -> None:
         customer = await open_account(rig)
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load(customer.account_id, "topup:INV-3")
+            view = await tx.ledger.load_locked(customer.account_id, "topup:INV-3")
             waiting = asyncio.create_task(top_up(rig, customer, 5, "INV-3"))
             posting = ledger.top_up(view.funds, new_id(), "INV-3", 5, AT)
             assert posting.entry is not None
@@ -173,7 +173,7 @@ class LedgerContract:
         await top_up(rig, customer, 5, "bare")
         assert [entry.key_id for entry in await rig.entries(customer.account_id)] == [key.id, b""]
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load(customer.account_id, ledger.top_up_operation("keyed"))
+            view = await tx.ledger.load_locked(customer.account_id, ledger.top_up_operation("keyed"))
         assert view.entry is not None
         assert (view.entry.key_id, view.entry.version) == (key.id, 2)
 

@@ -121,7 +121,7 @@ class QueriesContract(
     async def test_uncommitted_changes_are_not_read(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load(customer.account_id, "topup:x")
+            view = await tx.ledger.load_locked(customer.account_id, "topup:x")
             posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
             assert posting.entry is not None
             await tx.ledger.append(posting.funds, posting.entry, [])

@@ -15,7 +15,7 @@ __all__ = ["cancel_view", "creation", "funds_of", "is_free", "money"]
 async def funds_of(rig: LedgerAccess, customer: Customer) -> Funds:
     """A customer's funds as the ledger loads them."""
     async with rig.store.begin() as tx:
-        return (await tx.ledger.load(customer.account_id, "nothing")).funds
+        return (await tx.ledger.load_locked(customer.account_id, "nothing")).funds
 
 
 async def creation(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> CreationView:

@@ -182,7 +182,7 @@ async def top_up(
     The entry is chained under the key, where one is given.
     """
     async with rig.store.begin() as tx:
-        view = await tx.ledger.load(customer.account_id, ledger.top_up_operation(reference))
+        view = await tx.ledger.load_locked(customer.account_id, ledger.top_up_operation(reference))
         known = None if view.entry is None else view.entry.transfer
         posting = ledger.top_up(view.funds, new_id(), reference, amount, AT, known, key)
         if posting.entry is None:
@@ -196,7 +196,7 @@ async def adjust(
 ) -> Entry | None:
     """Give or take credits once for each operation."""
     async with rig.store.begin() as tx:
-        view = await tx.ledger.load(customer.account_id, operation)
+        view = await tx.ledger.load_locked(customer.account_id, operation)
         if view.entry is not None:
             return None
         reference = Reference("ticket", operation)
@@ -383,7 +383,7 @@ async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
     """Write an endpoint that is registered; how many deliveries became due."""
     async with rig.store.begin() as tx:
         await tx.lock_account(endpoint.account_id)
-        assert await tx.endpoints.load(endpoint.account_id, endpoint.id) is not None
+        assert await tx.endpoints.load_locked(endpoint.account_id, endpoint.id) is not None
         await tx.endpoints.save(endpoint)
 
 

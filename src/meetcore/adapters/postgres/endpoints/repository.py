@@ -147,7 +147,7 @@ class PostgresEndpointRepository(Repository):
         parameters = ENDPOINT.parameters(endpoint, self._cipher) | {"host": endpoint.host}
         await self._connection.execute(_ADD, parameters)
 
-    async def load(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
+    async def load_locked(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         return self._endpoint(await self._one(_LOAD, {"account_id": account_id, "id": endpoint_id}))
 
     async def save(self, endpoint: Endpoint) -> None:

@@ -42,7 +42,7 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 class PostgresLedgerRepository(Repository):
     """Top-ups and adjustments."""
 
-    async def load(self, account_id: UUID, operation: str) -> LedgerView:
+    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
         row = await self._locked(_LOAD, {"account_id": account_id, "operation": operation})
         if row is None:
             raise NotFound("No account with this id.")
