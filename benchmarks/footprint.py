@@ -16,8 +16,8 @@ __all__ = ["measure_import", "measure_memory"]
 RULES = (
     "webhooks.addresses", "webhooks.deliveries", "webhooks.endpoints", "webhooks.events", "money.holds",
     "meetings.hosts", "requests.idempotency", "requests.keys", "money.ledger", "meetings.meetings",
-    "money.pricing", "requests.rate_window", "records", "webhooks.retry_schedule", "meetings.schedule",
-    "webhooks.signature", "webhooks.urls",
+    "money.pricing", "requests.rate_window", "records.credits", "records.meetings", "records.notes",
+    "records.webhooks", "webhooks.retry_schedule", "meetings.schedule", "webhooks.signature", "webhooks.urls",
 )  # fmt: skip
 
 
