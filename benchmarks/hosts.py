@@ -28,7 +28,7 @@ from meetcore.testing.contracts.transactions import (
     provisioning,
     query_of,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 __all__ = ["measure_hosts"]
 

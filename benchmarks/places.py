@@ -15,7 +15,7 @@ from psycopg import sql
 
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres
 from meetcore.adapters.postgres.migrate import migrate
-from tests.servers import own_redis, redis_answers, with_path
+from tests.support.servers import own_redis, redis_answers, with_path
 
 __all__ = ["database_server", "fresh_database", "rate_store"]
 

@@ -20,7 +20,7 @@ import redis
 import structlog
 from hypothesis import HealthCheck, Phase, settings
 
-from tests import servers
+from tests.support import servers
 
 # How hard the properties are tried. No deadline: a loaded machine is no defect of the rules. `mutate` tries
 # the same few examples for every mutant, because one that lives or dies by luck would tell nothing. `cover`

@@ -18,7 +18,7 @@ from attrs import field, frozen
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.mcp.mcp_app import McpApp
 from meetcore.composition.application import Application
-from tests.http.api_harness import BASE_URL, rebuilt
+from tests.support.api_harness import BASE_URL, rebuilt
 
 HANDSHAKE, SINGLE = "2025-11-25", "2026-07-28"
 ERAS = (HANDSHAKE, SINGLE)

@@ -9,7 +9,7 @@ import pytest
 
 from meetcore.app import Service
 from tests.agents.clients import ERAS, Agent
-from tests.http.api_harness import BASE_URL, Customer
+from tests.support.api_harness import BASE_URL, Customer
 from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
 
 

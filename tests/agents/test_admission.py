@@ -18,7 +18,7 @@ from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
 from tests.agents.clients import Agent, ToolAnswer, mcp_on
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
 from tests.support.relay import relay_to
 
 READ, TOOL = 3, 2

@@ -15,7 +15,7 @@ from meetcore.adapters.http.refusals import refusals_of
 from meetcore.adapters.mcp.tools import tools_of
 from meetcore.domain.requests.keys import Scope
 from tests.agents.clients import SINGLE, Agent, mcp_on
-from tests.http.api_harness import RECORDING_CREDITS, TIER_CREDITS, ApiHarness, Customer, new_key
+from tests.support.api_harness import RECORDING_CREDITS, TIER_CREDITS, ApiHarness, Customer, new_key
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 

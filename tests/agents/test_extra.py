@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.e2e.program import environment
+from tests.support.program import environment
 
 WITHOUT = """
 import sys
@@ -24,7 +24,7 @@ sys.meta_path[:] = [BuiltinImporter, FrozenImporter, WithoutMcp]
 SERVE = """
 import asyncio, httpx
 from meetcore.app import Service, has_agent_interface
-from tests.http.api_harness import settings_for, started
+from tests.support.api_harness import settings_for, started
 
 async def main():
     service = Service(settings_for(sys.argv[1]))

@@ -19,10 +19,10 @@ from meetcore.adapters.mcp.texts import INSTRUCTIONS
 from meetcore.adapters.mcp.tools import Tool, tools_of
 from meetcore.domain.requests.rate_window import OperationClass
 from tests.agents.clients import Agent
-from tests.e2e.program import ROOT
-from tests.http.api_harness import ApiHarness, Customer
-from tests.http.contract import Contract
-from tests.http.recorded import a_recording, note_in
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer
+from tests.support.program import ROOT
+from tests.support.sandbox_recordings import a_recording, note_in
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from meetcore.app import Service
 from meetcore.client import MeetcoreError
 from tests.client.clients import KINDS, ClientUnderTest, Waits, open_client, served
 from tests.client.scripted_server import ScriptedServer, Step
-from tests.http.api_harness import Customer
+from tests.support.api_harness import Customer
 from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
 
 API_KEY = f"mk_live_{'k' * 43}"

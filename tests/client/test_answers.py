@@ -16,7 +16,7 @@ from meetcore.client.exchange import Answer, NoResponse, understand
 from meetcore.client.rate_limit import read_rate_limit
 from tests.client.descriptions import calls
 from tests.client.samples import balance, delivery, estimate, meeting, transaction, webhook
-from tests.http.contract import CODES
+from tests.support.api_contract import CODES
 
 CALLS = tuple(calls().values())
 RECORDS = (meeting(), webhook(), delivery(), balance(), estimate(), transaction())

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from mypy import api
 
-from tests.http.api_harness import Customer
-from tests.http.recorded import press
+from tests.support.api_harness import Customer
+from tests.support.sandbox_recordings import press
 from tests.unit.test_docs import ROOT, Block, python_blocks
 
 BLOCKS = list(python_blocks(runner="tests/client"))

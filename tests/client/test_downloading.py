@@ -23,8 +23,8 @@ from tests.client.conftest import API_KEY, Trial
 from tests.client.samples import ID
 from tests.client.scripted_server import Drop, ScriptedServer, answer, refusal
 from tests.client.test_retries import Against
-from tests.http.api_harness import Customer, started
-from tests.http.recorded import a_recording
+from tests.support.api_harness import Customer, started
+from tests.support.sandbox_recordings import a_recording
 
 CONTENT = bytes(range(256)) * 500
 HALF = len(CONTENT) // 2

@@ -33,7 +33,7 @@ from meetcore.client import (
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from tests.client.clients import ClientUnderTest, open_client, served
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 

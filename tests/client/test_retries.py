@@ -28,7 +28,7 @@ from tests.client.clients import Waits, open_client
 from tests.client.descriptions import calls
 from tests.client.samples import ID, WANTED, meeting
 from tests.client.scripted_server import REQUEST_ID, Drip, Drop, Hang, Step, answer, refusal
-from tests.e2e.program import free_port
+from tests.support.program import free_port
 
 Against = Callable[..., Any]
 

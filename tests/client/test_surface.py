@@ -42,7 +42,7 @@ from tests.client.samples import (
 )
 from tests.client.scripted_server import Drop, answer
 from tests.client.test_retries import Against
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
 
 LATER: set[tuple[str, str]] = set()
 """What the client speaks and a service may not have yet."""

@@ -12,8 +12,8 @@ from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.testing.contracts.store_rig import FullRig
 from meetcore.testing.memory_rig import MemoryRig
-from tests import servers
-from tests.contract.rigs import PostgresRig
+from tests.support import servers
+from tests.support.postgres_rig import PostgresRig
 
 # Said for the type checker: both fill the protocol that the suites ask of a rig.
 RIGS: tuple[type[FullRig], ...] = (MemoryRig, PostgresRig)

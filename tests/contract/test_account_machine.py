@@ -11,7 +11,7 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 # A run is some thirty transactions on a real database: a few dozen of them find what a rule does not.
 PLAYS = max(12, settings().max_examples // 5)

@@ -27,7 +27,7 @@ from meetcore.testing.contracts.transactions import (
     save_endpoint,
     scheduled,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 ALL = MeetingFilter(datetime(2026, 12, 1, tzinfo=UTC))
 BROKEN = b"\x01 nothing that opens"

@@ -18,7 +18,7 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointState
 from meetcore.domain.webhooks.events import EventKind
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 ENUMS: dict[str, type[StrEnum]] = {
     "api_keys.scopes": Scope,

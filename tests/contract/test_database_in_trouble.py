@@ -26,7 +26,7 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import MeetingFilter
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
-from tests.own_postgres import OwnPostgres, own_postgres
+from tests.support.own_postgres import OwnPostgres, own_postgres
 
 UNKNOWN_ACCOUNT = UUID(int=7)
 DEADLINE_S = 3

@@ -12,7 +12,7 @@ from meetcore.testing.contracts.transactions import (
     new_event,
     new_id,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 @pytest.mark.spec("3/disable-at-20", "6/5")

@@ -25,9 +25,9 @@ from meetcore.adapters.settings import Settings
 from meetcore.composition.doctor import CheckResult, CheckStatus, run_checks
 from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
-from tests import servers
-from tests.contract.rigs import PostgresRig
-from tests.e2e.program import SECRETS_KEY
+from tests.support import servers
+from tests.support.postgres_rig import PostgresRig
+from tests.support.program import SECRETS_KEY
 
 SECRET = "hunter2"
 OK, WARNING, FAILED, SKIPPED = CheckStatus

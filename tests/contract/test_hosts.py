@@ -15,7 +15,7 @@ from meetcore.testing.contracts.transactions import (
     reserve,
     reserved,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 @pytest.mark.spec("1/credits", "5/7")

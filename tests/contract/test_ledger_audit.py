@@ -26,7 +26,7 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 from meetcore.usecases.verify_ledger import Proven, Prover, ProverLost, VerifyLedger
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 class TestLedgerAudit(LedgerAuditContract):

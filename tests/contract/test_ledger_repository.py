@@ -19,7 +19,7 @@ from meetcore.testing.contracts.transactions import (
     open_customer,
     top_up,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 @pytest.mark.spec("1/credits")

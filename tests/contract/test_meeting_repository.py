@@ -12,7 +12,7 @@ from meetcore.testing.contracts.transactions import (
     open_customer,
     reserved,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 @pytest.mark.spec("5/8", "3/cancel-before", "3/cancel-running")

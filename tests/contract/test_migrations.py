@@ -19,8 +19,8 @@ from meetcore.adapters.postgres.migrate import (
     missing,
 )
 from meetcore.ports.store import StoreUnavailable
-from tests import servers
-from tests.own_postgres import own_postgres
+from tests.support import servers
+from tests.support.own_postgres import own_postgres
 
 # What makes two schemas the same, by name and definition, each object's own schema left out. Column
 # order counts; statistics, oids and the gaps that dropped columns leave do not. The migrator's own

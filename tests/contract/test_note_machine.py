@@ -11,7 +11,7 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.testing.note_machine import NoteMachine
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 # A run is some hundred transactions on a real database: a dozen of them find what a rule does not.
 PLAYS = max(10, settings().max_examples // 8)

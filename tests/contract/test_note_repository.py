@@ -5,7 +5,7 @@ import pytest
 from meetcore.testing.contracts import NoteRepositoryContract
 from meetcore.testing.contracts.note_transactions import claim_notes, queued, recorded
 from meetcore.testing.contracts.transactions import open_customer
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 @pytest.mark.spec("1/notes", "5/8")

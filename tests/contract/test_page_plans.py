@@ -19,7 +19,7 @@ from meetcore.testing.contracts.note_transactions import (
     recorded,
 )
 from meetcore.testing.contracts.transactions import AT, Customer, open_customer, top_up
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 ENTRIES = 20_000
 NOTES = 5_000

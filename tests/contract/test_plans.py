@@ -33,7 +33,7 @@ from meetcore.testing.contracts.transactions import (
     scheduled,
     top_up,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended", "cancelled")))
 SOON = datetime.now(UTC) + timedelta(days=1)

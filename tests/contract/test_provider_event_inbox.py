@@ -10,7 +10,7 @@ from meetcore.testing.contracts.provider_event_inbox import (
     finish_event,
     provider_event,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 class TestProviderEventInbox(ProviderEventInboxContract):

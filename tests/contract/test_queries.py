@@ -15,7 +15,7 @@ from meetcore.ports.queries import MAX_PAGE, MeetingFilter
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts import QueriesContract
 from meetcore.testing.contracts.transactions import MeetingSpec, new_host, open_customer, scheduled
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 
 class TestQueries(QueriesContract):

@@ -20,7 +20,7 @@ from meetcore.adapters.redis.rate_counters import RedisRateCounters
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
-from tests import servers
+from tests.support import servers
 from tests.support.kept_log import KeptLog
 
 READ, CREDIT = OperationClass.READ, OperationClass.CREDIT

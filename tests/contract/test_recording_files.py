@@ -30,7 +30,7 @@ from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.video_provider import order_for
-from tests.contract.zoom import zoom_at_hand
+from tests.support.zoom_adapter import zoom_at_hand
 
 START = datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
 END = START + timedelta(minutes=36)

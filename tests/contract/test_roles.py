@@ -16,8 +16,8 @@ from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.roles import GrantRefused, describe_role, grant_service
 from meetcore.testing.contracts.transactions import adjust, open_customer, top_up
-from tests import servers
-from tests.contract.rigs import PostgresRig
+from tests.support import servers
+from tests.support.postgres_rig import PostgresRig
 
 PASSWORD = "hunter2"
 

@@ -35,7 +35,7 @@ from meetcore.testing.contracts.transactions import (
     schedule,
     start_cancelling,
 )
-from tests.contract.rigs import PostgresRig
+from tests.support.postgres_rig import PostgresRig
 
 PLAIN = "not-a-secret"
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
-from tests import servers
+from tests.support import servers
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 

@@ -26,7 +26,7 @@ from meetcore.ports.video_provider import (
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.zoom.refusals import REFUSALS, refusal
 from meetcore.testing.zoom_server import Fault, Terms
-from tests.contract.zoom import NOW, SECRET, Zoom, access_to, zoom_at_hand
+from tests.support.zoom_adapter import NOW, SECRET, Zoom, access_to, zoom_at_hand
 
 SHORT_BUDGET_S = 0.9
 

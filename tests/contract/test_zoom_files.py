@@ -16,7 +16,7 @@ from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.wire import Reply, Request, serving
 from meetcore.testing.zoom_server import Fault
-from tests.contract.zoom import Zoom, access_to, zoom_at_hand
+from tests.support.zoom_adapter import Zoom, access_to, zoom_at_hand
 
 START, END = datetime(2026, 11, 24, 2, 4, tzinfo=UTC), datetime(2026, 11, 24, 2, 40, tzinfo=UTC)
 CONTENT = bytes(range(256)) * 8192

@@ -25,7 +25,7 @@ from meetcore.testing.contracts.video_provider import VideoProviderContract, ord
 from meetcore.testing.zoom.account import StandInMeeting
 from meetcore.testing.zoom.refusals import REFUSALS
 from meetcore.testing.zoom_server import Fault, Terms, ZoomStandIn
-from tests.contract.zoom import NOW, Zoom, zoom_at_hand
+from tests.support.zoom_adapter import NOW, Zoom, zoom_at_hand
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import httpx
 from attrs import define, field
 
 from meetcore.testing.ai_server import Models
-from tests.e2e.program import environment
+from tests.support.program import environment
 
 TRANSCRIPTION, WRITING = "transcriptions", "completions"
 

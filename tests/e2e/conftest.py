@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
-from tests import servers
 from tests.e2e.note_stack import NoteStacks
-from tests.e2e.program import Launcher, Site
 from tests.e2e.receiver import Receiver, receiving
+from tests.support import servers
+from tests.support.program import Launcher, Site
 
 # Started first, so that none of them is left running alone at the end.
 LONGEST = (

@@ -14,7 +14,7 @@ from attrs import define, field
 from meetcore.client import Client, Meeting, Webhook
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
-from tests.e2e.program import Running, Site
+from tests.support.program import Running, Site
 
 SCOPES = tuple(scope.value for scope in Scope)
 CREDITS = 10

@@ -16,8 +16,8 @@ from attrs import define, field
 from meetcore.domain.meetings.schedule import WIB
 from tests.e2e.customers import CREDITS, client, enrol
 from tests.e2e.outbox import ask
-from tests.e2e.program import Site, until
 from tests.e2e.zoom_stack import ZoomStack, send_event
+from tests.support.program import Site, until
 
 BALANCE = 1_000_000
 LIVE = ("scheduled", "started")

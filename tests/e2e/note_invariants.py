@@ -11,8 +11,8 @@ from attrs import frozen
 from meetcore.client import Note
 from tests.e2e.customers import Customer
 from tests.e2e.outbox import ask
-from tests.e2e.program import Site
 from tests.e2e.receiver import Receiver
+from tests.support.program import Site
 
 __all__ = [
     "Records",

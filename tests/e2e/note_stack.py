@@ -9,11 +9,11 @@ from pathlib import Path
 from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import migrate
-from tests import servers
 from tests.e2e.ai_stack import AiStack, ai_stack
-from tests.e2e.program import Launcher, Site
 from tests.e2e.receiver import Receiver
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
+from tests.support import servers
+from tests.support.program import Launcher, Site
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections import Counter
 
 import psycopg
 
-from tests.e2e.program import Site
+from tests.support.program import Site
 
 
 def ask(site: Site, statement: str, *values: object) -> list[tuple[object, ...]]:

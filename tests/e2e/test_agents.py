@@ -15,7 +15,7 @@ import pytest
 from attrs import frozen
 
 from tests.e2e.customers import CREDITS, enrol, meeting_body
-from tests.e2e.program import ROOT, Running, Site, environment, free_port
+from tests.support.program import ROOT, Running, Site, environment, free_port
 
 BALANCE = 1000
 QUOTA = 6

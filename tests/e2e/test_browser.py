@@ -15,7 +15,7 @@ import pytest
 from attrs import frozen
 
 from tests.conftest import absent
-from tests.e2e.program import Site
+from tests.support.program import Site
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DESKTOP, PHONE = "1400,1000", "500,900"

@@ -19,9 +19,9 @@ import psycopg
 import pytest
 
 from meetcore.adapters.postgres import migrate as module
-from tests import servers
 from tests.e2e.customers import enrol
-from tests.e2e.program import Done, Launcher, Site, environment, free_port, until
+from tests.support import servers
+from tests.support.program import Done, Launcher, Site, environment, free_port, until
 
 SECRET = "hunter2"
 TOO_EARLY = "0001-01-01T00:00+14:00"

@@ -9,7 +9,7 @@ import pytest
 
 from meetcore.client import Client, Meeting
 from tests.e2e.customers import CREDITS, enrol, meetcore_client, meeting_body
-from tests.e2e.program import Site, free_port, until
+from tests.support.program import Site, free_port, until
 
 BALANCE = 1000
 

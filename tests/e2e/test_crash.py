@@ -15,7 +15,7 @@ import pytest
 from attrs import define, field
 
 from tests.e2e.customers import CREDITS, client, enrol, meeting_body
-from tests.e2e.program import Site, free_port, until
+from tests.support.program import Site, free_port, until
 
 KILLS = 30
 CLIENTS = 4

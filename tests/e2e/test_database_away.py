@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from tests.e2e.customers import Customer, customer, meeting_body
-from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
+from tests.support.program import Running, Site, until
 from tests.support.relay import Outage, relaying
 
 SOON_S = 8.0

@@ -16,9 +16,9 @@ from attrs import define, field
 
 from meetcore.adapters.postgres.migrate import migrate
 from tests.e2e.customers import CREDITS, Customer, client, customer, meeting_body
-from tests.e2e.program import Launcher, Running, Site, until
 from tests.e2e.receiver import Receiver
-from tests.own_postgres import OwnPostgres, own_postgres
+from tests.support.own_postgres import OwnPostgres, own_postgres
+from tests.support.program import Launcher, Running, Site, until
 
 REFUSED_WITHIN_S = 13
 READY_WITHIN_S = 2

@@ -17,8 +17,8 @@ from standardwebhooks import Webhook
 from meetcore.client import verify_webhook
 from meetcore.domain.webhooks.signature import verify
 from tests.e2e.customers import Customer, customer
-from tests.e2e.program import Running, Site, free_port, until
 from tests.e2e.receiver import Receiver
+from tests.support.program import Running, Site, free_port, until
 
 PROMPTLY_S = 3.0
 

@@ -20,11 +20,11 @@ from standardwebhooks import Webhook
 
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE
 from meetcore.domain.webhooks.signature import verify
-from tests import servers
 from tests.e2e.customers import Customer, client, customer, enrol, meetcore_client, meeting_body
 from tests.e2e.outbox import ask, claims, statuses
-from tests.e2e.program import Site, free_port, until
 from tests.e2e.receiver import Post, Receiver
+from tests.support import servers
+from tests.support.program import Site, free_port, until
 
 KILLS = 8
 LEASE_S = 3

@@ -23,7 +23,7 @@ from attrs import frozen
 from meetcore.adapters.embedded_postgres import is_available
 from tests.conftest import absent
 from tests.e2e.customers import meetcore_client
-from tests.e2e.program import Launcher, Running, environment, free_port, until
+from tests.support.program import Launcher, Running, environment, free_port, until
 
 START_S = 60.0
 

@@ -19,7 +19,7 @@ import pytest
 from attrs import define, field, frozen
 
 from tests.conftest import absent
-from tests.e2e.program import Running, Site, free_port, until
+from tests.support.program import Running, Site, free_port, until
 
 DRAIN_S = 2
 LATE_S = 10.0

@@ -22,10 +22,10 @@ from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.hash_chain import Entry
 from meetcore.domain.money.ledger import Funds, open_account, post
 from meetcore.testing.contracts.transactions import open_customer
-from tests import servers
-from tests.contract.rigs import PostgresRig
 from tests.e2e.customers import enrol
-from tests.e2e.program import SECRETS_KEY, Launcher, Site
+from tests.support import servers
+from tests.support.postgres_rig import PostgresRig
+from tests.support.program import SECRETS_KEY, Launcher, Site
 
 ATTACKER_KEY = ChainKey.of(b"t" * 32)
 OTHER_KEY = base64.urlsafe_b64encode(bytes(reversed(range(32)))).decode()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
 from tests.fuzz.running import fuzz, target
+from tests.support import servers
 
 SEED = 1
 CASES = 8

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.e2e.customers import enrol
-from tests.e2e.program import Site
+from tests.support.program import Site
 
 NAME = "meetcore_generated"
 

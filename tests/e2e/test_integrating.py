@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.customers import enrol
-from tests.e2e.program import Site, until
 from tests.e2e.receiver import Receiver
+from tests.support.program import Site, until
 from tests.unit.test_docs import python_blocks
 
 BLOCKS = list(python_blocks(runner="tests/e2e/test_integrating.py"))

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from tests.e2e.customers import enrol
-from tests.e2e.program import Running, Site, free_port, until
+from tests.support.program import Running, Site, free_port, until
 
 
 def lines_of(process: Running) -> list[dict[str, Any]]:

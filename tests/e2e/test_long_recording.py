@@ -17,9 +17,9 @@ from tests.e2e.ai_stack import TRANSCRIPTION
 from tests.e2e.customers import customer
 from tests.e2e.long_sound import long_sound
 from tests.e2e.note_stack import NoteStacks
-from tests.e2e.program import until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
+from tests.support.program import until
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 HOURS = 3.0 if IS_LONG else 0.5

@@ -21,12 +21,12 @@ from attrs import define, field, frozen
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.domain.meetings.schedule import WIB
-from tests import servers
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove
 from tests.e2e.outbox import ask
-from tests.e2e.program import Launcher, Running, Site
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
+from tests.support import servers
+from tests.support.program import Launcher, Running, Site
 
 CLIENTS = 40
 CUSTOMERS = 4

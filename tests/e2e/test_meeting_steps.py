@@ -22,12 +22,12 @@ import pytest
 from attrs import define, field, frozen
 
 from meetcore.adapters.postgres.migrate import migrate
-from tests import servers
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove, wait_until_idle
 from tests.e2e.outbox import ask
-from tests.e2e.program import Launcher, Running, Site, until
 from tests.e2e.zoom_stack import ZoomStack, send_event, zoom_stack
+from tests.support import servers
+from tests.support.program import Launcher, Running, Site, until
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 LEASE_S = 2

@@ -20,11 +20,11 @@ import pytest
 from attrs import define, field
 
 from meetcore.adapters.postgres.migrate import migrate
-from tests import servers
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import LATE_S, MeetingCustomer, add_hosts, enrolled, prove, wait_until_idle
-from tests.e2e.program import Launcher, Running, Site, has_fault, until
 from tests.e2e.zoom_stack import ZoomStack, send_event, zoom_stack
+from tests.support import servers
+from tests.support.program import Launcher, Running, Site, has_fault, until
 
 WANTED = int(os.environ.get("MEETCORE_TEST_KILLS", "30"))
 # Those of `test_meeting_steps`, which walks more ways in the long run.

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from meetcore.adapters.system import allow_open_files
-from tests.e2e.program import Running, Site, until
+from tests.support.program import Running, Site, until
 
 REQUESTS = 200
 PAUSE_S = 0.01

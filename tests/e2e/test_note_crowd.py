@@ -18,10 +18,10 @@ from tests.e2e.meeting_invariants import add_hosts
 from tests.e2e.note_invariants import is_idle, prove
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
-from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
+from tests.support.program import Running, Site, until
 
 RECORDINGS = 50
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)

@@ -27,10 +27,10 @@ from tests.e2e.meeting_invariants import add_hosts
 from tests.e2e.note_invariants import expire_leases, is_idle, postpone, prove
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
-from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import SOUND, VTT, Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
+from tests.support.program import Running, Site, until
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 KILLS = 9

@@ -17,10 +17,10 @@ from meetcore.domain.webhooks.signature import verify
 from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack, ai_stack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
-from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Post, Receiver
 from tests.e2e.recorded import SOUND, SOUND_S, VTT, Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
+from tests.support.program import Running, Site, until
 
 KINDS = ("recording.ready", "note.completed", "note.failed")
 TIER_CREDITS, RECORDING_CREDITS = 10, 5

@@ -18,9 +18,9 @@ from meetcore.client import Meeting
 from meetcore.testing.zoom_server import Credentials
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
-from tests.e2e.program import ROOT, Running, Site, environment, until
 from tests.e2e.receiver import Receiver
-from tests.zoom_requests import SECRET, about_meeting, about_recording, fixture, signed
+from tests.support.program import ROOT, Running, Site, environment, until
+from tests.support.zoom_requests import SECRET, about_meeting, about_recording, fixture, signed
 
 ANSWER_WITHIN_S = 3.0
 """What Zoom grants."""

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from tests.e2e.customers import customer as enrolled
-from tests.e2e.program import Site, environment, until
 from tests.e2e.receiver import Receiver
+from tests.support.program import Site, environment, until
 
 PASSWORD = "hunter2"
 

@@ -10,7 +10,7 @@ import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.cli.main import COMMANDS
-from tests.e2e.program import environment
+from tests.support.program import environment
 
 RUN = """
 import sys

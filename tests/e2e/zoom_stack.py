@@ -17,7 +17,7 @@ from uuid import UUID
 import httpx
 from attrs import define, field
 
-from tests.e2e.program import environment
+from tests.support.program import environment
 
 TOKEN = "what-zoom-signs-with"
 _REFERENCE = re.compile(r"Ref: ([0-9a-f-]{36})\Z")

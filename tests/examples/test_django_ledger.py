@@ -41,7 +41,7 @@ from examples.django_ledger.wallet import services  # noqa: E402
 from examples.django_ledger.wallet.models import Account, EntryRow  # noqa: E402
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound  # noqa: E402
 from meetcore.domain.money.ledger import CreditsFellLow, InvalidAmount  # noqa: E402
-from tests import servers  # noqa: E402
+from tests.support import servers  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2026, 12, 1, 2, 0, 0, 123_456, tzinfo=UTC)

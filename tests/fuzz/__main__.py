@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from tests.fuzz.running import fuzz, target
-from tests.servers import fresh_database
+from tests.support.servers import fresh_database
 
 
 async def main(arguments: list[str]) -> int:

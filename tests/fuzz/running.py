@@ -23,9 +23,9 @@ from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.domain.webhooks.addresses import Address
-from tests.e2e.program import ROOT
-from tests.http.api_harness import ALL_SCOPES, settings_for
-from tests.http.recorded import keep_recording
+from tests.support.api_harness import ALL_SCOPES, settings_for
+from tests.support.program import ROOT
+from tests.support.sandbox_recordings import keep_recording
 
 MANY = 100_000_000
 HOSTS = 40

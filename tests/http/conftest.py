@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.http.contract import Contract
 from tests.http.delivery_harness import Opened, delivery_harnesses
+from tests.support.api_contract import Contract
 from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
 
 

@@ -15,8 +15,9 @@ from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network
-from tests import servers
-from tests.http.api_harness import (
+from tests.support import servers
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
     ApiHarness,
     Customer,
     Slots,
@@ -26,7 +27,6 @@ from tests.http.api_harness import (
     started,
     until,
 )
-from tests.http.contract import Contract
 from tests.support.names import Names
 from tests.support.webhook_receiver import Received, Receiver, receiving
 

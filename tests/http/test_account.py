@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.domain.money.pricing import DEFAULT_TIERS
-from tests.http.api_harness import RECORDING_CREDITS, TIER, TIER_CREDITS, ApiHarness, Customer
+from tests.support.api_harness import RECORDING_CREDITS, TIER, TIER_CREDITS, ApiHarness, Customer
 
 
 @pytest.mark.spec("2.2/fields", "4.2/1", "5/6", "1/credits", "1/base")

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 
 UNKNOWN_ID = "01890000-0000-7000-8000-000000000000"
 DELIVERIES = f"/webhooks/{UNKNOWN_ID}/deliveries"

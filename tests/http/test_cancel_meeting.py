@@ -12,9 +12,18 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, code_of, new_key
-from tests.http.contract import Contract
-from tests.http.recorded import press
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
+    BASE_URL,
+    ApiHarness,
+    Customer,
+    Funds,
+    api_on,
+    client_of,
+    code_of,
+    new_key,
+)
+from tests.support.sandbox_recordings import press
 
 
 async def status_of(customer: Customer, meeting: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from meetcore.adapters.http.connections import ConnectionLimits, Connections
 from meetcore.adapters.http.protocol import FRONT, BoundedHttpProtocol, Front
 from meetcore.app import Service
 from meetcore.domain.webhooks.addresses import Network
-from tests.http.api_harness import Customer, settings_for, until
+from tests.support.api_harness import Customer, settings_for, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMITS = ConnectionLimits(per_address=5, head_bytes=1000, head_timeout_s=0.3, body_timeout_s=0.3)

@@ -11,7 +11,8 @@ import pytest
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.meetings.schedule import WIB
-from tests.http.api_harness import (
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
     BASE_URL,
     RECORDING_CREDITS,
     TIER_CREDITS,
@@ -22,7 +23,6 @@ from tests.http.api_harness import (
     client_of,
     code_of,
 )
-from tests.http.contract import Contract
 
 FIELDS = {
     "id",

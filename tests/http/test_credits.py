@@ -17,7 +17,9 @@ from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
 from meetcore.domain.meetings.schedule import WIB, utc_text
 from meetcore.domain.requests.keys import Scope
-from tests.http.api_harness import (
+from tests.http.delivery_harness import Opened
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
     RECORDING_CREDITS,
     TIER,
     TIER_CREDITS,
@@ -28,8 +30,6 @@ from tests.http.api_harness import (
     code_of,
     fields_of,
 )
-from tests.http.contract import Contract
-from tests.http.delivery_harness import Opened
 
 FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
 

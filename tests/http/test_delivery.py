@@ -11,7 +11,7 @@ import standardwebhooks
 
 from meetcore.domain.webhooks import signature
 from tests.http.delivery_harness import HOST, Opened
-from tests.http.recorded import press
+from tests.support.sandbox_recordings import press
 
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
 

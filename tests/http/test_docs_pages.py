@@ -12,8 +12,8 @@ import pytest
 
 from meetcore.adapters.http.docs import PAGES
 from meetcore.domain.webhooks.events import EventKind
-from tests.http.api_harness import BASE_URL
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import BASE_URL
 
 LINK = re.compile(r'(?:href|src|apiDescriptionUrl)="([^"]+)"')
 

@@ -1,6 +1,6 @@
 """Each operation answers the refusals that it documents: every one of them is brought about here.
 
-That it answers no other is held against every answer of all tests by `tests.http.contract`.
+That it answers no other is held against every answer of all tests by `tests.support.api_contract`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from meetcore.composition.ports import Part
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass, Quotas
 from meetcore.ports.store import StoreUnavailable
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of, new_key
-from tests.http.contract import CODES, Contract
-from tests.http.recorded import store_recording
+from tests.support.api_contract import CODES, Contract
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of, new_key
+from tests.support.sandbox_recordings import store_recording
 
 Json = dict[str, Any]
 

@@ -33,8 +33,8 @@ from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.zoom_server import Fault
 from meetcore.usecases.download_recording import DownloadRecording, SignedLink
 from meetcore.usecases.runtime import Runtime
-from tests.contract.zoom import zoom_at_hand
-from tests.unit.usecases.recording_fakes import KEY, NOW, FakeRecordings, a_recording
+from tests.support.recording_fakes import KEY, NOW, FakeRecordings, a_recording
+from tests.support.zoom_adapter import zoom_at_hand
 
 PLENTY = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000)
 CONTENT = bytes(range(256)) * 8000 + b"the end"
@@ -422,7 +422,7 @@ from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.system import SystemClock, configure_logs
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.runtime import Runtime
-from tests.unit.usecases.recording_fakes import FakeRecordings, KEY
+from tests.support.recording_fakes import FakeRecordings, KEY
 
 configure_logs("debug")
 files, fake_recordings = MemoryRecordingFiles(), FakeRecordings()
@@ -439,7 +439,7 @@ A_RECORDING = """
 from uuid import UUID
 from datetime import timedelta
 from attrs import evolve
-from tests.unit.usecases.recording_fakes import a_recording
+from tests.support.recording_fakes import a_recording
 recording = evolve(
     a_recording(), id=UUID(int=1), account_id=UUID(int=2), expires_at=SystemClock().now() + timedelta(days=9)
 )

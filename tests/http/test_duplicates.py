@@ -19,8 +19,8 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.composition.infrastructure import check_secrets
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, new_key, until
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, new_key, until
 
 DUPLICATES = 80
 HANGS_S = 2.5

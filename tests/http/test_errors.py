@@ -1,7 +1,7 @@
 """Every kind of failure, and that each wears the envelope of spec 7.
 
 The envelope itself, the code for its status and the rate headers are held against every answer of all
-tests here by `tests.http.contract`; these tests bring about each kind.
+tests here by `tests.support.api_contract`; these tests bring about each kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.app import Service
 from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.ports.video_provider import ProviderOrder
-from tests.http.api_harness import (
+from tests.support.api_contract import CODES, Contract
+from tests.support.api_harness import (
     BASE_URL,
     ApiHarness,
     Customer,
@@ -30,7 +31,6 @@ from tests.http.api_harness import (
     started,
     until,
 )
-from tests.http.contract import CODES, Contract
 from tests.support.relay import relay_to
 
 

@@ -14,7 +14,8 @@ from attrs import evolve
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from tests.http.api_harness import (
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
     BASE_URL,
     TIER_CREDITS,
     ApiHarness,
@@ -27,7 +28,6 @@ from tests.http.api_harness import (
     new_key,
     until,
 )
-from tests.http.contract import Contract
 
 
 async def answered(send: Any, *what: Any, idem: str) -> Any:

@@ -12,8 +12,8 @@ from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.settings import Settings
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
-from tests.http.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
 
 SERVER = "https://jitsi.example.test/rooms"
 

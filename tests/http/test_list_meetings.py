@@ -14,9 +14,9 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.ports.lease import Lease
-from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of, fields_of
-from tests.http.contract import Contract
 from tests.http.test_webhook_operations import pages
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of, fields_of
 
 Meeting = dict[str, Any]
 MINUTE = timedelta(minutes=1)

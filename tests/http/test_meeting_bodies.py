@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.http.api_harness import ApiHarness, Customer, Funds, fields_of
+from tests.support.api_harness import ApiHarness, Customer, Funds, fields_of
 
 FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
 ARABIC = str.maketrans("0123456789", "".join(chr(0x660 + digit) for digit in range(10)))

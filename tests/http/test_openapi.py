@@ -1,7 +1,7 @@
 """The OpenAPI document (rule 9/3): valid, complete, and what the service really does.
 
 That every answer of every test here is documented, its body and its headers included, is held by
-`tests.http.contract`; these tests check the rest.
+`tests.support.api_contract`; these tests check the rest.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.signature import signing_headers
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, new_key
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, new_key
 
 # Spec part 4; 201 where a record is made, as the contract of this service fixes it.
 SPECIFIED = [

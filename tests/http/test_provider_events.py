@@ -17,7 +17,9 @@ from typed_settings.types import SecretStr
 
 from meetcore.adapters.http.provider_events import MAX_NOTICE_BYTES
 from meetcore.app import Service
-from tests.http.api_harness import (
+from tests.http.delivery_harness import DeliveryHarness, Opened
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
     BASE_URL,
     ApiHarness,
     Customer,
@@ -27,10 +29,8 @@ from tests.http.api_harness import (
     started,
     until,
 )
-from tests.http.contract import Contract
-from tests.http.delivery_harness import DeliveryHarness, Opened
 from tests.support.relay import relay_to
-from tests.zoom_requests import (
+from tests.support.zoom_requests import (
     SECRET,
     ZoomRequest,
     about_meeting,

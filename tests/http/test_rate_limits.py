@@ -17,8 +17,8 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
 from meetcore.domain.requests.rate_window import Quotas
-from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 
 READ, WRITE, CREDIT = 6, 4, 2
 NO_ID = "/meetings/01890000-0000-7000-8000-000000000000"

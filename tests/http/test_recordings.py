@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key, until
-from tests.http.recorded import a_recording, hold_meeting, note_in, recording_of
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key, until
+from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 

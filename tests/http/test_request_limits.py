@@ -16,7 +16,7 @@ from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, fields_of
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, fields_of
 
 LONG = "&".join(f"a{number}" for number in range(9_000))  # 58 KB
 NOW = (datetime.now(UTC) + timedelta(hours=2)).replace(second=5, microsecond=0)

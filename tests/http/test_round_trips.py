@@ -17,8 +17,8 @@ from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
-from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 
 
 class Wire:

@@ -17,7 +17,7 @@ from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.domain.notes.download_limits import DownloadLimits
 from meetcore.usecases.runtime import Runtime
 from tests.http.test_downloads import Endless, Place, check_refusal, endless, place_with
-from tests.unit.usecases.recording_fakes import a_recording
+from tests.support.recording_fakes import a_recording
 
 QUICKLY = DownloadLimits(rate_window_s=1.0)
 SHORT_LIMITS = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000, rate_window_s=0.5)

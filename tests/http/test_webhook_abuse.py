@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from tests.http.api_harness import ApiHarness, Customer, code_of, until
 from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
+from tests.support.api_harness import ApiHarness, Customer, code_of, until
 from tests.support.webhook_receiver import Received
 
 KIND = "credit.topup.succeeded"

@@ -13,9 +13,9 @@ import standardwebhooks
 
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks import signature
-from tests.http.api_harness import Customer, code_of, new_key, until
 from tests.http.delivery_harness import HOST, Opened
 from tests.http.test_webhook_operations import pages, without_secret
+from tests.support.api_harness import Customer, code_of, new_key, until
 
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
 FIELDS = {"id", "event_id", "event_type", "status", "attempts", "next_attempt_at", "created_at"}

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from tests.http.api_harness import ApiHarness, Customer, code_of, fields_of, new_key
+from tests.support.api_harness import ApiHarness, Customer, code_of, fields_of, new_key
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 

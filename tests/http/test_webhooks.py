@@ -13,7 +13,7 @@ import pytest
 
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.events import EventKind
-from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key
 from tests.support.names import Names
 
 FIELDS = {

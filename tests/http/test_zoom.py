@@ -18,8 +18,8 @@ from meetcore.composition.ports import Part
 from meetcore.composition.providers import provider_pages
 from meetcore.domain.meetings.hosts import next_creation_day
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
-from tests.http.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
+from tests.support.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.composition.ports import Part
-from tests import servers
-from tests.http.api_harness import (
+from tests.support import servers
+from tests.support.api_contract import Contract
+from tests.support.api_harness import (
     ALL_SCOPES,
     ApiHarness,
     Customer,
@@ -27,7 +28,6 @@ from tests.http.api_harness import (
     settings_for,
     started,
 )
-from tests.http.contract import Contract
 from tests.support.names import Names
 
 NAMES = {

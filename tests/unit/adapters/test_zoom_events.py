@@ -14,7 +14,7 @@ from meetcore.adapters.zoom.events import TOLERANCE_S, zoom_webhook_parser
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed
-from tests.zoom_requests import (
+from tests.support.zoom_requests import (
     NAMES,
     SECRET,
     SIGNED_AT,

@@ -9,7 +9,7 @@ import pytest
 
 import meetcore.ports
 from meetcore.testing import contracts
-from tests.e2e.program import ROOT
+from tests.support.program import ROOT
 
 SUITES = {name: getattr(contracts, name) for name in contracts.__all__ if name.endswith("Contract")}
 STORE_SUITES = [

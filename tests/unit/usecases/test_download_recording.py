@@ -10,7 +10,7 @@ from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.notes.download_links import is_signed_by, sign_link
 from meetcore.domain.notes.recordings import FileKind, RecordingStatus
 from meetcore.usecases.download_recording import DownloadRecording, SignedLink
-from tests.unit.usecases.recording_fakes import KEY, NOW, OLD_KEY, FakeRecordings, a_recording
+from tests.support.recording_fakes import KEY, NOW, OLD_KEY, FakeRecordings, a_recording
 
 
 @pytest.fixture

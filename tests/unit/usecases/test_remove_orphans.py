@@ -16,8 +16,8 @@ from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.remove_orphans import OrphanReport
-from tests.contract.zoom import access_to
 from tests.support.kept_log import KeptLog
+from tests.support.zoom_adapter import access_to
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 
 FIVE_MINUTES = 300

@@ -38,7 +38,7 @@ from meetcore.composition.ports import Ports
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.administration import MintedKey
-from tests.http.contract import Contract
+from tests.support.api_contract import Contract
 
 BASE_URL = "https://meetcore.test"
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()

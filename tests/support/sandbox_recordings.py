@@ -11,7 +11,7 @@ from meetcore.composition.application import Application
 from meetcore.domain.field_info import as_json
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records.notes import recording_record
-from tests.http.api_harness import BASE_URL, Customer, until
+from tests.support.api_harness import BASE_URL, Customer, until
 
 __all__ = [
     "a_recording",

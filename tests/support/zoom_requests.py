@@ -17,7 +17,7 @@ SECRET = "test-secret-token-0001"
 SIGNED_AT = 1795484467
 """The timestamp of every fixture."""
 
-_DIRECTORY = Path(__file__).parent / "fixtures" / "zoom"
+_DIRECTORY = Path(__file__).parents[1] / "fixtures" / "zoom"
 NAMES = sorted(
     path.name.removeprefix("webhook.").removesuffix(".json")
     for path in _DIRECTORY.glob("webhook.*.json")
