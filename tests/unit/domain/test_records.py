@@ -5,7 +5,7 @@ import inspect
 import json
 import pkgutil
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +26,7 @@ from meetcore.domain.meetings.meetings import (
     Provisioned,
     shown_status,
 )
+from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.hash_chain import Entry
 from meetcore.domain.money.holds import CapUsage
@@ -61,12 +62,22 @@ from meetcore.testing.strategies.recordings import notes
 from meetcore.testing.strategies.webhooks import attempts, deliveries
 from tests.unit.domain.notes.test_recordings import a_file, opened
 
+JSON_KINDS = {dict, list, str, int, bool, type(None)}
+
+
+def kinds_in(value: object) -> set[type]:
+    """The exact types in a JSON value: an enum that equals its text is another one."""
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return {type(value)}.union(*map(kinds_in, inner))
+
 
 def shown(make: Callable[..., object]) -> Callable[..., dict[str, Any]]:
     """The record of a function as a JSON object."""
 
     def made(*args: Any, **options: Any) -> dict[str, Any]:
-        return dict(as_json(make(*args, **options)))
+        record = dict(as_json(make(*args, **options)))
+        assert kinds_in(record) <= JSON_KINDS
+        return record
 
     return made
 
@@ -182,6 +193,15 @@ def test_both_records_of_a_meeting_show_the_same_status(meeting: Meeting, now: d
     assert cancellation_record(meeting, now) == {
         "id": str(meeting.id), "status": status, "credits_refunded": meeting.credits_refunded or 0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", [UTC, WIB])
+@pytest.mark.parametrize("microsecond", [0, 1, 999_999])
+def test_instants_of_a_record_have_whole_seconds_and_their_zone(zone: tzinfo, microsecond: int) -> None:
+    meeting = evolve(MEETING, start_at=(START + timedelta(microseconds=microsecond)).astimezone(zone))
+    record = meeting_records.meeting_record(meeting, START)
+    assert (record.start_at, record.start_at.tzinfo) == (START, UTC)
+    assert (record.start_at_wib, record.start_at_wib.utcoffset()) == (START, timedelta(hours=7))
 
 
 ENDPOINT_FIELDS = [
