@@ -42,12 +42,7 @@ def _of(customer: Customer, found: list[Claimed]) -> list[Claimed]:
 class DeliveryLimitsContract:
     """How much `ports.deliveries.DeliveryRepository` hands out, and to whom first.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLDeliveryLimits(DeliveryLimitsContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_no_more_than_its_bound_is_in_flight_at_one_endpoint(self, rig: StoreRig) -> None:

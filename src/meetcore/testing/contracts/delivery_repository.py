@@ -52,12 +52,7 @@ async def _only(rig: StoreRig, customer: Customer) -> Delivery:
 class DeliveryRepositoryContract(HostFailuresContract):
     """What `ports.deliveries.DeliveryRepository` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLDeliveryRepository(DeliveryRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_a_claim_returns_the_target_and_the_event(self, rig: StoreRig) -> None:

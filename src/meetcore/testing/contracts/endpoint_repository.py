@@ -41,12 +41,7 @@ async def _statuses(rig: StoreRig, customer: Customer) -> list[DeliveryStatus]:
 class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
     """What `ports.store.EndpointRepository` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLEndpointRepository(EndpointRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_an_unknown_account_cannot_be_locked(self, rig: StoreRig) -> None:

@@ -55,12 +55,7 @@ async def _next_meeting(rig: StoreRig) -> Meeting:
 class HostKeyRepositoryContract:
     """What `ports.host_keys.HostKeyRepository` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLHostKeys(HostKeyRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_a_host_that_is_added_is_due_at_once(self, rig: StoreRig) -> None:

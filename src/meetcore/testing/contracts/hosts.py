@@ -78,12 +78,7 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
 class HostsContract:
     """What `ports.meetings.MeetingRepository` promises about hosts, races of twenty included.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLHosts(HostsContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_a_host_too_small_or_disabled_is_no_candidate(self, rig: StoreRig) -> None:

@@ -44,12 +44,7 @@ async def _used(rig: HousekeepingRig, customer: Customer) -> int:
 class HousekeepingContract:
     """What `ports.housekeeping.Housekeeping` promises.
 
-    Give a fixture `rig` that is a `HousekeepingRig`, where you like::
-
-        class TestMySQLHousekeeping(HousekeepingContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `HousekeepingRig`.
     """
 
     async def test_a_key_is_kept_for_its_retention_and_then_deleted(self, rig: HousekeepingRig) -> None:

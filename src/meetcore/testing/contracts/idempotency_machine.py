@@ -31,12 +31,7 @@ LEASE_S = {KeyState.RUNNING: 600.0, KeyState.EXPIRED: -1.0}
 class IdempotencyMachineContract:
     """A store moves a key as the table of the domain defines.
 
-    Give a fixture `rig` that is a `HousekeepingRig`, where you like::
-
-        class TestMySQLIdempotencyMachine(IdempotencyMachineContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `HousekeepingRig`.
     """
 
     @pytest.mark.parametrize(("state", "event"), TRANSITIONS)

@@ -47,12 +47,7 @@ async def _state(rig: StoreRig, account_id: UUID, key: str) -> KeyState:
 class IdempotencyRepositoryContract:
     """What `ports.idempotency.IdempotencyRepository` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLIdempotencyRepository(IdempotencyRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_an_unknown_account_has_no_keys(self, rig: StoreRig) -> None:

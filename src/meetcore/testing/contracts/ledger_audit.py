@@ -44,12 +44,7 @@ async def _findings(rig: LedgerAuditRig, customer: Customer, *keys: ChainKey) ->
 class LedgerAuditContract:
     """What `ports.audit.LedgerAudit` promises, as `meetcore.usecases.verify_ledger` reads it.
 
-    Give a fixture `rig` that is a `LedgerAuditRig`, where you like::
-
-        class TestMySQLLedgerAudit(LedgerAuditContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `LedgerAuditRig`.
     """
 
     async def test_a_used_ledger_is_sound_and_every_entry_is_checked(self, rig: LedgerAuditRig) -> None:

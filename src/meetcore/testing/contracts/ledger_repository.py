@@ -52,12 +52,7 @@ async def _prove(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
 class LedgerContract:
     """What `ports.store.LedgerRepository` promises to a program that keeps a ledger and nothing else.
 
-    Give a fixture `rig` that is a `LedgerRig`, where you like::
-
-        class TestMySQLLedger(LedgerContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `LedgerRig`.
     """
 
     async def test_an_account_starts_empty(self, rig: LedgerRig) -> None:
@@ -182,7 +177,7 @@ class LedgerContract:
 class LedgerRepositoryContract(LedgerContract):
     """What `ports.store.LedgerRepository` promises beside meetings that are charged and events that are sent.
 
-    Give a fixture `rig` that is a `StoreRig`.
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_a_charge_is_reversed_once_whatever_the_operation_is_called(self, rig: StoreRig) -> None:

@@ -23,10 +23,5 @@ class MeetingRepositoryContract(
 ):
     """What `ports.meetings.MeetingRepository` promises; `HostsContract` says more about hosts.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLMeetingRepository(MeetingRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """

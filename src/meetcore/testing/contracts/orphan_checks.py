@@ -58,12 +58,7 @@ async def _open(rig: StoreRig, made: LeaseView) -> None:
 class OrphanCheckRepositoryContract:
     """What `ports.orphan_checks.OrphanCheckRepository` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLOrphanChecks(OrphanCheckRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_a_creation_is_checked_when_its_lease_and_the_window_are_over(self, rig: StoreRig) -> None:

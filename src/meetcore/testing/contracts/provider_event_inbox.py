@@ -75,12 +75,7 @@ async def _add_and_fail(rig: Rig, digest: bytes) -> None:
 class ProviderEventInboxContract:
     """What `ports.provider_events.ProviderEventInbox` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLProviderEventInbox(ProviderEventInboxContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     @pytest.mark.parametrize(

@@ -36,12 +36,7 @@ class QueriesContract(
 ):
     """What `ports.queries.Queries` promises while the store answers.
 
-    Give a fixture `rig` that is a `QueriesRig`, where you like::
-
-        class TestMySQLQueries(QueriesContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `QueriesRig`.
     """
 
     async def test_a_caller_is_found_by_the_digest_of_the_key(self, rig: QueriesRig) -> None:

@@ -37,12 +37,7 @@ async def _keep_and_fail(rig: Rig, recording: Recording) -> None:
 class RecordingRepositoryContract(RecordingWorkContract):
     """What `ports.recordings.RecordingRepository` promises.
 
-    Give a fixture `rig` that is a `StoreRig`, where you like::
-
-        class TestMySQLRecordingRepository(RecordingRepositoryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `StoreRig`.
     """
 
     async def test_a_recording_is_read_back_as_it_was_written(self, rig: StoreRig) -> None:

@@ -40,12 +40,7 @@ async def _add_key(rig: RegistryRig, account_id: UUID, **fields: Any) -> ApiKey:
 class RegistryContract:
     """What `ports.registry.Registry` promises.
 
-    Give a fixture `rig` that is a `RegistryRig`, where you like::
-
-        class TestMySQLRegistry(RegistryContract):
-            @pytest_asyncio.fixture
-            async def rig(self, mysql_pool):
-                return await fresh_mysql_rig(mysql_pool)
+    Give it the fixture `rig`, a `RegistryRig`.
     """
 
     @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (100, True)])
