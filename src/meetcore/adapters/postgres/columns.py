@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -93,7 +93,15 @@ class Columns(Generic[R]):
                 column = begins + renamed.get(name, name)
                 key = name if name == "account_id" else prefix + renamed.get(name, name)
                 self._own.append(_Column(name, column, key, *_conversions(type_)))
-        self._converted = [each for each in self._own if each.read is not _same]
+        # Read for each row of a list: without a loop over the columns that need no conversion.
+        self._fields, self._keys = (
+            tuple(each.field for each in self._own),
+            tuple(each.key for each in self._own),
+        )
+        self._of_row, self._of_record = _getter(itemgetter, self._keys), _getter(attrgetter, self._fields)
+        converted = [each for each in self._own if each.read is not _same]
+        self._readers = [(each.field, each.read) for each in converted]
+        self._writers = [(each.key, each.write) for each in converted]
         self._sealed = [(each, sealed[each.field]) for each in self._own if each.field in sealed]
         found = [*self._own, *(each for nested in self._nested.values() for each in nested._own)]
         self.first = found[0].key
@@ -105,27 +113,30 @@ class Columns(Generic[R]):
 
     def parameters(self, record: R, cipher: Cipher | None = None) -> Row:
         """Return the parameters of a record's columns, texts sealed."""
-        found = {each.key: getattr(record, each.field) for each in self._own}
-        for each in self._converted:
-            if (value := found[each.key]) is not None:
-                found[each.key] = each.write(value)
+        values = self._of_record(record)
+        found = dict(zip(self._keys, values, strict=True))
+        for key, write in self._writers:
+            if (value := found[key]) is not None:
+                found[key] = write(value)
         for sealed, template in self._sealed:
-            assert cipher is not None
-            fields = {each.field: found[each.key] for each in self._own}
-            found[sealed.key] = seal_text(cipher, found[sealed.key], template.format_map(fields))
+            if (text := found[sealed.key]) is not None:
+                assert cipher is not None
+                fields = dict(zip(self._fields, values, strict=True))
+                found[sealed.key] = seal_text(cipher, text, template.format_map(fields))
         for name, nested in self._nested.items():
             found |= nested.parameters(getattr(record, name))
         return found
 
     def read(self, row: Row, cipher: Cipher | None = None, **given: Any) -> R:
         """Make the record of a row; a text that does not open is `None`. `given` are fields that no column holds."""
-        values = {each.field: row[each.key] for each in self._own}
-        for each in self._converted:
-            if (value := values[each.field]) is not None:
-                values[each.field] = each.read(value)
+        values = dict(zip(self._fields, self._of_row(row), strict=True))
+        for field, read in self._readers:
+            if (value := values[field]) is not None:
+                values[field] = read(value)
         for sealed, template in self._sealed:
-            assert cipher is not None
-            values[sealed.field] = readable(cipher, values[sealed.field], template.format_map(values))
+            if (text := values[sealed.field]) is not None:
+                assert cipher is not None
+                values[sealed.field] = readable(cipher, text, template.format_map(values))
         for name, nested in self._nested.items():
             values[name] = nested.read(row)
         return self._record(**values | given)
@@ -145,6 +156,14 @@ def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]
     if isinstance(type_, type) and issubclass(type_, Enum):
         return type_, attrgetter("value")
     return (utc if type_ is datetime else _same), _same
+
+
+def _getter(
+    make: Callable[..., Callable[[Any], Any]], names: tuple[str, ...]
+) -> Callable[[Any], tuple[Any, ...]]:
+    """A getter of all names that returns a tuple, of a single one, too."""
+    get = make(*names)
+    return get if len(names) > 1 else lambda source: (get(source),)
 
 
 def _same(value: Any) -> Any:
