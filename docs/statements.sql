@@ -285,13 +285,11 @@ FOR UPDATE OF d;
 -- Records attempts and what became of their deliveries.
 -- _SAVE_DELIVERIES
 WITH made AS (
-    SELECT * FROM jsonb_to_recordset(%(made)s::jsonb) AS m (account_id uuid, id uuid, status text, number int,
-        due_at timestamptz, held_at timestamptz, at timestamptz, duration_ms int, status_code int, error text,
-        response_excerpt text, address text)
+    SELECT * FROM jsonb_to_recordset(%(made)s::jsonb)
+    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz)
 ), attempt AS (
-    INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, status_code, error,
-        response_excerpt, address)
-    SELECT account_id, id, number, at, duration_ms, status_code, error, response_excerpt, address FROM made
+    INSERT INTO delivery_attempts
+    SELECT * FROM jsonb_populate_recordset(NULL::delivery_attempts, %(attempts)s::jsonb)
     ON CONFLICT DO NOTHING
 )
 UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,

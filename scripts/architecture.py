@@ -326,9 +326,8 @@ RECIPES: Mapping[str, Recipe] = {
             "domain/records/*": "the field of the record with its type and text: it is what "
             "is encoded, documented and read by the client",
             "adapters/api/example_records.py": "its value in the example",
-            "adapters/postgres/schema.sql": SCHEMA,
+            "adapters/postgres/schema.sql": SCHEMA + "; statements and rows follow the record",
             "adapters/postgres/migrations/*": MIGRATION,
-            "adapters/postgres/*": "the column in the statements of the aggregate, and in its row",
             "testing/*": KIT,
         },
         ("adapters/webhook_sender/*",),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
+from attrs import asdict
 
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.rows import DELIVERY, HOLD, PENDING
@@ -53,13 +54,11 @@ FOR UPDATE OF d
 # Records attempts and what became of their deliveries.
 _SAVE_DELIVERIES = """
 WITH made AS (
-    SELECT * FROM jsonb_to_recordset(%(made)s::jsonb) AS m (account_id uuid, id uuid, status text, number int,
-        due_at timestamptz, held_at timestamptz, at timestamptz, duration_ms int, status_code int, error text,
-        response_excerpt text, address text)
+    SELECT * FROM jsonb_to_recordset(%(made)s::jsonb)
+    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz)
 ), attempt AS (
-    INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, status_code, error,
-        response_excerpt, address)
-    SELECT account_id, id, number, at, duration_ms, status_code, error, response_excerpt, address FROM made
+    INSERT INTO delivery_attempts
+    SELECT * FROM jsonb_populate_recordset(NULL::delivery_attempts, %(attempts)s::jsonb)
     ON CONFLICT DO NOTHING
 )
 UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
@@ -143,8 +142,11 @@ class AttemptRecords(Repository):
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
     ) -> Saved:
-        made = [_made(one.delivery, one.attempt) for one in recorded]
-        await self._connection.execute(_SAVE_DELIVERIES, {"made": _json(made)})
+        saved = {
+            "made": _json([_made(one.delivery) for one in recorded]),
+            "attempts": _json([_attempt(one.delivery, one.attempt) for one in recorded]),
+        }
+        await self._connection.execute(_SAVE_DELIVERIES, saved)
         of_endpoint = Counter(one.delivery.endpoint_id for one in recorded)
         seen = [
             {
@@ -182,7 +184,7 @@ def _counted(host: RecordedHost) -> Row:
     }
 
 
-def _made(delivery: Delivery, attempt: Attempt) -> Row:
+def _made(delivery: Delivery) -> Row:
     return {
         "account_id": delivery.account_id,
         "id": delivery.id,
@@ -190,13 +192,12 @@ def _made(delivery: Delivery, attempt: Attempt) -> Row:
         "number": delivery.attempts_made,
         "due_at": delivery.next_attempt_at,
         "held_at": delivery.held_at,
-        "at": attempt.at,
-        "duration_ms": attempt.duration_ms,
-        "status_code": attempt.status_code,
-        "error": attempt.error,
-        "response_excerpt": attempt.response_excerpt,
-        "address": attempt.address,
     }
+
+
+def _attempt(delivery: Delivery, attempt: Attempt) -> Row:
+    named = {"account_id": delivery.account_id, "delivery_id": delivery.id, "number": delivery.attempts_made}
+    return named | asdict(attempt)
 
 
 def _json(records: Sequence[Row]) -> str:
