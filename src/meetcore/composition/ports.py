@@ -38,7 +38,7 @@ class Part(StrEnum):
 Listen = Callable[[Mapping[Part, Callable[[], object]], int], AbstractAsyncContextManager[object]]
 
 
-def _hear_nothing(
+def _receive_nothing(
     on_notify: Mapping[Part, Callable[[], object]], threads: int
 ) -> AbstractAsyncContextManager[object]:
     return nullcontext()
@@ -84,5 +84,5 @@ class Ports:
     files: RecordingFiles
     sender: WebhookSender | None = None
     notes: NotePorts | None = None
-    listen: Listen = _hear_nothing
+    listen: Listen = _receive_nothing
     maintain: Callable[[datetime], Awaitable[object]] = _need_nothing
