@@ -191,7 +191,7 @@ def _api(
         ),
         UpdateWebhook(store, notifier),
         RemoveWebhook(store),
-        RotateSecret(store, notifier, runtime),
+        RotateSecret(store, runtime),
         SendTestEvent(store, notifier, runtime),
         ResendDelivery(store, notifier, runtime),
         DownloadRecording(queries, policy.link_keys),

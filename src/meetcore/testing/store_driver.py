@@ -102,7 +102,7 @@ class StoreDriver:
         self._money = Administration(rig.store, rig.registry, notifier, self.runtime, "mk")
         self._register = RegisterWebhook(rig.store, _AnyName(), (), self.runtime)
         self._update = UpdateWebhook(rig.store, notifier, UNPACED)
-        self._rotate = RotateSecret(rig.store, notifier, self.runtime)
+        self._rotate = RotateSecret(rig.store, self.runtime)
 
     def new_id(self) -> UUID:
         """The next id, the same on every driver."""

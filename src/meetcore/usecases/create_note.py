@@ -147,7 +147,6 @@ class CreateNote:
             CreditCapExceeded.
 
         Raises:
-            DomainError: such a refusal, when no key stores it.
             ServiceUnavailable: the recording has grown and is being measured.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.

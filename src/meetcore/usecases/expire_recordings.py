@@ -131,7 +131,6 @@ class DeleteRecording:
             Nothing, or a refusal: NotFound.
 
         Raises:
-            NotFound: no such recording, when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """

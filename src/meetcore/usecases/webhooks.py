@@ -59,11 +59,13 @@ class RegisterWebhook:
     ) -> Outcome:
         """Register an endpoint with a new secret.
 
+        Returns:
+            The endpoint with its secret. Or a refusal: Unprocessable when the host is or resolves to an
+            address that must not be sent to, or the account has as many endpoints as it may; Conflict when
+            the URL is registered already.
+
         Raises:
-            Unprocessable: the host is or resolves to an address that must not be sent to, or the account has
-                as many endpoints as it may.
             HostUnresolved: the name did not resolve within 3 s, or too many look-ups are under way.
-            Conflict: the URL is registered already, when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """
@@ -112,8 +114,10 @@ class UpdateWebhook:
     ) -> Outcome:
         """Carry out a change.
 
+        Returns:
+            The endpoint, or a refusal: NotFound.
+
         Raises:
-            NotFound: no such endpoint, when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """
@@ -138,14 +142,13 @@ class RotateSecret:
     """Gives an endpoint another secret, with which what waits is signed too (rule 4.3/3)."""
 
     store: Store
-    notifier: WorkerNotifier = field(repr=False)
     runtime: Runtime
 
     async def __call__(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
         """Replace the secret; the old one signs nothing from now on but the posts in flight.
 
         Returns:
-            What came of it, or a refusal: NotFound.
+            The endpoint with its new secret, or a refusal: NotFound.
 
         Raises:
             IdempotencyKeyReused: the key belongs to another request.
@@ -161,10 +164,7 @@ class RotateSecret:
             await tx.endpoints.save(changed)
             return Outcome(endpoint_record(changed, with_secret=True))
 
-        outcome = await run_once(self.store, caller.account.id, request, work)
-        if outcome.due:
-            self.notifier.notify()
-        return outcome
+        return await run_once(self.store, caller.account.id, request, work)
 
 
 @frozen
@@ -177,7 +177,7 @@ class RemoveWebhook:
         """Carry out a removal. The URL can be registered again at once.
 
         Returns:
-            What came of it, or a refusal: NotFound.
+            Nothing, or a refusal: NotFound.
 
         Raises:
             IdempotencyKeyReused: the key belongs to another request.
