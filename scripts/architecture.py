@@ -366,11 +366,11 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "event": Recipe(
         "`note.failed`",
-        r"NOTE_FAILED|note\.failed",
+        r"NOTE_FAILED|note\.failed|, NoteFailed\(failed\)",
         {
             "domain/webhooks/events.py": "the kind",
-            "usecases/create_note.py": "where it happens: the event with its record, saved in the "
-            "transaction of the change",
+            "domain/notes/notes.py": "the fact, returned by the function that decides it",
+            "usecases/outbox.py": "the fact as an event, with its record",
             "adapters/http/openapi_events.py": "its text, the class of its `data`, an example",
             "client/webhooks.py": "the record that the client reads its `data` as",
             "adapters/postgres/schema.sql": "the kind in the CHECK of events and endpoints",

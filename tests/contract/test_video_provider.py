@@ -26,10 +26,10 @@ from meetcore.adapters.sandbox import (
 from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.state import STEPS
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
-    ProviderMeetingState,
     ProviderRefused,
     ProviderUnknown,
 )

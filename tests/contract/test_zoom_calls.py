@@ -17,12 +17,9 @@ from meetcore.adapters.zoom import ZoomProvider
 from meetcore.adapters.zoom.http import Answer, HttpClient
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.recording_files import FilesUnavailable
-from meetcore.ports.video_provider import (
-    ProviderMeetingState,
-    ProviderRefused,
-    ProviderUnknown,
-)
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.zoom.refusals import REFUSALS, refusal
 from meetcore.testing.zoom_server import Fault, Terms

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
-    ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,

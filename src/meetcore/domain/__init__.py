@@ -13,6 +13,7 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 `requests`  keys, accounts, rate windows, idempotency
 `errors`    every refusal and its code
 `ids`       UUIDv7
+`field_info` what a field means, for schemas
 `records`   what customers see
 `texts`     lengths and characters of text
 `field_info` what a field of a request or record means

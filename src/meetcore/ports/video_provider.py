@@ -6,17 +6,16 @@ time-out, a lost connection: it may exist). Every call ends within its time limi
 
 from collections.abc import Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, Provisioned
 
 __all__ = [
     "HostUnavailable",
-    "ProviderMeetingState",
     "ProviderOrder",
     "ProviderRefused",
     "ProviderUnknown",
@@ -38,18 +37,6 @@ class HostUnavailable(ProviderRefused):
 
 class ProviderUnknown(Exception):
     """No answer came: the provider may or may not have done it. The text is for the log only."""
-
-
-class ProviderMeetingState(StrEnum):
-    """What the provider says of a meeting when it is to be removed.
-
-    OVER: it took place and has ended. GONE: there is none, whatever there was.
-    """
-
-    REMOVED = "removed"
-    IN_PROGRESS = "in_progress"
-    OVER = "over"
-    GONE = "gone"
 
 
 @frozen

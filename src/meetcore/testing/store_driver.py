@@ -18,6 +18,7 @@ from attrs import evolve
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.domain.errors import DomainError
 from meetcore.domain.meetings import schedule
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import (
     Meeting,
@@ -201,7 +202,7 @@ class StoreDriver:
             if is_unavailable:
                 await restore(tx, view)
                 return "restored"
-            return await end_cancellation(tx, self.runtime, view, now, is_refunded=True)
+            return await end_cancellation(tx, self.runtime, view, ProviderMeetingState.REMOVED, now)
 
     # Webhooks
 

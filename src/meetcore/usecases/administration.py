@@ -9,14 +9,12 @@ from attrs import field, frozen
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Entry
-from meetcore.domain.records.credits import balance_record
 from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.requests.keys import SECRET_BYTES, ApiKey, Scope, check_expiry, digest, mint
-from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store
 from meetcore.ports.worker_notifier import WorkerNotifier
-from meetcore.usecases.provision import credit_events
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["Adjusted", "Administration", "MintedKey", "ToppedUp"]
@@ -105,10 +103,7 @@ class Administration:
             if posting.entry is None:
                 assert view.entry is not None
                 return ToppedUp(view.entry, view.funds.balance, is_new=False)
-            data = balance_record(posting.funds, posting.entry)
-            event = Event(self.runtime.new_id(now), account_id, EventKind.CREDIT_TOPUP_SUCCEEDED, now, data)
-            events = [event, *credit_events(self.runtime, posting, now)]
-            due = await tx.ledger.append(posting.funds, posting.entry, events)
+            due = await tx.ledger.append(posting.funds, posting.entry, events_of(self.runtime, now, posting))
         if due:
             self.notifier.notify()
         return ToppedUp(posting.entry, posting.funds.balance, is_new=True)
@@ -144,9 +139,7 @@ class Administration:
             if posting.entry is None:
                 assert view.entry is not None
                 return Adjusted(view.entry, view.funds.balance, is_new=False)
-            due = await tx.ledger.append(
-                posting.funds, posting.entry, credit_events(self.runtime, posting, now)
-            )
+            due = await tx.ledger.append(posting.funds, posting.entry, events_of(self.runtime, now, posting))
         if due:
             self.notifier.notify()
         return Adjusted(posting.entry, posting.funds.balance, is_new=True)

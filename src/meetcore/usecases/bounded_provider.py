@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from attrs import frozen
 
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, ProviderAbilities, Provisioned
 from meetcore.ports.video_provider import (
-    ProviderMeetingState,
     ProviderOrder,
     ProviderUnknown,
     VideoProvider,

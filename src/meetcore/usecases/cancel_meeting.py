@@ -11,7 +11,8 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel
+from meetcore.domain.meetings.cancellation import can_cancel
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus
 from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.lease import Lease

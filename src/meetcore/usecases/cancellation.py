@@ -16,20 +16,17 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
+from meetcore.domain.meetings.cancellation import ProviderMeetingState, conclude
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, can_have_shown_host_key, transition
-from meetcore.domain.money import ledger
-from meetcore.domain.money.holds import CapUsage, refund_usage
-from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.records.meetings import cancellation_record
-from meetcore.domain.webhooks.events import Event
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
+from meetcore.ports.video_provider import ProviderUnknown, VideoProvider
 from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S, require_own
 from meetcore.usecases.idempotency import Outcome, encode_outcome
-from meetcore.usecases.lifecycle_events import ended_event
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
@@ -64,38 +61,20 @@ async def mark_cancelling(tx: Transaction, meeting: Meeting, lease: Lease, claim
 
 
 async def end_cancellation(
-    tx: Transaction, runtime: Runtime, view: LeaseView, at: datetime, *, is_refunded: bool
+    tx: Transaction, runtime: Runtime, view: LeaseView, state: ProviderMeetingState, at: datetime
 ) -> Outcome:
-    """Write the end of a cancellation: refunded and CANCELLED, or ENDED without a refund."""
-    if is_refunded:
-        over, refund = _refunded(view, runtime, at)
-        events: list[Event] = []
-    else:
-        status = transition(view.meeting.status, MeetingEvent.END)
-        over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
-        events = [ended_event(runtime, over, at)]
-    outcome = Outcome(cancellation_record(over, at))
+    """Write the end of a cancellation, by the provider's answer."""
+    done = conclude(
+        view.meeting, state, view.charge, view.funds, view.usage, runtime.new_id(at), at, runtime.chain_key
+    )
+    outcome = Outcome(cancellation_record(done.meeting, at))
     due = await tx.meetings.save_cancelled(
-        view, over, refund, events, None if view.claim is None else encode_outcome(outcome),
+        view, done.meeting, done.refund, events_of(runtime, at, *done.facts),
+        None if view.claim is None else encode_outcome(outcome),
         # Not by `at`: during the provider call the key may have become due to be shown.
-        invalidates_host_key=can_have_shown_host_key(over, runtime.now()),
+        invalidates_host_key=can_have_shown_host_key(done.meeting, runtime.now()),
     )  # fmt: skip
     return evolve(outcome, due=due)
-
-
-def _refunded(
-    view: LeaseView, runtime: Runtime, at: datetime
-) -> tuple[Meeting, tuple[Funds, CapUsage, Entry]]:
-    charge = view.charge
-    assert charge is not None
-    posting = ledger.refund(view.funds, charge, runtime.new_id(at), at, key=runtime.chain_key)
-    assert posting.entry is not None
-    over = evolve(
-        view.meeting,
-        status=transition(view.meeting.status, MeetingEvent.CANCELLED),
-        credits_refunded=charge.amount,
-    )
-    return over, (posting.funds, refund_usage(view.usage, charge.amount), posting.entry)
 
 
 async def restore(tx: Transaction, view: LeaseView) -> None:
@@ -120,8 +99,7 @@ class Cancellation:
         """
         require_own(self.provider, meeting)
         state = await clear(self.provider, meeting.provider_meeting_id or "")
-        is_refunded = state in (ProviderMeetingState.REMOVED, ProviderMeetingState.GONE)
-        return await self._write(meeting, token, at, is_refunded=is_refunded)
+        return await self._write(meeting, token, at, state)
 
     async def put_back(self, meeting: Meeting, token: UUID) -> None:
         """Schedule a meeting again that the provider refused to remove when it was first asked."""
@@ -139,10 +117,10 @@ class Cancellation:
 
     @repeated_when_lost
     async def _write(
-        self, meeting: Meeting, token: UUID, at: datetime, *, is_refunded: bool
+        self, meeting: Meeting, token: UUID, at: datetime, state: ProviderMeetingState
     ) -> Outcome | None:
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is None:
                 return None
-            return await end_cancellation(tx, self.runtime, view, at, is_refunded=is_refunded)
+            return await end_cancellation(tx, self.runtime, view, state, at)

@@ -19,15 +19,15 @@ from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import Language, Note, NoteFault
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.records.notes import note_record
-from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.notes import NoteCreationView, NoteQuery
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event", "queue_note"]
+__all__ = ["CreateNote", "NoteQueue", "NoteRequest", "queue_note"]
 
 
 @frozen
@@ -36,12 +36,6 @@ class NoteRequest:
 
     recording_id: str
     language: Language = Language.INDONESIAN
-
-
-def failed_event(runtime: Runtime, note: Note, at: datetime) -> Event:
-    """`note.failed` with the note as the API shows it."""
-    record = note_record(note)
-    return Event(runtime.new_id(at), note.account_id, EventKind.NOTE_FAILED, at, record, note.id)
 
 
 async def queue_note(
@@ -113,9 +107,9 @@ class NoteQueue:
             await self.add(tx, admission, recording, language, now)
         except DomainError as refusal:
             note = notes.queue(self.runtime.new_id(now), recording, meeting.api_key_id, language, now)
-            failed = notes.fail(note, _fault_of(refusal))
+            failed, fact = notes.fail(note, _fault_of(refusal))
             self.on_failed(failed, _fault_of(refusal))
-            return await tx.notes.save_refused(failed, [failed_event(self.runtime, failed, now)])
+            return await tx.notes.save_refused(failed, events_of(self.runtime, now, fact))
         return 0
 
 

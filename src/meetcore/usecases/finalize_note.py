@@ -13,13 +13,10 @@ from meetcore.domain.money import holds
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import Note, NoteFault
-from meetcore.domain.records.notes import note_record
-from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.notes import NoteSettlement, NoteTask
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
-from meetcore.usecases.create_note import failed_event
-from meetcore.usecases.provision import credit_events
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["FinalizeNote", "complete_note", "fail_note"]
@@ -34,8 +31,8 @@ async def fail_note(
         The note, and how many deliveries are due now.
     """
     reserved = holds.release(settlement.funds, settlement.usage, settlement.hold)
-    failed = notes.fail(settlement.note, fault)
-    events = [failed_event(runtime, failed, at)]
+    failed, fact = notes.fail(settlement.note, fault)
+    events = events_of(runtime, at, fact)
     due = await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
     return failed, due
 
@@ -54,13 +51,11 @@ async def complete_note(
     )  # fmt: skip
     posting = settled.posting
     assert posting.entry is not None  # a settlement always posts
-    note = notes.complete(settlement.note, credits, posting.entry.transfer.id, at)
-    data = note_record(note)
-    event = Event(runtime.new_id(at), note.account_id, EventKind.NOTE_COMPLETED, at, data, note.id)
+    note, fact = notes.complete(settlement.note, credits, posting.entry.transfer.id, at)
+    events = events_of(runtime, at, fact, posting)
     due = await tx.notes.save_completed(
-        note, settlement.hold, posting.funds, settled.usage, posting.entry,
-        [event, *credit_events(runtime, posting, at)],
-    )  # fmt: skip
+        note, settlement.hold, posting.funds, settled.usage, posting.entry, events
+    )
     return note, due
 
 

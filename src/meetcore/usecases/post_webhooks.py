@@ -10,14 +10,14 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.records.webhooks import delivery_record, endpoint_record
+from meetcore.domain.records.webhooks import delivery_record
 from meetcore.domain.webhooks.deliveries import open_delivery
-from meetcore.domain.webhooks.endpoints import require_active
-from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.endpoints import request_test, require_active
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ResendDelivery", "SendTestEvent"]
@@ -48,9 +48,7 @@ class SendTestEvent:
             view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id)
             if view is None:
                 raise NotFound("No webhook with this id.")
-            require_active(view.endpoint)
-            data = endpoint_record(view.endpoint, with_secret=False)
-            event = Event(self.runtime.new_id(now), caller.account.id, EventKind.WEBHOOK_TEST, now, data)
+            (event,) = events_of(self.runtime, now, request_test(view.endpoint))
             delivery = open_delivery(
                 id=self.runtime.new_id(now), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind,
                 created_at=now, now=view.now,

@@ -10,21 +10,26 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
+from meetcore.domain.meetings.meetings import (
+    Meeting,
+    MeetingEvent,
+    MeetingStatus,
+    Provisioned,
+    mark_scheduled,
+    transition,
+)
 from meetcore.domain.money import holds
-from meetcore.domain.money.ledger import Posting
 from meetcore.domain.records import meetings as records
-from meetcore.domain.records.credits import balance_record
-from meetcore.domain.records.meetings import meeting_event_record, meeting_record
-from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.records.meetings import meeting_record
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
 from meetcore.usecases.idempotency import Outcome, encode_outcome
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Provisioner", "abandon", "created_record", "credit_events", "order_of", "settle"]
+__all__ = ["Provisioner", "abandon", "created_record", "order_of", "settle"]
 
 
 def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
@@ -39,15 +44,6 @@ def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
         password=meeting.password,
         options=meeting.options,
     )
-
-
-def credit_events(runtime: Runtime, posting: Posting, at: datetime) -> list[Event]:
-    """`credit.low` for each time a posting took the available balance below the threshold."""
-    if posting.entry is None:
-        return []
-    data = balance_record(posting.funds, posting.entry)
-    account_id = posting.funds.account_id
-    return [Event(runtime.new_id(at), account_id, EventKind.CREDIT_LOW, at, data) for _ in posting.facts]
 
 
 def created_record(meeting: Meeting) -> records.Meeting:
@@ -71,13 +67,11 @@ async def settle(
     )
     posting = settled.posting
     assert posting.entry is not None  # a settlement always posts
-    meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
-    record = meeting_event_record(meeting, at)
-    created = Event(runtime.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
+    meeting, fact = mark_scheduled(view.meeting, made, posting.entry.transfer.id)
     outcome = Outcome(created_record(meeting))
     due = await tx.meetings.save_scheduled(
         view, meeting, posting.funds, settled.usage, posting.entry,
-        [created, *credit_events(runtime, posting, at)],
+        events_of(runtime, at, fact, posting),
         None if view.claim is None else encode_outcome(outcome),
     )  # fmt: skip
     return None if due is None else evolve(outcome, due=due)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S, next_look_s, orphans_of, retry_delay_s
 from meetcore.ports.lease import Lease
 from meetcore.ports.orphan_checks import OrphanCheck
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import (
-    ProviderMeetingState,
     ProviderRefused,
     ProviderUnknown,
     VideoProvider,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings.meetings import PASSWORD_RANDOM_BYTES, generate_host_key
+from meetcore.domain.meetings.passwords import PASSWORD_RANDOM_BYTES, generate_host_key
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store

@@ -6,7 +6,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from meetcore.domain.errors import CreationsUsedUp, DomainError, IdempotencyKeyReused, NoHostFree
-from meetcore.domain.meetings import meetings
+from meetcore.domain.meetings import passwords
 from meetcore.domain.meetings.hosts import (
     DEFAULT_SHARE_PERCENT,
     DayCreations,
@@ -57,8 +57,8 @@ def draft_meeting(
     """The meeting of a plan, before it has a host."""
     request, password = plan.request, plan.request.password
     if password is None and abilities.password is not None:
-        random = runtime.entropy.token_bytes(meetings.PASSWORD_RANDOM_BYTES)
-        password = meetings.generate_password(abilities.password, random)
+        random = runtime.entropy.token_bytes(passwords.PASSWORD_RANDOM_BYTES)
+        password = passwords.generate_password(abilities.password, random)
     return Meeting(
         id=runtime.new_id(now),
         account_id=caller.account.id,

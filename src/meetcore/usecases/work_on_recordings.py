@@ -16,13 +16,11 @@ from meetcore.domain.notes.recordings import (
     Recording,
     RecordingFile,
     RecordingStatus,
-    is_gone,
+    became_ready,
     measure,
     removed,
     segments,
 )
-from meetcore.domain.records.notes import recording_record
-from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.ports.lease import Lease
 from meetcore.ports.recording_files import FileGone, FilesUnavailable, RecordingFiles
@@ -32,6 +30,7 @@ from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.usecases.lease import LeaseLost, with_heartbeat
+from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.sync_recording_files import require_own
 from meetcore.usecases.transcribe_recording import copy_file
@@ -159,10 +158,8 @@ class WorkOnRecordings:
         is_new = latest.status is not measured.status
         if not is_new:
             return await tx.recordings.save(measured), False
-        record = recording_record(measured, now)
-        event = Event(self.runtime.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
-        # A late measurement may finish after the retention: the recording is gone then.
-        due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [event])
+        facts = became_ready(latest, measured, now)
+        due = await tx.recordings.save(measured, events_of(self.runtime, now, *facts))
         if view.meeting.options.auto_notulen:
             due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
         return due, True

@@ -444,7 +444,7 @@ def test_a_recording_as_the_contract_writes_it() -> None:
 
 
 def test_a_completed_note_as_the_contract_writes_it() -> None:
-    done = complete(NOTE, 2, UUID(int=5), START + timedelta(minutes=3))
+    done, _ = complete(NOTE, 2, UUID(int=5), START + timedelta(minutes=3))
     assert note_record(done) == {
         "id": str(ID),
         "recording_id": str(UUID(int=9)),
@@ -488,6 +488,6 @@ def test_a_note_shows_no_content_before_it_is_paid_or_after_it_is_erased(note: N
 
 
 def test_a_failed_note_shows_its_fault_and_that_it_is_free() -> None:
-    record = note_record(fail(NOTE, NoteFault.NO_SPEECH))
+    record = note_record(fail(NOTE, NoteFault.NO_SPEECH)[0])
     assert (record["status"], record["credits_charged"]) == ("failed", 0)
     assert record["error"] == describe(NoteFault.NO_SPEECH)

@@ -28,6 +28,7 @@ from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript, Utterance
@@ -37,7 +38,7 @@ from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.ports.ai import AiRefused
 from meetcore.ports.audio_editor import Sound
 from meetcore.ports.cipher import CipherRefused
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
+from meetcore.ports.video_provider import ProviderOrder, ProviderRefused
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.testing.contracts.cipher import CipherContract, ReversibleCipherContract
 from meetcore.testing.contracts.clock import ClockContract

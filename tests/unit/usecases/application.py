@@ -27,6 +27,7 @@ from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.composition.application import Application, Notes, build
 from meetcore.composition.policy import Policy
 from meetcore.composition.ports import NotePorts, Ports
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingOptions,
@@ -43,7 +44,7 @@ from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, VideoProvider
+from meetcore.ports.video_provider import ProviderOrder, VideoProvider
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting

@@ -13,13 +13,13 @@ from attrs import define, evolve, field
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus
 from meetcore.domain.meetings.provider_events import MAX_TRIES, EventOutcome, ProviderEvent, ProviderEventKind
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import StoreUnavailable
-from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provider_events import HandleProviderEvents

@@ -10,12 +10,12 @@ from attrs import define, field
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
-    ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,

@@ -13,6 +13,7 @@ from meetcore.adapters.api.wire_types import LINES, Rule, shown_name
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.meetings import meetings
 from meetcore.domain.meetings.meetings import MeetingOptions
+from meetcore.domain.meetings.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
 from meetcore.domain.meetings.schedule import meeting_start
 from meetcore.domain.money.pricing import MAX_DURATION
 from meetcore.domain.notes.notes import Language
@@ -145,8 +146,8 @@ class CreateMeetingBody:
         Annotated[
             str,
             Meta(
-                min_length=meetings.MIN_PASSWORD_LENGTH,
-                max_length=meetings.MAX_PASSWORD_LENGTH,
+                min_length=MIN_PASSWORD_LENGTH,
+                max_length=MAX_PASSWORD_LENGTH,
                 description="Generated when absent. A refusal names the characters that the provider takes.",
                 extra_json_schema=_ONE_LINE,
             ),

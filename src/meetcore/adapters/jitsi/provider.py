@@ -8,8 +8,9 @@ logins, mail, hosts and their keys: a room that is defined by its link has none 
 from typing import Final
 
 from meetcore.adapters.jitsi.rooms import JitsiRooms
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
+from meetcore.ports.video_provider import ProviderOrder, ProviderRefused
 
 __all__ = ["JitsiProvider"]
 

@@ -16,11 +16,12 @@ from typing import Final, NoReturn
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.links import JoinLinks, meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxState
-from meetcore.domain.meetings.meetings import PasswordRule, ProviderAbilities, Provisioned
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
-    ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,

@@ -37,10 +37,11 @@ from meetcore.adapters.zoom.http import Answer
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
 from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
-from meetcore.domain.meetings.meetings import PasswordRule, ProviderAbilities, Provisioned
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.ports.video_provider import (
     HostUnavailable,
-    ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,

@@ -12,9 +12,6 @@
 A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as scheduled. Beside the
 events the clock moves what is shown: a meeting counts as started once `start_at` has passed and
 as ended once `end_at` has.
-
-Owns states, plans and the effect of a cancellation. Does not call the provider or move
-money: `holds` and `ledger` do that.
 """
 
 from datetime import datetime, timedelta
@@ -24,8 +21,9 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
+from meetcore.domain.errors import InvalidRequest, Unprocessable
 from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.domain.meetings.schedule import check_start, meeting_start, start_problems
 from meetcore.domain.money.pricing import PricingTier, Quote, RecordingFlags, TierCatalogue, quote_meeting
 from meetcore.domain.texts import TextLimits
@@ -33,29 +31,26 @@ from meetcore.domain.texts import TextLimits
 __all__ = [
     "DESCRIPTION",
     "HOST_KEY_SHOWN_BEFORE",
-    "MAX_PASSWORD_LENGTH",
-    "MIN_PASSWORD_LENGTH",
     "OPEN",
     "OPTION_ABILITIES",
-    "PASSWORD_RANDOM_BYTES",
     "TITLE",
     "TRANSITIONS",
     "VISIBLE",
     "Meeting",
+    "MeetingCreated",
+    "MeetingEnded",
     "MeetingEvent",
     "MeetingOptions",
     "MeetingPlan",
     "MeetingRequest",
     "MeetingStatus",
-    "PasswordRule",
     "ProviderAbilities",
     "Provisioned",
-    "can_cancel",
     "can_have_shown_host_key",
     "estimate_meeting",
-    "generate_host_key",
-    "generate_password",
     "has_host_key_due",
+    "mark_scheduled",
+    "move",
     "plan_meeting",
     "shown_host_key",
     "shown_status",
@@ -110,23 +105,11 @@ OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.CANCELLING, Meet
 TITLE: Final = TextLimits(200, min_length=1)
 DESCRIPTION: Final = TextLimits(1000, has_lines=True)
 
-MIN_PASSWORD_LENGTH: Final = 4
-MAX_PASSWORD_LENGTH: Final = 10
-PASSWORD_RANDOM_BYTES: Final = 16
 
 HOST_KEY_SHOWN_BEFORE: Final = timedelta(minutes=15)
 """How long before its start a meeting shows the key of its host."""
 
 _CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
-
-
-@frozen
-class PasswordRule:
-    """Which passwords a provider accepts."""
-
-    alphabet: str
-    min_length: int = MIN_PASSWORD_LENGTH
-    max_length: int = MAX_PASSWORD_LENGTH
 
 
 @frozen
@@ -242,16 +225,19 @@ class Meeting:
     charge_id: UUID | None = None
     credits_refunded: int | None = None
 
-    def as_provisioned(self, made: Provisioned, charge_id: UUID) -> "Meeting":
-        """The meeting once the provider has made it and it is paid."""
-        return evolve(
-            self,
-            status=transition(self.status, MeetingEvent.PROVISIONED),
-            provider_meeting_id=made.provider_meeting_id,
-            join_url=made.join_url,
-            password=made.password,
-            charge_id=charge_id,
-        )
+
+@frozen
+class MeetingCreated:
+    """A meeting was made at the provider and paid."""
+
+    meeting: Meeting
+
+
+@frozen
+class MeetingEnded:
+    """A meeting is over."""
+
+    meeting: Meeting
 
 
 def transition(status: MeetingStatus, event: MeetingEvent) -> MeetingStatus:
@@ -264,6 +250,37 @@ def transition(status: MeetingStatus, event: MeetingEvent) -> MeetingStatus:
         return TRANSITIONS[status, event]
     except KeyError:
         raise ValueError(f"a meeting that is {status} cannot {event}") from None
+
+
+def mark_scheduled(meeting: Meeting, made: Provisioned, charge_id: UUID) -> tuple[Meeting, MeetingCreated]:
+    """Show a meeting that the provider has made and that is paid.
+
+    Raises:
+        ValueError: it is not being provisioned.
+    """
+    scheduled = evolve(
+        meeting,
+        status=transition(meeting.status, MeetingEvent.PROVISIONED),
+        provider_meeting_id=made.provider_meeting_id,
+        join_url=made.join_url,
+        password=made.password,
+        charge_id=charge_id,
+    )
+    return scheduled, MeetingCreated(scheduled)
+
+
+def move(meeting: Meeting, event: MeetingEvent) -> tuple[Meeting, tuple[MeetingEnded, ...]] | None:
+    """Apply what the provider, the customer or the clock reports of a meeting.
+
+    Returns:
+        The meeting and what happened; `None` where the table has no such step, and for a meeting that is
+        being cancelled: its cancellation asks the provider.
+    """
+    status = TRANSITIONS.get((meeting.status, event))
+    if meeting.status is MeetingStatus.CANCELLING or status is None:
+        return None
+    moved = evolve(meeting, status=status)
+    return moved, (MeetingEnded(moved),) if status is MeetingStatus.ENDED else ()
 
 
 def plan_meeting(
@@ -351,40 +368,6 @@ def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
         )
 
 
-def generate_password(rule: PasswordRule, random: bytes) -> str:
-    """Draw a password of the greatest length the provider takes.
-
-    Args:
-        rule: the provider's.
-        random: at least 16 random bytes; the bias of the remainder is below 2^-60.
-
-    Raises:
-        ValueError: fewer random bytes: the password could be guessed.
-    """
-    if len(random) < PASSWORD_RANDOM_BYTES:
-        raise ValueError(f"a password needs {PASSWORD_RANDOM_BYTES} random bytes, got {len(random)}")
-    number = int.from_bytes(random)
-    size = len(rule.alphabet)
-    drawn = []
-    for _ in range(rule.max_length):
-        number, index = divmod(number, size)
-        drawn.append(rule.alphabet[index])
-    return "".join(drawn)
-
-
-def generate_host_key(digits: int, random: bytes) -> str:
-    """Draw a host's key.
-
-    Args:
-        digits: how many; the first may be a zero.
-        random: at least 16 random bytes; the bias of the remainder is below 2^-60.
-
-    Raises:
-        ValueError: fewer random bytes: the key could be guessed.
-    """
-    return generate_password(PasswordRule("0123456789", digits, digits), random)
-
-
 def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
     """Whether the key of its host is, or was, the meeting's to show: from 15 minutes before its start."""
     return now >= meeting.start_at - HOST_KEY_SHOWN_BEFORE
@@ -411,22 +394,3 @@ def shown_status(meeting: Meeting, now: datetime) -> MeetingStatus:
     if status is MeetingStatus.STARTED and now >= meeting.end_at:
         status = MeetingStatus.ENDED
     return status
-
-
-def can_cancel(meeting: Meeting, now: datetime) -> bool:
-    """Whether cancelling would return the credits (rule 3/cancel-before).
-
-    Returns:
-        True for a meeting that has not started; False for one that runs (it is ended, and nothing
-        returned, rule 3/cancel-running) and for one that is cancelled already.
-
-    Raises:
-        NotFound: the meeting is not visible.
-        Conflict: it has ended.
-    """
-    if meeting.status not in VISIBLE:
-        raise NotFound("No meeting with this id.")
-    status = shown_status(meeting, now)
-    if status is MeetingStatus.ENDED:
-        raise Conflict("The meeting has ended and cannot be cancelled.", meeting.id)
-    return status is MeetingStatus.SCHEDULED

@@ -39,8 +39,10 @@ __all__ = [
     "Decision",
     "Language",
     "Note",
+    "NoteCompleted",
     "NoteDraft",
     "NoteEvent",
+    "NoteFailed",
     "NoteFault",
     "NoteStatus",
     "NoteStep",
@@ -232,6 +234,20 @@ class Note:
     completed_at: datetime | None = None
 
 
+@frozen
+class NoteCompleted:
+    """A note was written and paid for."""
+
+    note: Note
+
+
+@frozen
+class NoteFailed:
+    """A note was given up; it cost nothing."""
+
+    note: Note
+
+
 def note_operation(note_id: UUID) -> str:
     """The permanent name of a note's charge: one note, one name, one charge."""
     return f"note:{note_id}"
@@ -306,8 +322,8 @@ def advance(note: Note, step: NoteStep) -> Note:
     return evolve(note, step=step, tries=0)
 
 
-def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> Note:
-    """A note that is written and paid for.
+def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> tuple[Note, NoteCompleted]:
+    """Complete a note that is written and paid for.
 
     Raises:
         ValueError: it is not in progress, or nothing was written.
@@ -315,10 +331,11 @@ def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> Note:
     status = TRANSITIONS.get((note.status, NoteEvent.COMPLETE))
     if status is None or note.draft is None:
         raise ValueError(f"a {note.status} note is not completed, nor is one without content")
-    return evolve(note, status=status, credits_charged=credits, charge_id=charge_id, completed_at=at)
+    done = evolve(note, status=status, credits_charged=credits, charge_id=charge_id, completed_at=at)
+    return done, NoteCompleted(done)
 
 
-def fail(note: Note, fault: NoteFault) -> Note:
+def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
     """Fail a note; it costs nothing and keeps no transcript.
 
     Raises:
@@ -327,7 +344,8 @@ def fail(note: Note, fault: NoteFault) -> Note:
     status = TRANSITIONS.get((note.status, NoteEvent.FAIL))
     if status is None:
         raise ValueError(f"a {note.status} note does not fail")
-    return evolve(note, status=status, error=describe(fault), credits_charged=0, draft=None, transcript=())
+    failed = evolve(note, status=status, error=describe(fault), credits_charged=0, draft=None, transcript=())
+    return failed, NoteFailed(failed)
 
 
 def erase(note: Note) -> Note:

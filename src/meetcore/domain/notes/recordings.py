@@ -33,8 +33,10 @@ __all__ = [
     "Recording",
     "RecordingEvent",
     "RecordingFile",
+    "RecordingReady",
     "RecordingStatus",
     "Segment",
+    "became_ready",
     "can_be_recorded",
     "expire",
     "gather_files",
@@ -137,6 +139,13 @@ class Recording:
     def size_bytes(self) -> int:
         """What a customer who downloads all of it gets."""
         return sum(one.download.size_bytes for one in segments(self))
+
+
+@frozen
+class RecordingReady:
+    """A recording became available."""
+
+    recording: Recording
 
 
 @frozen
@@ -264,6 +273,12 @@ def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) ->
 def is_gone(recording: Recording, now: datetime) -> bool:
     """Whether a recording is gone for its customer: expired, or past its retention and not yet marked."""
     return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
+
+
+def became_ready(before: Recording, after: Recording, now: datetime) -> tuple[RecordingReady, ...]:
+    """Whether measuring made a recording available; one measured after its retention is gone already."""
+    is_ready = after.status is not before.status and not is_gone(after, now)
+    return (RecordingReady(after),) if is_ready else ()
 
 
 def shown_status(recording: Recording, now: datetime) -> RecordingStatus:

@@ -46,12 +46,14 @@ __all__ = [
     "EndpointEvent",
     "EndpointState",
     "Unset",
+    "WebhookTested",
     "check_room",
     "disable_with_host",
     "pause",
     "record_failure",
     "record_success",
     "register",
+    "request_test",
     "require_active",
     "resume",
     "rotate_secret",
@@ -136,6 +138,13 @@ class Endpoint:
     def host(self) -> str:
         """The destination host in its normal form, an IPv6 address in brackets."""
         return self.url_key.split("/")[2]
+
+
+@frozen
+class WebhookTested:
+    """A customer asked for a test event."""
+
+    endpoint: Endpoint
 
 
 class Unset(Enum):
@@ -264,6 +273,16 @@ def require_active(endpoint: Endpoint) -> None:
             "Set is_active to true first, then ask again with a new Idempotency-Key.",
             endpoint.id,
         )
+
+
+def request_test(endpoint: Endpoint) -> WebhookTested:
+    """Test an endpoint, whether or not it subscribed.
+
+    Raises:
+        Conflict: see `require_active`.
+    """
+    require_active(endpoint)
+    return WebhookTested(endpoint)
 
 
 def rotate_secret(endpoint: Endpoint, secret: str) -> Endpoint:

@@ -7,7 +7,8 @@ from typing import Protocol
 
 import pytest
 
-from meetcore.ports.video_provider import ProviderMeetingState, VideoProvider
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.ports.video_provider import VideoProvider
 from meetcore.testing.contracts.video_provider import order_for
 
 __all__ = ["InteractiveProviderContract", "Play"]

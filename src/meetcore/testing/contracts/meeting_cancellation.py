@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from attrs import evolve
 
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.idempotency import Claim
@@ -77,7 +78,9 @@ class MeetingCancellationContract:
         await register(rig, new_endpoint(customer, EventKind.MEETING_ENDED))
         meeting = await scheduled(rig, customer, MeetingSpec(credits=30))
         lease = await start_cancelling(rig, meeting)
-        over = await finish_cancelling(rig, meeting, lease, is_refunded=False, invalidates_host_key=True)
+        over = await finish_cancelling(
+            rig, meeting, lease, state=ProviderMeetingState.OVER, invalidates_host_key=True
+        )
         assert over.due == 1
         assert await money(rig, customer) == (70, 0, 30, 0)
         assert await is_free(rig, customer)

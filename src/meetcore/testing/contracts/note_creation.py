@@ -161,7 +161,7 @@ class NoteCreationContract:
         await register(rig, new_endpoint(customer, EventKind.NOTE_FAILED))
         recording = await recorded(rig, customer)
         note = notes.queue(new_id(), recording, customer.key_id, Language.INDONESIAN, AT)
-        failed = notes.fail(note, NoteFault.SHORT_OF_CREDITS)
+        failed, _ = notes.fail(note, NoteFault.SHORT_OF_CREDITS)
         async with rig.store.begin() as tx:
             await tx.lock_account(customer.account_id)
             event = note_event(failed, EventKind.NOTE_FAILED)

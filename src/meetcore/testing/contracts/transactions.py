@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 
 from meetcore.domain.errors import DomainError, IdempotencyKeyReused, NoHostFree
 from meetcore.domain.ids import uuid7
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import (
     Meeting,
@@ -23,6 +24,7 @@ from meetcore.domain.meetings.meetings import (
     MeetingStatus,
     ProviderAbilities,
     Provisioned,
+    mark_scheduled,
 )
 from meetcore.domain.money import ledger
 from meetcore.domain.money.chain_keys import ChainKey
@@ -308,7 +310,7 @@ async def schedule(
         stored = await tx.meetings.load_locked(made.meeting.account_id, meeting_id, None)
     assert stored is not None
     assert stored.meeting.charge_id is not None
-    return view.meeting.as_provisioned(provisioned, stored.meeting.charge_id)
+    return mark_scheduled(view.meeting, provisioned, stored.meeting.charge_id)[0]
 
 
 async def scheduled(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> Meeting:
@@ -346,15 +348,20 @@ async def start_cancelling(rig: Rig, meeting: Meeting, claim: Claim | None = Non
 
 
 async def finish_cancelling(
-    rig: Rig, meeting: Meeting, lease: Lease, *, is_refunded: bool = True, invalidates_host_key: bool = False
+    rig: Rig,
+    meeting: Meeting,
+    lease: Lease,
+    *,
+    state: ProviderMeetingState = ProviderMeetingState.REMOVED,
+    invalidates_host_key: bool = False,
 ) -> Outcome:
-    """The end of a cancellation, with the refund of the whole charge or without one."""
+    """The end of a cancellation, after the provider's answer."""
     now = meeting.start_at if invalidates_host_key else meeting.start_at - timedelta(hours=1)
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
         assert view is not None
         runtime = _KitRuntime(ManualClock(now), SeededEntropy(0))
-        return await cancellation.end_cancellation(tx, runtime, view, AT, is_refunded=is_refunded)
+        return await cancellation.end_cancellation(tx, runtime, view, state, AT)
 
 
 def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoint:

@@ -12,9 +12,10 @@ from uuid import uuid4
 
 import pytest
 
-from meetcore.domain.meetings.meetings import MeetingOptions, generate_password
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.domain.meetings.meetings import MeetingOptions
+from meetcore.domain.meetings.passwords import generate_password
 from meetcore.ports.video_provider import (
-    ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
     VideoProvider,

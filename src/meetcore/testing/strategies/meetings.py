@@ -18,10 +18,10 @@ from meetcore.domain.meetings.meetings import (
     MeetingOptions,
     MeetingRequest,
     MeetingStatus,
-    PasswordRule,
     ProviderAbilities,
     Provisioned,
 )
+from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD, WIB
 from meetcore.domain.money.pricing import TierCatalogue
 

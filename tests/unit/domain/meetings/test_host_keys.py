@@ -10,15 +10,14 @@ from hypothesis import strategies as st
 
 from meetcore.domain.meetings.meetings import (
     HOST_KEY_SHOWN_BEFORE,
-    PASSWORD_RANDOM_BYTES,
     Meeting,
     MeetingOptions,
     MeetingStatus,
     can_have_shown_host_key,
-    generate_host_key,
     has_host_key_due,
     shown_host_key,
 )
+from meetcore.domain.meetings.passwords import PASSWORD_RANDOM_BYTES, generate_host_key
 from meetcore.testing.strategies.moments import TICK
 
 PROVISIONING, SCHEDULED, CANCELLING, STARTED, ENDED, CANCELLED, ABANDONED = MeetingStatus

@@ -10,27 +10,33 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
+from meetcore.domain.meetings.cancellation import can_cancel
 from meetcore.domain.meetings.meetings import (
-    PASSWORD_RANDOM_BYTES,
     TRANSITIONS,
     VISIBLE,
     Meeting,
+    MeetingCreated,
+    MeetingEnded,
     MeetingEvent,
     MeetingOptions,
     MeetingRequest,
     MeetingStatus,
-    PasswordRule,
     ProviderAbilities,
     Provisioned,
-    can_cancel,
     estimate_meeting,
-    generate_host_key,
-    generate_password,
     has_host_key_due,
+    mark_scheduled,
+    move,
     plan_meeting,
     shown_host_key,
     shown_status,
     transition,
+)
+from meetcore.domain.meetings.passwords import (
+    PASSWORD_RANDOM_BYTES,
+    PasswordRule,
+    generate_host_key,
+    generate_password,
 )
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.pricing import PricingTier, TierCatalogue
@@ -94,6 +100,20 @@ def test_every_state_and_event_follows_the_table_and_an_illegal_pair_raises(
             transition(status, event)
 
 
+@pytest.mark.parametrize("event", MeetingEvent)
+@pytest.mark.parametrize("status", MeetingStatus)
+def test_a_report_moves_a_meeting_by_the_table_unless_it_is_being_cancelled(
+    status: MeetingStatus, event: MeetingEvent
+) -> None:
+    expected = EXPECTED[status].get(event)
+    decided = move(evolve(MEETING, status=status), event)
+    if expected is None or status is CANCELLING:
+        assert decided is None
+        return
+    moved = evolve(MEETING, status=expected)
+    assert decided == (moved, (MeetingEnded(moved),) if expected is ENDED else ())
+
+
 @pytest.mark.parametrize("status", MeetingStatus)
 @given(meetings(START), provisioned(), st.uuids())
 def test_provisioning_is_legal_once_and_otherwise_changes_nothing(
@@ -101,13 +121,15 @@ def test_provisioning_is_legal_once_and_otherwise_changes_nothing(
 ) -> None:
     meeting, before = evolve(meeting, status=status), evolve(meeting, status=status)
     if meeting.status is PROVISIONING:
-        assert meeting.as_provisioned(made, charge_id) == evolve(
+        scheduled, fact = mark_scheduled(meeting, made, charge_id)
+        assert scheduled == evolve(
             before, status=SCHEDULED, provider_meeting_id=made.provider_meeting_id, join_url=made.join_url,
             password=made.password, charge_id=charge_id,
         )  # fmt: skip
+        assert fact == MeetingCreated(scheduled)
     else:
         with pytest.raises(ValueError, match=f"{meeting.status} cannot provisioned"):
-            meeting.as_provisioned(made, charge_id)
+            mark_scheduled(meeting, made, charge_id)
     assert meeting == before
 
 

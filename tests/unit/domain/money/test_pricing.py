@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import NotFound, Unprocessable
-from meetcore.domain.meetings.meetings import PasswordRule, ProviderAbilities, plan_meeting
+from meetcore.domain.meetings.meetings import ProviderAbilities, plan_meeting
+from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money import holds
 from meetcore.domain.money.ledger import Funds

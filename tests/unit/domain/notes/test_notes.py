@@ -20,8 +20,10 @@ from meetcore.domain.notes.notes import (
     Decision,
     Language,
     Note,
+    NoteCompleted,
     NoteDraft,
     NoteEvent,
+    NoteFailed,
     NoteFault,
     NoteStatus,
     NoteStep,
@@ -62,8 +64,8 @@ def standing(status: NoteStatus) -> Note:
 
 
 HAPPENINGS: dict[NoteEvent, Callable[[Note], Note]] = {
-    NoteEvent.COMPLETE: lambda note: complete(note, 2, CHARGE, NOW),
-    NoteEvent.FAIL: lambda note: fail(note, NoteFault.AI_REFUSED),
+    NoteEvent.COMPLETE: lambda note: complete(note, 2, CHARGE, NOW)[0],
+    NoteEvent.FAIL: lambda note: fail(note, NoteFault.AI_REFUSED)[0],
     NoteEvent.ERASE: erase,
 }
 
@@ -135,7 +137,8 @@ def test_a_note_is_completed_with_content_only(note: Note) -> None:
         with pytest.raises(ValueError, match="content"):
             complete(note, 2, CHARGE, NOW)
     else:
-        done = complete(note, 2, CHARGE, NOW)
+        done, fact = complete(note, 2, CHARGE, NOW)
+        assert fact == NoteCompleted(done)
         assert (done.credits_charged, done.charge_id, done.completed_at) == (2, CHARGE, NOW)
         assert (done.draft, done.transcript, done.duration_s) == (
             note.draft,
@@ -147,7 +150,8 @@ def test_a_note_is_completed_with_content_only(note: Note) -> None:
 @given(notes(), st.sampled_from(NoteFault))
 def test_a_failed_note_costs_nothing_and_keeps_nothing(note: Note, fault: NoteFault) -> None:
     if is_in_progress(note):
-        failed = fail(note, fault)
+        failed, fact = fail(note, fault)
+        assert fact == NoteFailed(failed)
         assert (failed.draft, failed.transcript, failed.credits_charged) == (None, (), 0)
         assert failed.error == describe(fault)
         assert failed.charge_id is None

@@ -21,8 +21,10 @@ from meetcore.domain.notes.recordings import (
     Recording,
     RecordingEvent,
     RecordingFile,
+    RecordingReady,
     RecordingStatus,
     Segment,
+    became_ready,
     can_be_recorded,
     expire,
     gather_files,
@@ -226,6 +228,16 @@ def test_a_recording_is_shown_when_all_of_its_media_is_measured() -> None:
     assert not needs_work(whole)
     assert whole.duration_s == 121
     assert [one.media_s for one in segments(whole)] == [90.0, 30.5]
+
+
+def test_a_recording_is_reported_ready_once_and_within_its_retention() -> None:
+    recording = opened(a_file())
+    shown = measure(recording, {("a1", 100): 90.0})
+    before = shown.expires_at - timedelta(microseconds=1)
+    assert became_ready(recording, shown, before) == (RecordingReady(shown),)
+    assert became_ready(recording, shown, shown.expires_at) == ()
+    assert became_ready(shown, shown, before) == ()
+    assert became_ready(recording, recording, before) == ()
 
 
 def test_later_files_are_measured_while_the_recording_stays_shown() -> None:

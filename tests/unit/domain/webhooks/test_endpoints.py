@@ -19,12 +19,14 @@ from meetcore.domain.webhooks.endpoints import (
     EndpointEvent,
     EndpointState,
     Unset,
+    WebhookTested,
     check_room,
     disable_with_host,
     pause,
     record_failure,
     record_success,
     register,
+    request_test,
     require_active,
     resume,
     rotate_secret,
@@ -237,10 +239,12 @@ def test_immediate_deliveries_are_refused_unless_the_endpoint_is_active(state: E
     endpoint = standing(state)
     if state is ACTIVE:
         require_active(endpoint)
+        assert request_test(endpoint) == WebhookTested(endpoint)
         return
-    with pytest.raises(Conflict, match=state.value) as refused:
-        require_active(endpoint)
-    assert refused.value.details == {"id": str(endpoint.id)}
+    for ask in (require_active, request_test):
+        with pytest.raises(Conflict, match=state.value) as refused:
+            ask(endpoint)
+        assert refused.value.details == {"id": str(endpoint.id)}
 
 
 @pytest.mark.spec("4.4/fields", "4.4/1")

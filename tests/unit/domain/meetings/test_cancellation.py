@@ -1,0 +1,73 @@
+"""The end of a cancellation: which answers of the provider return the charge."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.meetings.cancellation import REFUNDED, ProviderMeetingState, conclude
+from meetcore.domain.meetings.meetings import Meeting, MeetingEnded, MeetingStatus
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.holds import CapUsage, refund_usage
+from meetcore.domain.money.ledger import open_account, post, refund, top_up
+from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
+from tests.unit.domain.meetings.test_meetings import ID, MEETING, START
+
+REMOVED, IN_PROGRESS, OVER, GONE = ProviderMeetingState
+NOW = START - timedelta(hours=1)
+REFUND_ID = UUID(int=9)
+CHARGE = Transfer(
+    UUID(int=8), "meeting:1", TransferKind.MEETING_CHARGE, 10, Book.CUSTOMER, Book.MEETINGS,
+    Reference("meeting", str(ID)), api_key_id=ID, cap_day=cap_day(NOW),
+)  # fmt: skip
+FUNDS = post(top_up(open_account(ID), UUID(int=7), "first", 25, NOW).funds, CHARGE, NOW).funds
+USAGE = CapUsage(ID, cap_day(NOW), spent=10)
+CANCELLING = evolve(MEETING, status=MeetingStatus.CANCELLING)
+
+
+@pytest.mark.spec("3/cancel-before")
+@pytest.mark.parametrize("state", [REMOVED, GONE])
+@pytest.mark.parametrize("key", [None, ChainKey.of(b"k" * 32)])
+def test_a_meeting_that_did_not_take_place_is_refunded_whole(
+    state: ProviderMeetingState, key: ChainKey | None
+) -> None:
+    done = conclude(CANCELLING, state, CHARGE, FUNDS, USAGE, REFUND_ID, NOW, key)
+    posting = refund(FUNDS, CHARGE, REFUND_ID, NOW, key=key)
+    assert done.refund == (posting.funds, refund_usage(USAGE, 10), posting.entry)
+    assert done.meeting == evolve(MEETING, status=MeetingStatus.CANCELLED, credits_refunded=10)
+    assert done.facts == ()
+
+
+@pytest.mark.spec("3/cancel-running")
+@pytest.mark.parametrize("state", [IN_PROGRESS, OVER])
+def test_a_meeting_that_took_place_ends_without_a_refund(state: ProviderMeetingState) -> None:
+    done = conclude(CANCELLING, state, CHARGE, FUNDS, USAGE, REFUND_ID, NOW)
+    ended = evolve(MEETING, status=MeetingStatus.ENDED, credits_refunded=0)
+    assert (done.meeting, done.refund, done.facts) == (ended, None, (MeetingEnded(ended),))
+
+
+def test_the_answers_that_return_the_charge() -> None:
+    assert {REMOVED, GONE} == REFUNDED
+
+
+@given(st.sampled_from(MeetingStatus), st.sampled_from(ProviderMeetingState))
+def test_only_a_meeting_that_is_being_cancelled_is_refunded(
+    status: MeetingStatus, state: ProviderMeetingState
+) -> None:
+    meeting: Meeting = evolve(MEETING, status=status)
+    is_open = status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED) and state not in REFUNDED
+    if status is MeetingStatus.CANCELLING or is_open:
+        conclude(meeting, state, CHARGE, FUNDS, USAGE, REFUND_ID, NOW)
+    else:
+        with pytest.raises(ValueError, match=f"^a meeting that is {status} cannot"):
+            conclude(meeting, state, CHARGE, FUNDS, USAGE, REFUND_ID, NOW)
+
+
+def test_a_refund_needs_a_charge() -> None:
+    with pytest.raises(ValueError, match=r"^a meeting without a charge is not refunded$"):
+        conclude(CANCELLING, REMOVED, None, FUNDS, USAGE, REFUND_ID, NOW)
+    assert conclude(CANCELLING, OVER, None, FUNDS, USAGE, REFUND_ID, NOW).refund is None
