@@ -3,7 +3,6 @@
 import pytest
 
 from meetcore.ports.lease import Lease
-from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts import MeetingRepositoryContract
 from meetcore.testing.contracts.transactions import (
     MeetingSpec,
@@ -25,7 +24,7 @@ async def test_a_leased_meeting_is_not_taken_over(postgres_rig: PostgresRig):
     rig = postgres_rig
     customer = await open_customer(rig, 100)
     await rig.put_hosts(new_host())
-    made: Provisioning = await reserved(rig, customer, MeetingSpec(lease_s=-1))
+    made = await reserved(rig, customer, MeetingSpec(lease_s=-1))
     async with rig.store.begin() as tx:
         assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.token)
         async with rig.store.begin() as other:

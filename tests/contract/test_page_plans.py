@@ -14,7 +14,7 @@ from meetcore.domain.money.ledger import TransferKind
 from meetcore.ports.queries import NoteFilter, TransactionFilter
 from meetcore.testing.contracts.note_transactions import (
     completed,
-    end_over_the_workers_head,
+    fail_unclaimed,
     queued,
     recorded,
 )
@@ -110,9 +110,7 @@ async def test_the_few_notes_of_one_meeting_among_many(postgres_rig: PostgresRig
     rig = postgres_rig
     customer = await open_customer(rig, 50)
     recording = await recorded(rig, customer)
-    wanted_notes = [
-        await end_over_the_workers_head(rig, await queued(rig, customer, recording)) for _ in range(3)
-    ]
+    wanted_notes = [await fail_unclaimed(rig, await queued(rig, customer, recording)) for _ in range(3)]
     note = await completed(rig, customer)
     named = {"note_id": note.id, "recording_id": note.recording_id}
     await rig.rows(_FILL_NOTES, notes=NOTES, **named)
