@@ -13,11 +13,13 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import redis
 import structlog
+from httpx._transports import default as httpx_transport
 from hypothesis import HealthCheck, Phase, settings
 
 from tests.support import servers
@@ -41,6 +43,9 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+
+# Each client of httpx would load the certificates of all authorities: 20 ms.
+httpx_transport.create_ssl_context = cache(httpx_transport.create_ssl_context)  # type: ignore[attr-defined]
 
 # What a shell runs in the background ignores SIGINT, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

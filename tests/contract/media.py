@@ -5,6 +5,7 @@ import math
 from array import array
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cache
 from typing import BinaryIO
 
 import av
@@ -118,10 +119,17 @@ def _frame(first: int, count: int, rate: int, at: tuple[float, ...], begins_s: f
 def _samples(first: int, count: int, rate: int, at: tuple[float, ...]) -> bytes:
     samples = array("h", bytes(2 * count))
     for begin_s in at:
-        begin = round(begin_s * rate)
-        for number in range(max(begin, first), min(begin + round(TONE_S * rate), first + count)):
-            samples[number - first] = round(12000 * math.sin(2 * math.pi * 880 * number / rate))
+        tone, begin = _tone(rate), round(begin_s * rate) - first
+        start, end = max(0, begin), min(count, begin + len(tone))
+        if start < end:
+            samples[start:end] = tone[start - begin : end - begin]
     return samples.tobytes()
+
+
+@cache
+def _tone(rate: int) -> "array[int]":
+    numbers = range(round(TONE_S * rate))
+    return array("h", [round(12000 * math.sin(2 * math.pi * 880 * number / rate)) for number in numbers])
 
 
 @frozen

@@ -26,7 +26,7 @@ from tests.contract.media import FORMS, Form, decoded, picture, tones, two_strea
 
 M4A = FORMS[0]
 EXACT_S = 0.05
-EXAMPLES = min(200, max(4, settings().max_examples // 3))  # each starts several processes
+EXAMPLES = min(200, max(4, settings().max_examples // 6))  # each starts several processes
 
 
 class TestAv(AudioEditorContract):
