@@ -348,6 +348,7 @@ def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: b
     assert (plan.start_at, plan.end_at) == (START, START + timedelta(minutes=60))
     assert plan.quote.credits == credits
     assert plan.quote.with_recording is (with_recording or auto_notulen)
+    assert plan.options == MeetingOptions(with_recording or auto_notulen, auto_notulen)
 
 
 @pytest.mark.spec("4.1/title", "4.1/description")
