@@ -6,6 +6,8 @@ from attrs import frozen
 
 __all__ = ["TextLimits"]
 
+_TABS_AND_BREAKS = ("\t", "\n", "\r")
+
 
 @frozen
 class TextLimits:
@@ -21,7 +23,7 @@ class TextLimits:
         if not self.min_length <= len(text) <= self.max_length:
             least = f"{self.min_length} to" if self.min_length else "at most"
             problems.append(f"must be {least} {self.max_length} characters long")
-        allowed = "\t\n\r" if self.has_lines else ""
+        allowed = _TABS_AND_BREAKS if self.has_lines else ()
         if any(category(char) in ("Cc", "Cs") and char not in allowed for char in text):
             problems.append("must not contain control characters or lone surrogates")
         return problems

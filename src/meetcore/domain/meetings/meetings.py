@@ -343,13 +343,13 @@ def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> N
 
 
 def _check_fields(request: MeetingRequest) -> None:
-    problems = {
-        "title": TITLE.problems(request.title),
-        "description": DESCRIPTION.problems(request.description or ""),
-        **start_problems(request.date, request.start_time),
-    }
-    if any(problems.values()):
-        raise InvalidRequest({name: found for name, found in problems.items() if found})
+    problems = start_problems(request.date, request.start_time)
+    if found := TITLE.problems(request.title):
+        problems["title"] = found
+    if request.description and (found := DESCRIPTION.problems(request.description)):
+        problems["description"] = found
+    if problems:
+        raise InvalidRequest(problems)
 
 
 def _check_password(password: str | None, abilities: ProviderAbilities) -> None:

@@ -58,4 +58,4 @@ def generate_host_key(digits: int, random: bytes) -> str:
     Raises:
         ValueError: fewer random bytes: the key could be guessed.
     """
-    return generate_password(PasswordRule("0123456789", digits, digits), random)
+    return generate_password(PasswordRule("0123456789", max_length=digits), random)

@@ -111,7 +111,7 @@ def _read_rfc3339(text: str) -> datetime | None:
     if found is None:
         return None
     seconds, fraction, offset = found.groups()
-    at = datetime.fromisoformat(seconds.upper() + offset.upper()).astimezone(UTC)
+    at = datetime.fromisoformat(seconds + offset.upper()).astimezone(UTC)
     return at + timedelta(microseconds=math.ceil(Fraction(fraction or 0) * 1_000_000))
 
 
