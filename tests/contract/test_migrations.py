@@ -229,7 +229,7 @@ def test_nothing_of_a_step_that_fails_is_kept(empty_database_url):
     assert applied(empty_database_url) == []
 
 
-def test_a_database_that_is_gone_is_away(postgres_server_url):
+def test_a_lost_database_is_unavailable(postgres_server_url):
     nowhere = servers.with_path(postgres_server_url, "meetcore_test_no_such_database")
     for ask in (migrate, missing):
         with pytest.raises(StoreUnavailable):

@@ -75,7 +75,7 @@ async def test_a_page_of_many_meetings_is_that_of_few(postgres_rig: PostgresRig)
     assert walked > 5
 
 
-async def test_a_database_that_is_gone_is_away():
+async def test_a_lost_database_is_unavailable():
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         closed_port = holder.getsockname()[1]

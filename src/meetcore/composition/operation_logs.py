@@ -77,7 +77,7 @@ def _log_orphan(report: OrphanReport) -> None:
         log.warning("orphans not looked for", cause=str(report.error), failures=check.failures + 1, **named)
 
 
-def _log_shortage(report: CapacityRefusal) -> None:
+def _log_capacity_refusal(report: CapacityRefusal) -> None:
     details = dict(report.refusal.details)
     if report.account_id is not None:
         details["account_id"] = str(report.account_id)
@@ -107,7 +107,7 @@ LOGGED = Reports(
     expired_lease=_log_takeover,
     orphan=_log_orphan,
     kept_host_key=_log_kept_key,
-    no_capacity=_log_shortage,
+    no_capacity=_log_capacity_refusal,
     handled_event=_log_handled_event,
     failed_recording=_log_failed_recording,
     failed_note=_log_failed_note,

@@ -111,7 +111,7 @@ class TakesWhatIsFinal(MemoryEndpointRepository):
         return await super().remove(account_id, endpoint_id)
 
 
-class PostsToAnybody(MemoryEndpointRepository):
+class PostsToAnyAccount(MemoryEndpointRepository):
     """Finds a delivery by its id alone, whichever endpoint it went to."""
 
     async def load_for_posting(
@@ -145,7 +145,7 @@ class SharesNothing(MemoryProviderEventInbox):
         return await super().claim(limit, evolve(lease, seconds=-1))
 
 
-class BelievesAnybody(MemoryProviderEventInbox):
+class AcceptsAnySecret(MemoryProviderEventInbox):
     """Marks an event as done under any token."""
 
     async def done(self, id: UUID, token: UUID) -> None:
@@ -275,7 +275,7 @@ class ShowsTheKeyMeanwhile(MemoryHostKeyRepository):
         return claimed
 
 
-class LetsAnybodyClose(MemoryOrphanCheckRepository):
+class LetsAnyTokenClose(MemoryOrphanCheckRepository):
     """Ends a check under any token."""
 
     async def close(self, check: OrphanCheck) -> None:
@@ -323,7 +323,7 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
         StoreContract.test_one_meeting_with_an_expired_lease_is_taken_over,
     ),
     (
-        "orphan_checks", MemoryOrphanCheckRepository, LetsAnybodyClose,
+        "orphan_checks", MemoryOrphanCheckRepository, LetsAnyTokenClose,
         StoreContract.test_a_lost_lease_changes_nothing,
     ),
     (
@@ -352,7 +352,7 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
         StoreContract.test_what_waits_goes_and_what_is_final_stays,
     ),
     (
-        "endpoints", MemoryEndpointRepository, PostsToAnybody,
+        "endpoints", MemoryEndpointRepository, PostsToAnyAccount,
         StoreContract.test_what_is_not_the_endpoints_is_not_there,
     ),
     (
@@ -368,7 +368,7 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
         StoreContract.test_claims_at_the_same_time_share_what_is_due,
     ),
     (
-        "inbox", MemoryProviderEventInbox, BelievesAnybody,
+        "inbox", MemoryProviderEventInbox, AcceptsAnySecret,
         StoreContract.test_an_event_that_was_released_is_no_longer_claimed,
     ),
     ("inbox", MemoryProviderEventInbox, LosesTheFiles, _recording_event),

@@ -74,7 +74,7 @@ class RemovesOnce(MemoryRecordingFiles):
         await super().remove(provider_meeting_id, file)
 
 
-class FindsForAnybody(MemoryRecordingFiles):
+class FindsForOtherMeetings(MemoryRecordingFiles):
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
         return tuple(file for files in self._files.values() for file in files.values())
 
@@ -88,7 +88,7 @@ MISTAKES: list[tuple[Test, type[MemoryRecordingFiles]]] = [
     (Suite.test_a_file_that_was_removed_is_gone_and_no_other, RemovesAll),
     (Suite.test_a_file_that_was_removed_is_gone_and_no_other, RemovesOnlyFromTheList),
     (Suite.test_removing_what_is_gone_or_never_was_is_fine, RemovesOnce),
-    (Suite.test_nothing_is_found_where_nothing_was_recorded, FindsForAnybody),
+    (Suite.test_nothing_is_found_where_nothing_was_recorded, FindsForOtherMeetings),
 ]
 
 

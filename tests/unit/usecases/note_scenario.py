@@ -65,15 +65,17 @@ class NoteScenario:
         """Ask for notes on the recording."""
         wanted = NoteRequest(str(of or self.recording.id), language)
         harness = self.harness
-        intent = IdempotentRequest(key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]))
-        return await harness.process().api.create_note(harness.caller, wanted, intent, harness.now())
+        request = IdempotentRequest(
+            key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language])
+        )
+        return await harness.process().api.create_note(harness.caller, wanted, request, harness.now())
 
     async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Outcome:
         """Delete the recording."""
         harness = self.harness
-        intent = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]))
+        request = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]))
         return await harness.process().api.delete_recording(
-            harness.caller, self.recording.id, intent, harness.now(), with_notes=with_notes
+            harness.caller, self.recording.id, request, harness.now(), with_notes=with_notes
         )
 
     async def expire(self) -> None:

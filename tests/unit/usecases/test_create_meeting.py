@@ -142,9 +142,9 @@ async def test_a_refusal_for_lack_of_a_host_states_when_one_is_free():
     harness = await ApplicationHarness().start()
     await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
-    for intent in (harness.request_key(None), harness.request_key("k")):
+    for key in (harness.request_key(None), harness.request_key("k")):
         with pytest.raises(NoHostFree) as refused:
-            await harness.create()(harness.caller, request(), intent, harness.now())
+            await harness.create()(harness.caller, request(), key, harness.now())
         assert refused.value.details == {"next_available_at": utc_text(meeting.end_at)}
         assert refused.value.retry_after_s == 60
 
@@ -158,13 +158,13 @@ async def test_a_refusal_states_no_time_where_it_is_unknown():
     await harness.administration.add_host("host", 100)
     await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
 
-    class Away(MemoryQueries):
+    class Unavailable(MemoryQueries):
         """Queries of a database that is away by now."""
 
         async def next_free_start(self, wanted):
             raise StoreUnavailable("gone")
 
-    create = evolve(harness.create(), queries=Away(harness.state, harness.clock))
+    create = evolve(harness.create(), queries=Unavailable(harness.state, harness.clock))
     with pytest.raises(NoHostFree) as refused:
         await create(harness.caller, request(), harness.request_key(None), harness.now())
     assert refused.value.details == {}

@@ -116,9 +116,9 @@ async def test_a_deletion_is_idempotent_and_replayed_under_a_key() -> None:
 async def test_a_missing_recording_cannot_be_deleted() -> None:
     one = await note_scenario()
     harness = one.harness
-    intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}))
+    request = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}))
     answer = await harness.process().api.delete_recording(
-        harness.caller, UUID(int=1), intent, harness.now(), with_notes=True
+        harness.caller, UUID(int=1), request, harness.now(), with_notes=True
     )
     assert answer.refusal is not None
     assert answer.refusal.code == "not_found"

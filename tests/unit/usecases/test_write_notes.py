@@ -470,7 +470,7 @@ async def test_a_worker_cancelled_while_the_store_is_unavailable_is_still_cancel
     one.harness.fault_plan.during = hang
     writing = one.harness.write_notes()
     (task,) = await writing.claim(1)
-    unavailable = evolve(writing, store=Away(one.harness.store))
+    unavailable = evolve(writing, store=Unavailable(one.harness.store))
     working = asyncio.create_task(unavailable.work(task))
     await reached.wait()
     working.cancel()
@@ -479,7 +479,7 @@ async def test_a_worker_cancelled_while_the_store_is_unavailable_is_still_cancel
     assert one.due_in_s() == LEASE_S, "it comes when the lease runs out"
 
 
-class Away:
+class Unavailable:
     """A store that opens single calls, and no transaction any more."""
 
     def __init__(self, store) -> None:

@@ -32,7 +32,7 @@ log = structlog.get_logger("meetcore.postgres")
 # such, or a backlog at one endpoint would cost everybody behind it a round of the worker for each look.
 LOOK_AHEAD = 4
 LOOK_AT_LEAST = 200
-LOOKS = 16
+CLAIM_ROUNDS = 16
 
 # Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
 # are. The time
@@ -159,7 +159,7 @@ class DeliveryClaims(Repository):
         went missing stops what was sealed under it and nothing else.
         """
         found: list[Row] = []
-        for _ in range(LOOKS):
+        for _ in range(CLAIM_ROUNDS):
             taken, is_all = await self._look(evolve(limits, total=limits.total - len(found)), lease)
             found += taken
             if is_all or len(found) >= limits.total:
