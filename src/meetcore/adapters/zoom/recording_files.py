@@ -21,7 +21,7 @@ from attrs import frozen
 from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.answers import recording_files
 from meetcore.adapters.zoom.calls import ZoomCalls, segment
-from meetcore.adapters.zoom.http import Answer
+from meetcore.adapters.zoom.http import Answer, tls_context
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
@@ -60,7 +60,7 @@ class ZoomRecordingFiles:
         self._calls = calls
         self._log = log
         self._http = httpx.AsyncClient(
-            verify=httpx.create_ssl_context(trust_env=False),
+            verify=tls_context(),
             timeout=httpx.Timeout(read_s, connect=CONNECT_S, pool=CONNECT_S),
             trust_env=False,
             follow_redirects=False,
