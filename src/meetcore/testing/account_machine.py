@@ -13,8 +13,6 @@ books of each must be right by themselves. Put a store that is proven first and 
                     super().__init__(runner.run, {"memory": MemoryRig(), "mine": MyRig()})
 
             run_state_machine_as_test(Play)
-
-Owns the rules of the play and the comparison. Refuses to know what a store is made of.
 """
 
 import itertools

@@ -1,7 +1,4 @@
-"""The rig of the memory store: an example of one, and a store to run machines on.
-
-Owns one `MemoryState` with every port on it, and the looks behind them. Refuses to expect anything.
-"""
+"""The rig of the memory store: an example of one, and a store to run machines on."""
 
 from datetime import UTC, datetime
 from uuid import UUID

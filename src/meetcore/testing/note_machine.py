@@ -7,8 +7,6 @@ answered alike and keep the same notes and money. It is used as `account_machine
     class Play(NoteMachine):
         def __init__(self):
             super().__init__(runner.run, {"memory": MemoryRig(), "mine": MyRig()})
-
-Owns the rules of the play and the comparison. Refuses to know what a store is made of.
 """
 
 from collections.abc import Callable, Coroutine, Mapping

@@ -3,8 +3,6 @@
 A provider may make two meetings for one request, or make one long after the request was given up. So after
 a creation its list is looked at until it has been clean of our reference for a while, and every meeting
 that is not the recorded one is removed.
-
-Owns which meetings are orphans and when to check. Does not call the provider.
 """
 
 from collections.abc import Iterable

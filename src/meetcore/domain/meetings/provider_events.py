@@ -4,8 +4,6 @@ A provider sends events twice, late and out of order, and sometimes before the m
 name is stored: between its answer to our call and the end of our transaction. Doubles and disorder are the
 business of the machines that an event drives; this module says how often an event that comes too early is
 tried again.
-
-Owns the neutral event and the retry limit. Does not parse, verify or store.
 """
 
 from datetime import datetime, timedelta

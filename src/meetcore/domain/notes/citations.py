@@ -2,8 +2,6 @@
 
 A note writer may be a model that misquotes. Each of its quotes is searched for in the
 transcript, and the result is the transcript's own text or `None`.
-
-Owns that search. Does not judge whether a quote supports the note's statement.
 """
 
 import re

@@ -13,8 +13,6 @@ A note is made under a lease, one step after the other, and each step's result i
 begins: the next worker resumes where the last one stopped, and nothing is paid for twice. A hold is taken
 when the note is queued, for the length that is known then; the charge at the end is for the length of the
 media that was used. A note that failed costs nothing.
-
-Owns the two machines, the content of a note and its price. Does not fetch, transcribe or write.
 """
 
 from collections.abc import Mapping

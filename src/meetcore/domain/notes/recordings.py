@@ -11,8 +11,6 @@ provider reports of a file's beginning and end includes pauses, and notes are pa
 
 Once expired, by its age or because it was deleted, a recording is shown no more of, and its files are removed
 at the provider: those that it has, and those that the provider makes later.
-
-Owns what a file, a segment and a recording are. Does not fetch, measure or price.
 """
 
 from collections.abc import Container, Iterable, Mapping

@@ -9,8 +9,6 @@ The count belongs to an account and a host: what one account's endpoints do neve
 starts again when it has disabled, or when an endpoint there was disabled by its own failures, so that an
 endpoint that is made active again has 20 further failures, as the spec says, where it is the only one that
 fails.
-
-Owns the count. Does not know deliveries or change endpoints.
 """
 
 from uuid import UUID

@@ -17,8 +17,6 @@ The fixture `rig` gives each test a rig on a store in which no earlier test has 
 endpoints or deliveries, and which no other test uses meanwhile. Accounts and their ledgers may stay:
 every test opens its own. The suites race up to twenty transactions; a pool may make them queue, but
 must not refuse them.
-
-Owns protocols and nothing else. Refuses to know how any store does it.
 """
 
 from contextlib import AbstractAsyncContextManager

@@ -1,7 +1,4 @@
-"""What a webhook sender makes of whatever a receiver answers: the middle third of the sender's suite.
-
-Owns the judgement of an answer, its excerpt and `Retry-After`. Refuses to ask how an excerpt is cut.
-"""
+"""What a webhook sender makes of whatever a receiver answers: the middle third of the sender's suite."""
 
 import asyncio
 import gzip
