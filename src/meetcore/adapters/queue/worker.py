@@ -75,7 +75,7 @@ class NotificationConsumer:
         Unread messages go back to the queue; one that is lost costs nothing.
         """
         closing = threading.Thread(
-            target=self._stop_consumers, args=(timeout_s,), name="meetcore-bell-stop", daemon=True
+            target=self._stop_consumers, args=(timeout_s,), name="meetcore-consumer-stop", daemon=True
         )
         closing.start()
         # A thread, for dramatiq waits for a broker that hangs as long as its driver likes.

@@ -144,7 +144,7 @@ SELECT account_id, api_key_id, day FROM (
     FROM ledger_transfers WHERE api_key_id IS NOT NULL
     UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
     UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
-) AS told
+) AS recorded
 GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s
 """
 
