@@ -114,7 +114,7 @@ MACHINES = (
         "meetcore.domain.notes.notes.TRANSITIONS",
         notes.TRANSITIONS,
         notes.NoteStatus.QUEUED,
-        "While a note is in progress, credits are held for it, and its step tells what is to be done next: "
+        "While a note is in progress, credits are held for it, and its step names what is to be done next: "
         f"{', '.join(f'`{step}`' for step in notes.NoteStep)}. A provider's transcript spares `transcribe`. "
         "`erased` is answered as one that is gone.",
         "`notes.complete`, `notes.fail` and `notes.erase` raise `ValueError`; a store returns no note "

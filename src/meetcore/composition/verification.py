@@ -88,7 +88,7 @@ class _PooledProver:
         except BrokenProcessPool:
             raise ProverLost("a process that proved entries ended: prove again") from None
         finally:
-            proving.cancel()  # when this is cancelled, nobody takes its result
+            proving.cancel()  # when this is cancelled, its result is not used
 
 
 def _start_process(counter: "Synchronized[int]") -> None:

@@ -136,7 +136,7 @@ class StoreDriver:
     # Money
 
     async def top_up(self, amount: int, reference: str) -> tuple[object, bool]:
-        """Add credits once for each reference, with its event; the second value tells whether one is due."""
+        """Add credits once for each reference, with its event; the second value says whether one is due."""
         before = self.notifier.notifications
         return await self._money.top_up(
             self.account_id, amount, reference
