@@ -241,3 +241,8 @@ def test_a_hostile_file_takes_time_by_its_length(piece: str):
     begun = process_time()
     assert len(read_vtt(file)) <= MAX_UTTERANCES
     assert process_time() - begun < 10  # one second or less; a square of the length would take days
+
+
+def test_a_transcript_has_no_more_utterances_than_its_limit():
+    cue = "00:00.000 --> 00:01.000\nword\n\n"
+    assert len(read_vtt(("WEBVTT\n\n" + cue * (MAX_UTTERANCES + 1)).encode())) == MAX_UTTERANCES
