@@ -44,8 +44,6 @@ from meetcore.domain.webhooks.addresses import Network as AddressNetwork
 from meetcore.ports.queries import Queries
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
 
-__all__ = ["AGENT_PATH", "Service", "app", "has_agent_interface"]
-
 AGENT_PATH = "/mcp"
 OTHER_FILES = 256
 """Open files of a process beside connections and webhook posts: the database, the broker, logs, media."""

@@ -13,8 +13,6 @@ from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.requests.accounts import status_of
 from meetcore.ports.registry import StoredAccount
 
-__all__ = ["list_accounts", "resume_account", "show_account", "suspend_account"]
-
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 
 DEFAULT_LIMIT = 1_000

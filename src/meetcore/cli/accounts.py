@@ -34,8 +34,6 @@ from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.usecases.administration import ToppedUp
 
-__all__ = ["account", "credits_", "host", "key"]
-
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 
 MAX_SEATS = 1_000_000

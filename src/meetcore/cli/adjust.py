@@ -11,8 +11,6 @@ from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.usecases.administration import Adjusted
 
-__all__ = ["adjust_credits"]
-
 
 def adjust_credits(
     *,

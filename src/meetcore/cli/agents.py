@@ -13,8 +13,6 @@ from meetcore.cli.inputs import InputRefused
 from meetcore.cli.output import ExitCode, complain
 from meetcore.cli.runner import guarded, run_service
 
-__all__ = ["serve_agent"]
-
 KEY_VARIABLE = "MEETCORE_API_KEY"
 
 

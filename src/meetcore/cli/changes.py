@@ -8,8 +8,6 @@ from meetcore.cli.output import Record, show
 from meetcore.cli.runner import with_application
 from meetcore.composition.application import Application
 
-__all__ = ["show_change", "show_result"]
-
 T = TypeVar("T")
 
 UseCase = Callable[[Application], Awaitable[T]]

@@ -47,8 +47,6 @@ from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.queries import MAX_PAGE
 from meetcore.ports.resolver import Resolver
 
-__all__ = ["dev"]
-
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
 DEMO_EMAIL = "demo@example.com"

@@ -8,8 +8,6 @@ from meetcore.adapters.settings import load_settings
 from meetcore.cli.output import ExitCode, print_message, show
 from meetcore.cli.runner import guarded
 
-__all__ = ["check_health"]
-
 
 def check_health(
     *, json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False

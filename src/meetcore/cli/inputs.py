@@ -9,18 +9,6 @@ from cyclopts import Parameter, Token
 
 from meetcore.domain.requests.keys import Scope
 
-__all__ = [
-    "InputRefused",
-    "Whole",
-    "check_counts",
-    "check_texts",
-    "read_cap",
-    "read_id",
-    "read_scopes",
-    "read_time",
-]
-
-
 MAX_TEXT = 200
 MAX_DIGITS = 18
 

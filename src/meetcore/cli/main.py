@@ -9,8 +9,6 @@ from cyclopts import App, CycloptsError
 
 from meetcore.cli.output import ExitCode, complain
 
-__all__ = ["COMMANDS", "main", "program"]
-
 # Name, where it is, help. The help stands here, too: read from the command, it would import the module.
 COMMANDS = (
     ("dev", "dev:dev", "Run everything on this machine, with a demo account."),

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 
 import structlog
 
-__all__ = ["log_action"]
-
 _SHOWN = ("id", "account_id", "amount", "balance", "is_new")
 """Fields of a command's record that may stand in a log: no names, addresses, reasons or keys."""
 

@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-__all__ = ["ExitCode", "complain", "log_or_print", "log_refusals", "print_message", "show"]
-
 Record = Mapping[str, object]
 
 MAX_WIDTH = 10_000

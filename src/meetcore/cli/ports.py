@@ -5,8 +5,6 @@ import socket
 
 from meetcore.cli.output import ExitCode, complain
 
-__all__ = ["refuse_taken"]
-
 
 def refuse_taken(host: str, port: int) -> None:
     """Refuse a port that is not free.

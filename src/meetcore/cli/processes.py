@@ -28,8 +28,6 @@ from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
 from meetcore.composition.worker import working
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["migrate_schema", "serve", "work"]
-
 MAX_PORT = 65_535
 MAX_PROCESSES = 64
 RESTART_PAUSE_S = 1.0

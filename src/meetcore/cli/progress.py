@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["progress"]
-
 LINE_EVERY_S = 5.0
 
 Report = Callable[[int, int], None]

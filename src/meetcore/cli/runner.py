@@ -17,8 +17,6 @@ from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
 
-__all__ = ["guarded", "ready_settings", "run_service", "with_application"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from meetcore.cli.runner import with_application
 from meetcore.composition.application import Application
 from meetcore.usecases.seal_ledger import AlreadySealed, Sealing
 
-__all__ = ["seal_credits"]
-
 
 def seal_credits(
     *,

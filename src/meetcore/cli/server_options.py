@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["SERVER_OPTIONS"]
-
 SERVER_OPTIONS: Final[Mapping[str, Any]] = {
     "http": "meetcore.adapters.http.protocol:BoundedHttpProtocol",
     "ws": "none",  # nothing here speaks WebSocket, and its protocol would be without bounds

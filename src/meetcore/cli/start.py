@@ -5,8 +5,6 @@ The library alone brings attrs and nothing else, and this script with it.
 
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the program.

@@ -13,8 +13,6 @@ from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
 from meetcore.usecases.verify_ledger import Audit, ProverLost
 
-__all__ = ["verify_credits"]
-
 MAX_PROCESSES = 64
 
 

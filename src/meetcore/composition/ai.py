@@ -17,8 +17,6 @@ from meetcore.adapters.system import SystemClock
 from meetcore.ports.note_writer import NoteWriter
 from meetcore.ports.transcriber import Transcriber
 
-__all__ = ["NOTE_WRITERS", "TRANSCRIBERS", "open_ai"]
-
 log = structlog.get_logger("meetcore")
 
 

@@ -44,8 +44,6 @@ from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSec
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.write_notes import WriteNotes
 
-__all__ = ["Application", "Meetings", "Notes", "Recordings", "build"]
-
 
 @frozen
 class Meetings:

@@ -40,11 +40,6 @@ from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import WebhookSender
 
-__all__ = [
-    "Network", "check_schema", "check_secrets", "open_application", "open_ports", "policy_of",
-    "system_network",
-]  # fmt: skip
-
 NOTIFICATION_SPACING_S = 0.02
 RATE_WINDOWS_KEPT_S = 600
 _QUEUES = {Part.WEBHOOKS: QUEUE, Part.NOTES: NOTES_QUEUE}

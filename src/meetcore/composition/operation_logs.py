@@ -19,8 +19,6 @@ from meetcore.ports.video_provider import ProviderRefused
 from meetcore.usecases.create_meeting import CapacityRefusal
 from meetcore.usecases.remove_orphans import OrphanReport
 
-__all__ = ["LOGGED"]
-
 log = structlog.get_logger("meetcore.worker")
 
 

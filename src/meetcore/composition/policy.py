@@ -26,8 +26,6 @@ from meetcore.ports.video_provider import ProviderRefused
 from meetcore.usecases.create_meeting import CapacityRefusal
 from meetcore.usecases.remove_orphans import OrphanReport
 
-__all__ = ["Periods", "Policy", "Reports"]
-
 
 @frozen
 class Periods:

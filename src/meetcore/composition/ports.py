@@ -24,8 +24,6 @@ from meetcore.ports.video_provider import VideoProvider
 from meetcore.ports.webhook_sender import WebhookSender
 from meetcore.ports.worker_notifier import WorkerNotifier
 
-__all__ = ["NotePorts", "Part", "Ports"]
-
 
 class Part(StrEnum):
     """A part of the work of a process. A command that changes one record does none of them."""

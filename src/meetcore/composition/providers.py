@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from meetcore.adapters.zoom import ZoomAccess
 
-__all__ = ["PROVIDERS", "Provider", "open_provider", "provider_pages", "webhook_parsers", "zoom_access"]
-
 log = structlog.get_logger("meetcore")
 
 Opened = tuple[VideoProvider, RecordingFiles]

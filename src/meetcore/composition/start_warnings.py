@@ -8,8 +8,6 @@ import structlog
 from meetcore.adapters.postgres.roles import describe_role
 from meetcore.adapters.settings import Settings, strange_variables
 
-__all__ = ["base_url_faults", "warn_of_role", "warn_of_settings"]
-
 log = structlog.get_logger("meetcore")
 
 

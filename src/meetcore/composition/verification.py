@@ -23,8 +23,6 @@ from meetcore.domain.money.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
 from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, ProverLost, Provers
 
-__all__ = ["verifiers_of"]
-
 ENTRIES_WORTH_A_PROCESS = 50_000
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
 REPORT_EVERY_S = 0.2

@@ -14,8 +14,6 @@ from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.composition.application import Application
 from meetcore.composition.ports import Part
 
-__all__ = ["working"]
-
 
 @asynccontextmanager
 async def working(application: Application, threads: int = 1) -> AsyncIterator[None]:

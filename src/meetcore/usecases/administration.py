@@ -17,8 +17,6 @@ from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Adjusted", "Administration", "MintedKey", "ToppedUp"]
-
 DEFAULT_LOW_THRESHOLD = 100
 
 

@@ -23,8 +23,6 @@ from meetcore.ports.rate_counters import RateCounters
 from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.key_lookups import KeyLookups
 
-__all__ = ["Admit"]
-
 
 @frozen
 class Admit:

@@ -13,8 +13,6 @@ from meetcore.usecases.expire_recordings import DeleteRecording
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 
-__all__ = ["UseCases"]
-
 
 @frozen
 class UseCases:

@@ -18,8 +18,6 @@ from meetcore.ports.video_provider import (
     VideoProvider,
 )
 
-__all__ = ["PROVIDER_TIMEOUT_S", "BoundedProvider", "require_own"]
-
 PROVIDER_TIMEOUT_S = 10.0
 
 T = TypeVar("T")

@@ -36,8 +36,6 @@ from meetcore.usecases.lifecycle_events import apply_lifecycle_event
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CancelMeeting", "Marked", "Running", "end_running", "start_cancelling"]
-
 
 @frozen
 class Marked:

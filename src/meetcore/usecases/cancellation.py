@@ -30,8 +30,6 @@ from meetcore.usecases.outbox import events_of
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Cancellation", "clear", "end_cancellation", "mark_cancelling", "restore"]
-
 
 async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMeetingState:
     """Remove a meeting at the provider, or end it if it runs.

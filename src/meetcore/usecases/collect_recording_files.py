@@ -19,8 +19,6 @@ from meetcore.ports.store import Store
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CollectRecordingFiles"]
-
 
 @frozen
 class CollectRecordingFiles:

@@ -6,8 +6,6 @@ from typing import TypeVar
 
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["gather_all"]
-
 T = TypeVar("T")
 
 

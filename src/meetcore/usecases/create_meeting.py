@@ -62,8 +62,6 @@ from meetcore.usecases.reserve_meeting import (
 )
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CapacityRefusal", "CreateMeeting"]
-
 MAX_HOST_ATTEMPTS = 64
 MAX_HOSTS_TRIED = 8
 

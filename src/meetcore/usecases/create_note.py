@@ -27,8 +27,6 @@ from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CreateNote", "NoteQueue", "NoteRequest", "queue_note"]
-
 
 @frozen
 class NoteRequest:

@@ -23,8 +23,6 @@ from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.usecases.judge_attempts import JudgedAttempts
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["DeliverWebhooks", "Made"]
-
 USER_AGENT = "meetcore-webhooks/1"
 
 # Endpoints are posted to again and again, and reading a URL costs more than signing a body.

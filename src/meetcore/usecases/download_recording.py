@@ -17,8 +17,6 @@ from meetcore.domain.notes.download_links import LINK_LIFETIME, DownloadLink, is
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus, is_gone, segments
 from meetcore.ports.queries import Queries
 
-__all__ = ["Download", "DownloadRecording", "SignedLink"]
-
 _UNKNOWN: Final = "This link leads to no recording. Copy the whole of it, or ask for another."
 
 

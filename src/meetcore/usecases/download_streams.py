@@ -11,8 +11,6 @@ from attrs import define, field
 from meetcore.domain.notes.download_limits import DownloadLimits
 from meetcore.domain.notes.download_links import DownloadLink
 
-__all__ = ["DownloadStreams"]
-
 T = TypeVar("T")
 
 

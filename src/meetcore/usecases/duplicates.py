@@ -16,8 +16,6 @@ from meetcore.domain.errors import ServiceUnavailable
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, MAX_WAITING_DUPLICATES, next_look_s
 from meetcore.ports.queries import Queries
 
-__all__ = ["DuplicateLimit", "wait_while_in_progress"]
-
 _RETRY_AFTER_S: Final = 1
 
 

@@ -23,8 +23,6 @@ from meetcore.usecases.lifecycle_events import apply_lifecycle_event
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 
-__all__ = ["EndDueMeetings"]
-
 PROVIDER_GRACE: Final = timedelta(minutes=5)
 """How long after its end a meeting waits for a provider that does not answer."""
 

@@ -5,8 +5,6 @@ from attrs import frozen
 from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
 from meetcore.domain.money.pricing import Quote, TierCatalogue
 
-__all__ = ["Estimate"]
-
 
 @frozen
 class Estimate:

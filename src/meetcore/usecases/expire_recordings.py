@@ -22,8 +22,6 @@ from meetcore.usecases.finalize_note import fail_note
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["DeleteRecording", "ExpireRecordings"]
-
 
 async def _end(
     tx: Transaction, runtime: Runtime, recording: Recording, at: datetime, *, with_notes: bool

@@ -19,8 +19,6 @@ from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["FinalizeNote", "complete_note", "fail_note"]
-
 
 async def fail_note(
     tx: Transaction, runtime: Runtime, settlement: NoteSettlement, fault: NoteFault, at: datetime

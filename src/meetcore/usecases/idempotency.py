@@ -26,23 +26,6 @@ from meetcore.domain.requests.idempotency import IdempotencyRecord, Verdict, dec
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.store import Store, Transaction
 
-__all__ = [
-    "IdempotentRequest",
-    "KeyLookup",
-    "Outcome",
-    "Refusal",
-    "bind_key",
-    "check_key",
-    "decide_once",
-    "decode_outcome",
-    "encode_outcome",
-    "refused",
-    "refusing",
-    "run_once",
-    "store_outcome",
-    "store_refusal",
-]
-
 T = TypeVar("T")
 
 

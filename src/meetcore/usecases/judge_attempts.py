@@ -14,8 +14,6 @@ from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded, RecordedHost
 
-__all__ = ["JudgedAttempts"]
-
 _EndpointName = tuple[UUID, UUID]
 _HostName = tuple[UUID, str]
 

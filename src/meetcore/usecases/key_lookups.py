@@ -14,8 +14,6 @@ from attrs import define, field
 from meetcore.domain.errors import ServiceUnavailable
 from meetcore.ports.queries import Caller
 
-__all__ = ["DigestMemory", "KeyLookups"]
-
 VALID_LASTS = timedelta(minutes=10)
 MAX_DIGESTS = 10_000
 MAX_WAITING = 200

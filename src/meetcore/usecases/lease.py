@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["LeaseLost", "with_heartbeat"]
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from meetcore.ports.store import Transaction
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["apply_lifecycle_event"]
-
 
 async def apply_lifecycle_event(
     tx: Transaction, runtime: Runtime, meeting: Meeting, happened: MeetingEvent, at: datetime

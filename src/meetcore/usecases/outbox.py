@@ -17,8 +17,6 @@ from meetcore.domain.webhooks.endpoints import WebhookTested
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Fact", "events_of"]
-
 Fact = MeetingCreated | MeetingEnded | RecordingReady | NoteCompleted | NoteFailed | WebhookTested | Posting
 
 

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable
 
 from attrs import frozen
 
-__all__ = ["PeriodicTask"]
-
 
 @frozen
 class PeriodicTask:

@@ -29,8 +29,6 @@ from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.track_meeting import TrackMeeting
 
-__all__ = ["HandleProviderEvents", "ReceiveProviderEvent"]
-
 _LIFECYCLE: Final[Mapping[ProviderEventKind, MeetingEvent]] = {
     ProviderEventKind.MEETING_STARTED: MeetingEvent.START,
     ProviderEventKind.MEETING_ENDED: MeetingEvent.END,

@@ -29,8 +29,6 @@ from meetcore.usecases.outbox import events_of
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Provisioner", "abandon", "created_record", "order_of", "settle"]
-
 
 def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
     """What to ask the provider for; the same for the first call and for the reconciler's question."""

@@ -8,8 +8,6 @@ from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Purge"]
-
 PROVIDER_EVENTS_KEPT = timedelta(days=7)
 
 

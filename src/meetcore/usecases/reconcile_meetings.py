@@ -24,8 +24,6 @@ from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["ReconcileMeetings"]
-
 
 def _ignore(_: ExpiredLease) -> None:
     return None

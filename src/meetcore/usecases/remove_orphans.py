@@ -26,8 +26,6 @@ from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["OrphanReport", "RemoveOrphans"]
-
 _WAS_THERE = (ProviderMeetingState.REMOVED, ProviderMeetingState.IN_PROGRESS)
 
 

@@ -7,8 +7,6 @@ from typing import Final, ParamSpec, TypeVar
 
 from meetcore.ports.store import ConnectionLost
 
-__all__ = ["REPEATS", "repeated_when_lost"]
-
 REPEATS: Final = 4
 _REPEATED_FOR_S: Final = 3.0
 

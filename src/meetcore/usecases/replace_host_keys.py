@@ -17,8 +17,6 @@ from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, Vide
 from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["ReplaceHostKeys"]
-
 REFUSED_FOR_S = 3600.0
 
 

@@ -25,15 +25,6 @@ from meetcore.ports.store import Transaction
 from meetcore.usecases.idempotency import IdempotentRequest, KeyLookup, Outcome, decide_once
 from meetcore.usecases.runtime import Runtime
 
-__all__ = [
-    "NO_HOST_RETRY_AFTER_S",
-    "ReservationTerms",
-    "creation_query",
-    "draft_meeting",
-    "provisioning",
-    "reserve",
-]
-
 NO_HOST_RETRY_AFTER_S: Final = 60
 
 

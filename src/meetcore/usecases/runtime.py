@@ -10,8 +10,6 @@ from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 
-__all__ = ["Runtime"]
-
 
 @frozen
 class Runtime:

@@ -17,8 +17,6 @@ from meetcore.ports.audit import LedgerAudit, LedgerSnapshot, StoredFunds
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.verify_ledger import Finding
 
-__all__ = ["AlreadySealed", "SealLedger", "Sealing"]
-
 _account_of = itemgetter(0)
 
 

@@ -8,8 +8,6 @@ from meetcore.ports.store import Store
 from meetcore.usecases.collect_recording_files import CollectRecordingFiles
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["SyncRecordingFiles", "require_own"]
-
 
 def require_own(files: RecordingFiles, provider: str) -> None:
     """Refuse recordings of another provider: their ids are unknown at the current one.

@@ -11,8 +11,6 @@ from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.lifecycle_events import apply_lifecycle_event
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["TrackMeeting"]
-
 
 @frozen
 class TrackMeeting:

@@ -23,8 +23,6 @@ from meetcore.ports.store import Store
 from meetcore.ports.transcriber import Transcriber
 from meetcore.usecases.lease import LeaseLost
 
-__all__ = ["NoTranscriber", "TranscribeRecording", "copy_file"]
-
 COPY_WITHIN_S = 3600
 """An hour: a file that takes longer is trickled."""
 

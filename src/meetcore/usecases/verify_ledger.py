@@ -26,8 +26,6 @@ from meetcore.domain.money.hash_chain import CanonicalEntry, ChainVerifier, Faul
 from meetcore.domain.money.ledger import funds_faults
 from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
-__all__ = ["Audit", "Finding", "ProvePortion", "Proven", "Prover", "ProverLost", "Provers", "VerifyLedger"]
-
 MAX_FINDINGS = 100
 
 _account_of = itemgetter(0)

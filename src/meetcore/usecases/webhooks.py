@@ -28,8 +28,6 @@ from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["RegisterWebhook", "Registration", "RemoveWebhook", "RotateSecret", "UpdateWebhook"]
-
 
 @frozen
 class Registration:

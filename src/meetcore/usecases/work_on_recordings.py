@@ -35,8 +35,6 @@ from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.sync_recording_files import require_own
 from meetcore.usecases.transcribe_recording import copy_file
 
-__all__ = ["WorkOnRecordings"]
-
 _FIRST_WAIT_S = 2.0
 _LONGEST_WAIT_S = 3600.0
 _TRIES_BEFORE_GONE = 5

@@ -37,8 +37,6 @@ from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.transcribe_recording import NoTranscriber, TranscribeRecording
 
-__all__ = ["WriteNotes"]
-
 MAX_RETRY_AFTER_S = 3600
 """A provider that requests a longer delay is called again after an hour: credits are held meanwhile."""
 

@@ -10,25 +10,6 @@ from cattrs.preconf.msgspec import make_converter
 
 from meetcore.domain.errors import DomainError, InvalidRequest
 
-__all__ = [
-    "STATUS",
-    "ApiResponse",
-    "BodyTooSlow",
-    "HeadTooLarge",
-    "MethodNotAllowed",
-    "OriginNotAllowed",
-    "PayloadTooLarge",
-    "RangeNotSatisfiable",
-    "UnsupportedMediaType",
-    "encode_record",
-    "envelope",
-    "envelope_of",
-    "render_error",
-    "render_record",
-    "render_text",
-    "status_of",
-]
-
 STATUS: Mapping[str, int] = {
     "invalid_request": 400,
     "invalid_api_key": 401,

@@ -21,18 +21,6 @@ from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH, UNSET, Un
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.urls import MAX_URL_LENGTH, parse_webhook_url
 
-__all__ = [
-    "CreateMeetingBody",
-    "CreateNoteBody",
-    "EstimateBody",
-    "MeetingEstimateBody",
-    "NoBody",
-    "NotulenEstimateBody",
-    "OneOfBody",
-    "RegisterWebhookBody",
-    "UpdateWebhookBody",
-]
-
 
 @frozen
 class OneOfBody:

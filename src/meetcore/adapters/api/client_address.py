@@ -13,8 +13,6 @@ from starlette.types import Scope
 
 from meetcore.domain.webhooks.addresses import Address, Network
 
-__all__ = ["client_address", "is_trusted_proxy", "parse_address"]
-
 
 def client_address(scope: Scope, proxies: Sequence[Network]) -> str:
     """Find the address of the client that sent a request.

@@ -20,8 +20,6 @@ from meetcore.adapters.api.bodies import OneOfBody
 from meetcore.adapters.api.wire_types import BodyField, body_fields, shown_name
 from meetcore.domain.errors import InvalidRequest
 
-__all__ = ["MAX_DEPTH", "decode_body", "decode_json"]
-
 MAX_DEPTH = 32
 
 Body = TypeVar("Body")

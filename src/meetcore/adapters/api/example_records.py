@@ -6,26 +6,6 @@ The tests hold each against the schema beside which it is shown.
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = [
-    "ACCOUNT",
-    "CHARGE",
-    "DELIVERY",
-    "EVENT_ID",
-    "FAILED_NOTE",
-    "IDS",
-    "MADE_AT",
-    "MEETING",
-    "NOTE",
-    "PENDING_DELIVERY",
-    "QUEUED_NOTE",
-    "RECORDING",
-    "TIER",
-    "WEBHOOK",
-    "WEBHOOK_WITH_SECRET",
-    "page_of",
-    "transaction",
-]
-
 Json = dict[str, Any]
 
 _MEETING_ID = "01a1fde1-9c79-7f87-a745-919389bf998d"

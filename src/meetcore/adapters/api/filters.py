@@ -12,8 +12,6 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import read_instant
 
-__all__ = ["Filter", "flag", "instant", "one_of", "record_id"]
-
 _INSTANT = "RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB of that day."
 
 

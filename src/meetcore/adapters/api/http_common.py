@@ -20,8 +20,6 @@ from meetcore.adapters.api.request_pipeline import RequestContext
 from meetcore.domain.errors import DomainError, InvalidApiKey, RateLimited, ServiceUnavailable
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS
 
-__all__ = ["DEFAULT_LIMITS", "MAX_BODY_BYTES", "check_media", "common_headers", "headers_of", "read_body"]
-
 MAX_BODY_BYTES = 64 * 1024
 DEFAULT_LIMITS = RequestLimits()
 

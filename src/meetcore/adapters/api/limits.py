@@ -2,8 +2,6 @@
 
 from attrs import frozen
 
-__all__ = ["RequestLimits"]
-
 
 @frozen
 class RequestLimits:

@@ -5,8 +5,6 @@ from urllib.parse import urlencode
 
 from meetcore.usecases.download_recording import SignedLink
 
-__all__ = ["DOWNLOADS", "download_url"]
-
 DOWNLOADS: Final = "/downloads/recordings"
 """The path under which downloads lie, outside the API."""
 

@@ -7,16 +7,6 @@ import attrs
 from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.records import credits, meetings, notes, webhooks
 
-__all__ = [
-    "DeliveryList",
-    "MeetingList",
-    "NoteList",
-    "RecordingList",
-    "TierList",
-    "TransactionList",
-    "WebhookList",
-]
-
 _Cursor: Any = Annotated[
     str | None, FieldInfo("What to give as `cursor` for the next page; null on the last.")
 ]

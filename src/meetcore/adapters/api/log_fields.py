@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["MAX_PATH_CHARS", "loggable_path"]
-
 MAX_PATH_CHARS: Final = 200
 """Characters of a path in a log line; a client may send one of some kilobytes."""
 

@@ -18,20 +18,6 @@ from meetcore.adapters.api.filters import Filter
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.ids import parse_id
 
-__all__ = [
-    "DEFAULT_LIMIT",
-    "MAX_LIMIT",
-    "Listing",
-    "Named",
-    "Page",
-    "Query",
-    "cursor_after",
-    "page_of",
-    "read_options",
-    "read_page",
-    "slice_page",
-]
-
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 _BAD_CURSOR = "must be a next_cursor that this list gave"

@@ -5,8 +5,6 @@ from urllib.parse import parse_qsl
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.domain.errors import InvalidRequest
 
-__all__ = ["check_query", "read_query"]
-
 
 def check_query(raw: bytes, limits: RequestLimits) -> None:
     """Make sure that a query is small enough to be read.

@@ -24,8 +24,6 @@ from meetcore.usecases.admit import Admit
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["ParsedRequest", "RequestContext", "RequestPipeline"]
-
 STORE_UNAVAILABLE_RETRY_AFTER_S = 5
 
 log = structlog.get_logger("meetcore.api")

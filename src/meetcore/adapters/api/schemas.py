@@ -11,8 +11,6 @@ import msgspec
 
 from meetcore.adapters.api.wire_types import body_type, record_type
 
-__all__ = ["schemas_of"]
-
 Json = dict[str, Any]
 
 _OUR_NOTE = re.compile(r" \((?:spec|rules?) [^)]*\)")

@@ -15,8 +15,6 @@ from msgspec import Meta
 from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.webhooks.endpoints import UNSET, Unset
 
-__all__ = ["LINES", "BodyField", "Rule", "body_fields", "body_type", "record_type", "shown_name"]
-
 LINES = Meta(extra_json_schema={"pattern": r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$"})
 """Marks text that may have tabs and line breaks."""
 

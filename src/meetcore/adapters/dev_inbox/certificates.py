@@ -18,8 +18,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-__all__ = ["INBOX_HOST", "make_dev_ca"]
-
 INBOX_HOST: Final = "inbox.meetcore.test"
 
 _VALIDITY = timedelta(days=90)

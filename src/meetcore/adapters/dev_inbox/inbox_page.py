@@ -9,8 +9,6 @@ from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
 from meetcore.adapters.dev_inbox.receiver import KEPT, Delivery
 from meetcore.domain.meetings.schedule import WIB
 
-__all__ = ["inbox_page", "payload_of"]
-
 _MAX_DEPTH: Final = 64
 _SCALARS: Final = (str, int, float, bool, type(None))
 _REFRESH: Final = '<meta http-equiv="refresh" content="3">'

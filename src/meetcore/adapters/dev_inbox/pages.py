@@ -16,8 +16,6 @@ from starlette.routing import Route
 from meetcore.adapters.dev_inbox.inbox_page import inbox_page, payload_of
 from meetcore.adapters.dev_inbox.receiver import Delivery, InboxApp
 
-__all__ = ["inbox_routes"]
-
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost")
 
 _HEADERS: Final = {

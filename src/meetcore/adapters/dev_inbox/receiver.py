@@ -21,8 +21,6 @@ from starlette.types import Receive, Scope, Send
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
 from meetcore.domain.webhooks.signature import SIGNATURE_HEADER, SignatureRejected, verify
 
-__all__ = ["KEPT", "MAX_BODY_BYTES", "Delivery", "FindSecrets", "InboxApp"]
-
 FindSecrets = Callable[[str], Awaitable[list[str]]]
 """The secrets of the endpoints with a URL; empty when there are none."""
 

@@ -15,8 +15,6 @@ from typing import Final
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-__all__ = ["ABORT", "AbortableProtocol", "abort", "abort_of"]
-
 ABORT: Final = "meetcore.abort"
 """The extension of the scope: a callable that drops the connection of the request."""
 

@@ -43,8 +43,6 @@ from meetcore.ports.queries import NO_INCLUDES
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["ApiApp"]
-
 log = structlog.get_logger("meetcore.http")
 
 

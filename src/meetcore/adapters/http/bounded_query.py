@@ -8,8 +8,6 @@ from meetcore.adapters.api.query import check_query
 from meetcore.adapters.http.refuse import Refuse
 from meetcore.domain.errors import InvalidRequest
 
-__all__ = ["BoundedQuery"]
-
 
 @frozen
 class BoundedQuery:

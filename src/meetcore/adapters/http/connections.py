@@ -17,8 +17,6 @@ from attrs import define, field, frozen
 from meetcore.adapters.api.client_address import is_trusted_proxy, parse_address
 from meetcore.domain.webhooks.addresses import Network
 
-__all__ = ["Connection", "ConnectionLimits", "Connections"]
-
 REPORT_EVERY_S: Final = 10.0
 
 log = structlog.get_logger("meetcore.http")

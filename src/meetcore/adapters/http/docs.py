@@ -19,8 +19,6 @@ from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.http.error_pages import ERROR_PAGES
 from meetcore.adapters.http.reference import reference_page, reference_routes
 
-__all__ = ["PAGES", "docs_routes", "page_source"]
-
 PAGES: Final = {
     "integrating": "Integrate in ten minutes",
     "webhooks": "Webhooks",

@@ -52,8 +52,6 @@ from meetcore.usecases.download_recording import Download, DownloadRecording, Si
 from meetcore.usecases.download_streams import DownloadStreams
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["download_routes", "keep_links_out_of_access_logs"]
-
 RETRY_AFTER_S: Final = 5
 DEFAULT_LIMITS: Final = DownloadLimits()
 _HEADERS: Final = {

@@ -14,8 +14,6 @@ from types import FrameType
 import structlog
 from attrs import define
 
-__all__ = ["Drain", "drain_on_sigterm"]
-
 log = structlog.get_logger("meetcore.http")
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from meetcore.adapters.api.example_records import WEBHOOK
 
-__all__ = ["DETAILS", "MESSAGES"]
-
 Json = dict[str, Any]
 
 MESSAGES: Mapping[str, str] = {

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-__all__ = ["ERROR_PAGES", "ErrorPage"]
-
 
 @frozen
 class ErrorPage:

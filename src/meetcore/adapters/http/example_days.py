@@ -8,8 +8,6 @@ import re
 from datetime import date, timedelta
 from typing import Any
 
-__all__ = ["moved_to"]
-
 _WRITTEN_FOR = date(2026, 11, 21)
 _DAY = re.compile(r"(?<![0-9a-f-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9a-f-])", re.ASCII)
 

@@ -27,8 +27,6 @@ from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_
 from meetcore.adapters.http.texts import OVERVIEW, REASONS, SUCCESS, TAGS
 from meetcore.domain.meetings.schedule import WIB
 
-__all__ = ["daily_document", "openapi_document"]
-
 Json = dict[str, Any]
 
 _SCHEMA = "#/components/schemas/{name}"

@@ -10,8 +10,6 @@ from meetcore.domain.records import credits, meetings, notes, webhooks
 from meetcore.domain.webhooks.events import API_VERSION, EventKind
 from meetcore.domain.webhooks.signature import SIGNATURE_HEADER
 
-__all__ = ["EVENTS", "event_schemas", "payload", "webhook_items"]
-
 Json = dict[str, Any]
 
 _SCHEMA = "#/components/schemas/{name}"

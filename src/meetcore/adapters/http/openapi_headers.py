@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["HEADERS", "headers_of"]
-
 Json = dict[str, Any]
 
 

@@ -28,8 +28,6 @@ from meetcore.adapters.http.abort import AbortableProtocol
 from meetcore.adapters.http.connections import Connections
 from meetcore.domain.errors import InvalidRequest
 
-__all__ = ["FRONT", "BoundedHttpProtocol", "Front"]
-
 FRONT: Final = "meetcore.front"
 """The name of the `Front` in the state of the lifespan."""
 

@@ -34,8 +34,6 @@ from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.provider_events import ReceiveProviderEvent
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["MAX_NOTICE_BYTES", "provider_event_routes"]
-
 MAX_NOTICE_BYTES: Final = 1024 * 1024
 KEEP_WITHIN_S: Final = 2.0
 """A provider waits three seconds at least: an event that is not kept by then is repeated."""

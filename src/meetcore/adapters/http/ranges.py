@@ -10,8 +10,6 @@ from typing import Final
 
 from meetcore.ports.recording_files import ByteRange, RangeUnsatisfiable
 
-__all__ = ["range_of"]
-
 _ONE: Final = re.compile(r"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.ASCII | re.IGNORECASE)
 
 

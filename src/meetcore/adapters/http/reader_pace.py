@@ -11,8 +11,6 @@ from starlette.types import Message, Send
 
 from meetcore.domain.notes.download_limits import DownloadLimits
 
-__all__ = ["ReaderPace"]
-
 _PIECE_BYTES: Final = 64 * 1024
 """What is handed to the server at a time: a larger piece would count only when all of it was taken."""
 

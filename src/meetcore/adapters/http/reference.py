@@ -15,8 +15,6 @@ from starlette.routing import Route
 
 from meetcore.adapters.api.operation import API_ROOT
 
-__all__ = ["reference_page", "reference_routes"]
-
 _PACKAGE: Final = "stopments"
 _FILES: Final = {"elements.js": "web-components.min.js", "elements.css": "styles.min.css"}
 """What we call the viewer's files, and what its package does."""

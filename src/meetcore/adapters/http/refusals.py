@@ -12,8 +12,6 @@ from attrs import frozen
 from meetcore.adapters.api.answers import STATUS
 from meetcore.adapters.api.operation import Operation
 
-__all__ = ["Refusal", "error_schema", "error_schema_name", "refusals_of"]
-
 Json = dict[str, Any]
 
 

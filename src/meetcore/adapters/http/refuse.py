@@ -14,8 +14,6 @@ from meetcore.adapters.api.http_common import headers_of
 from meetcore.domain.errors import DomainError, InternalError
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Refuse"]
-
 log = structlog.get_logger("meetcore.http")
 
 

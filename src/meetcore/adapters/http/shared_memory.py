@@ -11,8 +11,6 @@ from typing import Final
 
 from attrs import define
 
-__all__ = ["FREE_BYTES", "MemoryTaken", "Share", "SharedMemory"]
-
 FREE_BYTES: Final = 64 * 1024
 
 

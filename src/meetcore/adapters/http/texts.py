@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["OVERVIEW", "REASONS", "SUCCESS", "TAGS"]
-
 OVERVIEW = """\
 Online meetings and meeting notes against prepaid credits.
 

@@ -12,8 +12,6 @@ from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.ports.video_provider import ProviderOrder, ProviderRefused
 
-__all__ = ["JitsiProvider"]
-
 _ABILITIES: Final = ProviderAbilities(
     name="jitsi",
     password=None,

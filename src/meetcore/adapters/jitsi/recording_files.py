@@ -6,9 +6,6 @@ from contextlib import asynccontextmanager
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
 
-__all__ = ["JitsiRecordingFiles"]
-
-
 _NONE: tuple[OpenFile, ...] = ()
 
 

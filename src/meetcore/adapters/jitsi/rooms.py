@@ -11,8 +11,6 @@ import json
 from urllib.parse import quote
 from uuid import UUID
 
-__all__ = ["JitsiRooms"]
-
 _NAME_BYTES = 15
 """120 bits: 24 letters and digits, none of which Jitsi could fold into another."""
 _GROUP = 4

@@ -17,8 +17,6 @@ from meetcore.adapters.local_notes.names import NAME, WHO
 from meetcore.adapters.local_notes.sentences import Sentence
 from meetcore.domain.notes.notes import ActionItem
 
-__all__ = ["action_in"]
-
 # Action verbs of Indonesian, by their stems, with the prefixes of writing and of speech.
 _VERB_ID: Final = (
     r"(?:me(?:ng|ny|n|m)?)?(?:kirim|siap|buat|cek|kerja|selesai|hubung|urus|perbaik|perbarui|susun|revisi|jadwal"

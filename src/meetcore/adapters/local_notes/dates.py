@@ -6,8 +6,6 @@ Owns the finding. Dates are not computed: what "besok" means depends on the day 
 import re
 from typing import Final
 
-__all__ = ["due_in", "without_due"]
-
 _DAY_ID: Final = r"(?:Senin|Selasa|Rabu|Kamis|Jumat|Jum'at|Sabtu|Minggu)"
 _MONTH_ID: Final = (
     r"(?:Januari|Februari|Maret|April|Mei|Juni|Juli|Agustus|September|Oktober|November|Desember)"

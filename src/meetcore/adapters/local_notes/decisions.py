@@ -11,8 +11,6 @@ from typing import Final
 from meetcore.adapters.local_notes.sentences import Sentence
 from meetcore.domain.notes.notes import Decision
 
-__all__ = ["decisions_in"]
-
 _DECIDED: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (

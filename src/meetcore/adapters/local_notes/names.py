@@ -6,8 +6,6 @@ those, and the patterns.
 
 from typing import Final
 
-__all__ = ["NAME", "WHO"]
-
 _NO_NAMES: Final = frozenset(
     """
     acara ada agar agenda aku anda anggaran apa apakah atau bagaimana baik baiklah barang berarti besok

@@ -13,8 +13,6 @@ from attrs import field, frozen
 
 from meetcore.domain.notes.transcripts import Transcript
 
-__all__ = ["MOST_SENTENCES", "Sentence", "sentences_of"]
-
 MOST_SENTENCES: Final = 10_000
 """How many sentences of a transcript are looked at: six hours of talking without a pause."""
 

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["STOPWORDS"]
-
 STOPWORDS: Final = frozenset(
     """
     ada adalah adanya agar akan aku anda antara apa apakah atas atau bagaimana bagi bahkan bahwa baik

@@ -16,8 +16,6 @@ from typing import Final
 from meetcore.adapters.local_notes.sentences import Sentence
 from meetcore.adapters.local_notes.stopwords import STOPWORDS
 
-__all__ = ["MOST_RANKED", "keywords", "main_sentences"]
-
 MOST_RANKED: Final = 200
 """How many sentences are compared with one another."""
 

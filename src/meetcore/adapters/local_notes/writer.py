@@ -12,8 +12,6 @@ from meetcore.adapters.local_notes.summary import keywords, main_sentences
 from meetcore.domain.notes.notes import Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript
 
-__all__ = ["LocalNoteWriter"]
-
 _MOST_ITEMS: Final = 200
 _FEWEST_MAIN: Final = 3
 _MOST_MAIN: Final = 10

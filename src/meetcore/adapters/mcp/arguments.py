@@ -17,8 +17,6 @@ from meetcore.adapters.mcp.tools import KEY, chosen_options, costs, path_names
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.requests.idempotency import is_key
 
-__all__ = ["ids_of", "read_arguments"]
-
 Arguments = Mapping[str, Any]
 Problems = dict[str, list[str]]
 

@@ -26,8 +26,6 @@ from mcp_types import (
 
 from meetcore.adapters.mcp.tools import KEY
 
-__all__ = ["BridgeRefused", "bridge"]
-
 CONNECT_S = 10.0
 ANSWER_S = 60.0
 """Longer than the service lets a duplicate wait and a provider think."""

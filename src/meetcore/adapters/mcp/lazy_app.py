@@ -20,8 +20,6 @@ from meetcore.usecases.runtime import Runtime
 if TYPE_CHECKING:
     from meetcore.adapters.mcp.mcp_app import McpApp
 
-__all__ = ["LazyMcpApp"]
-
 
 class LazyMcpApp:
     """The ASGI application of the agent interface; `open` it before the first request.

@@ -42,8 +42,6 @@ from meetcore.ports.queries import NO_INCLUDES, CallerIncludes
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["McpApp"]
-
 _REQUEST_KEY = "meetcore.visit"
 
 log = structlog.get_logger("meetcore.mcp")

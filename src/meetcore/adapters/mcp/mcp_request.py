@@ -20,8 +20,6 @@ from meetcore.domain.errors import DomainError, InvalidRequest
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import Caller
 
-__all__ = ["McpRequest", "Message", "read_message"]
-
 _MAX_SHOWN = 100
 
 

@@ -8,8 +8,6 @@ from meetcore.adapters.api.request_pipeline import RequestContext
 from meetcore.adapters.mcp.tools import Tool as KnownTool
 from meetcore.domain.errors import DomainError, InvalidRequest, RateLimited, ServiceUnavailable
 
-__all__ = ["protocol_refusal", "refused", "tool_listing", "tool_result"]
-
 REQUEST_ID = "meetcore/request_id"
 REPLAYED = "meetcore/idempotent_replayed"
 ERROR = "meetcore/error"

@@ -1,7 +1,5 @@
 """The texts for agents that belong to no one tool: what a tool costs, how to retry."""
 
-__all__ = ["COSTS", "FREE", "INSTRUCTIONS", "KEY_OF_COST", "KEY_OF_FREE"]
-
 INSTRUCTIONS = """\
 Books online meetings and has their notes written, paid with prepaid credits.
 

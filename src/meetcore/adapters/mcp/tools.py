@@ -20,8 +20,6 @@ from meetcore.domain.errors import InsufficientScope
 from meetcore.domain.requests.keys import ApiKey, require_scope
 from meetcore.domain.requests.rate_window import OperationClass
 
-__all__ = ["KEY", "Tool", "chosen_options", "costs", "path_names", "tools_of"]
-
 Json = dict[str, Any]
 
 KEY = "idempotency_key"

@@ -26,8 +26,6 @@ from attrs import frozen
 
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable, Sound
 
-__all__ = ["CPU_S", "MAX_PIECE_S", "WITHIN_S", "AvAudioEditor"]
-
 CPU_S: Final = 300
 """Seconds of computing that one act may take. Two hours of sound take less than sixty."""
 

@@ -14,8 +14,6 @@ from meetcore.domain.money.ledger import Entry, TransferKind, legs
 from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["MemoryLedgerAudit"]
-
 
 class MemoryLedgerSnapshot:
     """One moment of the ledger."""

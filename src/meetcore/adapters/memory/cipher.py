@@ -2,8 +2,6 @@
 
 from meetcore.ports.cipher import CipherRefused
 
-__all__ = ["PlainCipher"]
-
 
 class PlainCipher:
     """Writes the context before the value, and checks it when the value is opened."""

@@ -2,8 +2,6 @@
 
 from datetime import datetime, timedelta
 
-__all__ = ["ManualClock"]
-
 
 class ManualClock:
     """Time under the test's control.

@@ -18,8 +18,6 @@ from meetcore.ports.clock import Clock
 from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease
 
-__all__ = ["MemoryDeliveryRepository"]
-
 
 class MemoryDeliveryRepository:
     """The outbox as the worker sees it, on one open transaction."""

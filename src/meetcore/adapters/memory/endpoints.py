@@ -18,8 +18,6 @@ from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.clock import Clock
 from meetcore.ports.store import PostingView
 
-__all__ = ["MemoryEndpointRepository"]
-
 _WAITING = (DeliveryStatus.PENDING, DeliveryStatus.HELD)
 
 

@@ -2,8 +2,6 @@
 
 import random
 
-__all__ = ["SeededEntropy"]
-
 
 class SeededEntropy:
     """The same bytes in the same order for the same seed."""

@@ -9,8 +9,6 @@ from meetcore.ports.clock import Clock
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 
-__all__ = ["MemoryHostKeyRepository"]
-
 _EVER = datetime.min.replace(tzinfo=UTC)
 
 

@@ -9,8 +9,6 @@ from meetcore.adapters.memory.state import Tables
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.deliveries import ClaimLimits
 
-__all__ = ["HostRoom"]
-
 _A_SECOND = timedelta(seconds=1)
 
 

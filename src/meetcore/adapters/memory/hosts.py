@@ -8,16 +8,6 @@ from meetcore.domain.meetings.hosts import DayCreations, Host
 from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
 
-__all__ = [
-    "count_creation",
-    "day_creations",
-    "free_host",
-    "free_slot",
-    "next_creation_at",
-    "next_free_start",
-    "reserve",
-]
-
 
 def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) -> int | None:
     """The first free slot of a host in the range, or `None`."""

@@ -5,8 +5,6 @@ from datetime import date, timedelta
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.ports.clock import Clock
 
-__all__ = ["MemoryHousekeeping"]
-
 
 class MemoryHousekeeping:
     """Delete what has expired."""

@@ -10,8 +10,6 @@ from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.clock import Clock
 from meetcore.ports.idempotency import Claim, KeyView
 
-__all__ = ["MemoryIdempotencyRepository", "claim_key", "end_claim", "finish_key", "key_view"]
-
 
 def key_view(tables: Tables, account_id: UUID, key: str | None, now: datetime) -> KeyView:
     """The record of a key, if one was sent."""

@@ -14,8 +14,6 @@ from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.store import LedgerView
 
-__all__ = ["MemoryLedgerRepository", "append_entry", "entry_of_operation", "write_funds", "write_usage"]
-
 
 def entry_of_operation(tables: Tables, account_id: UUID, operation: str) -> Entry | None:
     """The entry of an operation, if it is in the ledger."""

@@ -38,8 +38,6 @@ from meetcore.ports.meetings import (
     Provisioning,
 )
 
-__all__ = ["MemoryMeetingRepository"]
-
 
 class MemoryMeetingRepository:
     """Meetings, their hosts and their money, on one open transaction."""

@@ -28,8 +28,6 @@ from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease
 from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
 
-__all__ = ["MemoryNoteRepository"]
-
 
 class MemoryNoteRepository:
     """Notes, on one open transaction."""

@@ -11,8 +11,6 @@ from meetcore.ports.clock import Clock
 from meetcore.ports.lease import Lease
 from meetcore.ports.orphan_checks import OrphanCheck
 
-__all__ = ["MemoryOrphanCheckRepository", "move_check", "open_check"]
-
 
 def open_check(tables: Tables, owner: tuple[UUID, UUID], since: datetime, window_s: float) -> None:
     """Open the check of a meeting (account and meeting id), due so many seconds after an instant."""

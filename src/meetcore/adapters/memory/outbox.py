@@ -11,8 +11,6 @@ from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.entropy import Entropy
 
-__all__ = ["hold_waiting", "release_held", "write_events"]
-
 
 def write_events(
     tables: Tables, account_id: UUID, events: Sequence[Event], now: datetime, entropy: Entropy

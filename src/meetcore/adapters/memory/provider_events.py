@@ -12,8 +12,6 @@ from meetcore.ports.clock import Clock
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
 
-__all__ = ["MemoryProviderEventInbox"]
-
 
 class MemoryProviderEventInbox:
     """The inbox, on one open transaction."""

@@ -30,8 +30,6 @@ from meetcore.ports.queries import (
     TransactionFilter,
 )
 
-__all__ = ["MemoryQueries"]
-
 
 class MemoryQueries:
     """Frequent reads that must be cheap."""

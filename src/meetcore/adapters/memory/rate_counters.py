@@ -9,8 +9,6 @@ from uuid import UUID
 
 from meetcore.domain.requests.rate_window import OperationClass
 
-__all__ = ["MemoryRateCounters"]
-
 
 class MemoryRateCounters:
     """Counters for one event loop, bounded in windows and in counters.

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 
-__all__ = ["MemoryRecordingFiles"]
-
 _CHUNK_BYTES = 64 * 1024
 
 

@@ -15,8 +15,6 @@ from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease
 from meetcore.ports.recordings import RecordingTask
 
-__all__ = ["MemoryRecordingRepository", "recording_by_id"]
-
 
 def recording_by_id(tables: Tables, account_id: UUID, recording_id: UUID) -> Recording | None:
     """An account's recording, in any state."""

@@ -14,8 +14,6 @@ from meetcore.domain.requests.accounts import email_key
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.registry import NewAccount, StoredAccount
 
-__all__ = ["MemoryRegistry"]
-
 
 class MemoryRegistry:
     """Accounts, keys and hosts."""

@@ -33,25 +33,6 @@ from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.registry import NewAccount
 
-__all__ = [
-    "Account",
-    "ConstraintBroken",
-    "HeldLease",
-    "MemoryState",
-    "Reservation",
-    "StoredDelivery",
-    "StoredEvent",
-    "StoredHostKey",
-    "StoredMeeting",
-    "StoredNote",
-    "StoredOrphanCheck",
-    "StoredProviderEvent",
-    "StoredRecording",
-    "Tables",
-    "account_of",
-    "meeting_at_provider",
-]
-
 
 class ConstraintBroken(Exception):
     """A write that no store may take: a second operation of one name, a second refund. A caller's bug."""

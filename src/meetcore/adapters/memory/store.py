@@ -18,8 +18,6 @@ from meetcore.adapters.memory.state import MemoryState, Tables, account_of
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 
-__all__ = ["MemoryStore", "MemoryTransaction"]
-
 
 class MemoryTransaction:
     """The repositories of one open transaction."""

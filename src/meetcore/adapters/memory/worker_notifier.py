@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-__all__ = ["MemoryWorkerNotifier"]
-
 
 class MemoryWorkerNotifier:
     """Counts its notifications and passes each on to `on_notify`, which must neither block nor raise.

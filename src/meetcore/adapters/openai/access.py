@@ -4,8 +4,6 @@ from typing import Protocol
 
 from attrs import field, frozen
 
-__all__ = ["AiAccess", "Log"]
-
 
 class Log(Protocol):
     """A structlog logger or one like it."""

@@ -15,8 +15,6 @@ from meetcore.domain.notes.citations import find_citation, is_in_vocabulary, voc
 from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript
 
-__all__ = ["MOST_SUMMARY_CHARS", "draft_of"]
-
 MOST_SUMMARY_CHARS: Final = 8_000
 _MOST_ITEMS: Final = 200
 _MOST_TOPICS: Final = 20

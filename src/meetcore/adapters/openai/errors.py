@@ -28,8 +28,6 @@ from meetcore.adapters.openai.access import Log
 from meetcore.adapters.openai.http import Answer
 from meetcore.ports.ai import AiRefused, AiUnavailable
 
-__all__ = ["require_done", "retry_after_s"]
-
 _SETTINGS: Final = frozenset({401, 402, 403, 404, 405, 407})
 _NOT_NOW: Final = frozenset({408, 409, 425, 429})
 _OUR_PARAMETERS: Final = frozenset({"model", "response_format"})

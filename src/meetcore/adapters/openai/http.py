@@ -17,8 +17,6 @@ from attrs import field, frozen
 from meetcore.adapters.openai.access import AiAccess
 from meetcore.ports.ai import AiUnavailable
 
-__all__ = ["Answer", "FileForm", "HttpClient"]
-
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_S: Final = 5.0
 _LIMITS: Final = httpx.Limits(max_connections=64, max_keepalive_connections=8, keepalive_expiry=20)

@@ -16,8 +16,6 @@ from meetcore.adapters.openai.text import one_line
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.notes.transcripts import Transcript
 
-__all__ = ["Message", "Part", "merging", "parts_of", "repairing", "writing"]
-
 Part = tuple[str, ...]
 """Lines of a transcript that go together to the model."""
 

@@ -8,16 +8,6 @@ from typing import Any, TypeVar
 import msgspec
 from attrs import field, frozen
 
-__all__ = [
-    "WrittenAction",
-    "WrittenDecision",
-    "WrittenNotes",
-    "WrittenSummary",
-    "WrongShape",
-    "read",
-    "schema_of",
-]
-
 T = TypeVar("T", bound="WrittenSummary")
 
 

@@ -6,8 +6,6 @@ Owns that and nothing else.
 import re
 from typing import Final
 
-__all__ = ["one_line", "paragraphs"]
-
 # What cannot be stored, moves a terminal's cursor or turns the direction of the text around it.
 _UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _SPACES: Final = re.compile(r"[^\S\n]+")

@@ -22,8 +22,6 @@ from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 
-__all__ = ["MAX_FILE_BYTES", "OpenAiTranscriber"]
-
 MAX_FILE_BYTES: Final = 25 * 1024 * 1024
 """What an endpoint takes at most for one file."""
 

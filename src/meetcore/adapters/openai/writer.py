@@ -23,8 +23,6 @@ from meetcore.domain.notes.notes import Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.ai import AiRefused, AiUnavailable
 
-__all__ = ["MOST_PARTS", "OpenAiNoteWriter"]
-
 MOST_PARTS: Final = 64
 """How many parts a transcript may have: three hours in parts of 8 000 characters, and twice that."""
 

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["ACCOUNT_EMAIL", "MIGRATIONS", "NOTE_CLAIMS"]
-
 MIGRATIONS: Final = 0x6D656574636F7265
 """Held by the host that migrates, on its session. The number is "meetcore"."""
 

@@ -14,8 +14,6 @@ from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.queries import NO_INCLUDES, AccountSummary, Caller, CallerIncludes
 
-__all__ = ["API_KEY", "CallerReads"]
-
 API_KEY = Columns(ApiKey, "k", "key_")
 
 _ACCOUNT = Columns(AccountSummary, "a", "account_")

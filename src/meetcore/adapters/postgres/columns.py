@@ -18,8 +18,6 @@ from attrs import frozen
 
 from meetcore.ports.cipher import Cipher, CipherRefused
 
-__all__ = ["Columns", "Row", "open_text", "readable", "seal_text", "utc"]
-
 log = structlog.get_logger("meetcore.postgres")
 
 R = TypeVar("R")

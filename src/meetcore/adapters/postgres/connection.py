@@ -19,8 +19,6 @@ from psycopg.rows import DictRow
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
-__all__ = ["ENDED_BY_SERVER", "Connection", "drop_socket"]
-
 T = TypeVar("T")
 
 _INTERVAL_S = 0.1

@@ -5,8 +5,6 @@ from typing import Any
 
 from meetcore.adapters.postgres.pool import Pool, translated
 
-__all__ = ["PostgresHousekeeping"]
-
 PORTION = 5_000
 
 # Forgets the oldest keys that are past their time; one whose work still runs is kept.

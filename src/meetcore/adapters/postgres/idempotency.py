@@ -10,15 +10,6 @@ from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 
-__all__ = [
-    "CLAIM_KEY",
-    "KEY_COLUMNS",
-    "RELEASE_KEY",
-    "PostgresIdempotencyRepository",
-    "key_record",
-    "sealed_answer",
-]
-
 _KEY = Columns(IdempotencyRecord, "i", "key_", without=("answer",))
 KEY_COLUMNS = f"{_KEY.select}, i.answer AS key_answer"
 

@@ -24,8 +24,6 @@ from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.connection import drop_socket
 from meetcore.adapters.postgres.pool import DEADLINE_S, network_parameters, translated
 
-__all__ = ["Migration", "MigrationRefused", "load_migrations", "migrate", "missing"]
-
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 2.0

@@ -12,8 +12,6 @@ from time import monotonic
 
 from meetcore.adapters.postgres.connection import Connection
 
-__all__ = ["remember_sizes", "renew_plans"]
-
 _LOOK_EVERY_S = 1.0
 # To read so many rows for nothing takes less time than to plan.
 _SMALL_ROWS = 500

@@ -11,8 +11,6 @@ from meetcore.adapters.postgres.notes.read import NoteReads
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.recordings.read import RecordingReads
 
-__all__ = ["PostgresQueries"]
-
 # Whether writes are refused: by a standby, or by a server or role that is set so.
 _IS_READ_ONLY = """
 SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only

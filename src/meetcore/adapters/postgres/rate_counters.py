@@ -17,8 +17,6 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["PostgresRateCounters"]
-
 # Adds one to the counter of a key, class and minute and returns the count: one trip, one row lock.
 _HIT = """
 INSERT INTO rate_counters AS counter (window_start, api_key_id, class, hits)

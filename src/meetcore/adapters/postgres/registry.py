@@ -17,8 +17,6 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.registry import NewAccount, StoredAccount
 
-__all__ = ["PostgresRegistry"]
-
 _ACCOUNT = Columns(StoredAccount, "a", "account_")
 _NEW_ACCOUNT = Columns(NewAccount, "a", "account_")
 

@@ -7,8 +7,6 @@ from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.ports.cipher import Cipher
 
-__all__ = ["NEWEST", "Reads", "Repository"]
-
 NEWEST = UUID(int=(1 << 128) - 1)
 """An id that no record has, and that every id is less than."""
 

@@ -11,8 +11,6 @@ from psycopg import sql
 
 from meetcore.adapters.postgres.pool import translated
 
-__all__ = ["GrantRefused", "describe_role", "grant_service", "role_faults", "role_warnings"]
-
 LEDGER: Final = ("ledger_entries", "ledger_transfers", "ledger_seals")
 """Tables that are only added to."""
 VERSIONS: Final = "schema_migrations"

@@ -22,8 +22,6 @@ from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import ConnectionLost
 
-__all__ = ["PostgresStore", "PostgresTransaction"]
-
 # Takes the account's lock and raises the version, so that waiting readers read again.
 _LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
 

@@ -18,8 +18,6 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.message import Message
 
-__all__ = ["BACKLOG", "NOTES_QUEUE", "QUEUE", "broker_from_url"]
-
 QUEUE = "meetcore.wake"
 """Wakes those who send webhooks and see to meetings. An actor has its queue's name."""
 

@@ -16,8 +16,6 @@ from typing import Protocol
 import dramatiq
 from dramatiq.worker import Worker
 
-__all__ = ["NotificationConsumer"]
-
 _PREFETCH = 16
 _COMPLAIN_EVERY_S = 60.0
 

@@ -12,8 +12,6 @@ import dramatiq
 
 from meetcore.adapters.queue.broker import QUEUE
 
-__all__ = ["DramatiqWorkerNotifier"]
-
 
 class _Log(Protocol):
     def warning(self, event: str, /, **fields: object) -> object: ...

@@ -18,8 +18,6 @@ import hiredis
 from attrs import define, field, frozen
 from redis.asyncio.connection import SSLConnection, parse_url
 
-__all__ = ["RedisAddress", "RedisPipeline", "RedisUnavailable", "dial", "read_address"]
-
 Outcome: TypeAlias = "list[object] | RedisUnavailable"
 
 _KNOWN = {"connection_class", "host", "port", "path", "db", "username", "password", "ssl_ca_certs"}

@@ -14,8 +14,6 @@ from meetcore.adapters.redis.pipeline import Outcome, RedisPipeline, RedisUnavai
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 
-__all__ = ["RedisRateCounters"]
-
 _Name: TypeAlias = tuple[int, UUID, OperationClass]
 _Waiters: TypeAlias = list[asyncio.Future[int]]
 

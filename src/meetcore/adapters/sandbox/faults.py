@@ -31,8 +31,6 @@ from uuid import UUID
 
 from meetcore.ports.video_provider import ProviderOrder
 
-__all__ = ["SandboxCall", "SandboxFault", "SandboxFaults", "fault_in_title"]
-
 
 class SandboxFault(StrEnum):
     """How a call goes wrong."""

@@ -6,8 +6,6 @@ from typing import Final
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.schedule import WIB
 
-__all__ = ["join_page", "unknown_page"]
-
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #17212b; --soft: #566573; --line: #dfe5ea; --card: #fff;
   --ground: #f2f5f7; --brand: #0b6e5f; --on-brand: #fff; --off: #e9edf0;

@@ -8,8 +8,6 @@ import base64
 import hmac
 from uuid import UUID
 
-__all__ = ["JoinLinks", "meeting_uuid", "provider_meeting_id"]
-
 _PREFIX = "sandbox-"
 _TOKEN_BYTES = 12
 """96 bits: short in a link, and far beyond guessing over HTTP."""

@@ -21,8 +21,6 @@ from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.sandbox.state import SandboxMeetingState
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
 
-__all__ = ["EventKind", "Lookup", "OnEvent", "sandbox_routes"]
-
 EventKind = Literal["started", "ended"]
 Lookup = Callable[[str], Awaitable[Meeting | None]]
 """Our meeting by its provider meeting id."""

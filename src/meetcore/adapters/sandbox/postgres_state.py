@@ -14,8 +14,6 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 from meetcore.adapters.sandbox.state import SandboxEnding, SandboxMeetingState
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["PostgresSandboxState"]
-
 _UNAVAILABLE_ERRORS = (
     psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests,
     psycopg.errors.ReadOnlySqlTransaction,

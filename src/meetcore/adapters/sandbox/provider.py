@@ -27,8 +27,6 @@ from meetcore.ports.video_provider import (
     ProviderUnknown,
 )
 
-__all__ = ["SandboxProvider"]
-
 _ABILITIES: Final = ProviderAbilities(
     name="sandbox",
     password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),

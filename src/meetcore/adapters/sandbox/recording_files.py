@@ -22,8 +22,6 @@ from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["LENGTH_S", "SandboxRecordingFiles"]
-
 LENGTH_S: Final = 59.53
 """How long the recording is, in seconds."""
 

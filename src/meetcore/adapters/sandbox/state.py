@@ -17,8 +17,6 @@ from typing import Final, Protocol
 
 from attrs import evolve, frozen
 
-__all__ = ["STEPS", "MemorySandboxState", "SandboxEnding", "SandboxMeetingState", "SandboxState"]
-
 
 class SandboxMeetingState(StrEnum):
     """What happened last."""

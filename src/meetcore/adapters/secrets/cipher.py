@@ -23,8 +23,6 @@ from meetcore.adapters.secrets.keys import KEY_BYTES
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.entropy import Entropy
 
-__all__ = ["AesGcmCipher"]
-
 _VERSION = b"\x01"
 _KEY_ID_BYTES = 4
 _NONCE_BYTES = 12

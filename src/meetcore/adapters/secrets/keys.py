@@ -10,8 +10,6 @@ import re
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-__all__ = ["KEY_BYTES", "derive", "keys_from_text"]
-
 KEY_BYTES = 32
 
 _TEXT = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)

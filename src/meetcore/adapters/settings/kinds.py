@@ -22,13 +22,6 @@ from meetcore.domain.requests.keys import is_prefix
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 
-__all__ = [
-    "AiAddress", "AtLeastZero", "Authorities", "BrokerUrl", "CpuPercent", "DatabaseUrl", "Directory",
-    "HttpAddress", "KeyPrefix", "LogLevel", "ModelName", "Origin", "Percent", "Positive",
-    "PrivateNetworks", "PublicNetworks", "PublicOrigin", "RateStoreUrl", "Schedule", "SecretWord",
-    "TiersFile", "Word", "at_least", "from_annotations", "networks", "one_of", "plain_type", "schedule",
-]  # fmt: skip
-
 
 @frozen
 class Rule:

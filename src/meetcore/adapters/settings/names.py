@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-__all__ = ["PREFIX", "check_file", "hint", "misspelt_variables", "unknown_variables"]
-
 PREFIX = "MEETCORE_"
 OTHERS = frozenset({"CONFIG_FILE", "API_KEY"})
 """Variables of ours that are no settings: where the file of settings is, and a customer's key."""

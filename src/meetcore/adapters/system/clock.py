@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-__all__ = ["SystemClock"]
-
 
 class SystemClock:
     """Reads the machine's wall clock, which may be set back or forth while the program runs."""

@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["SystemEntropy"]
-
 
 class SystemEntropy:
     """Draws from the kernel's generator, fit for keys."""

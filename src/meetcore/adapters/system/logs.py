@@ -17,8 +17,6 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
-__all__ = ["configure_logs", "stdlib_logging"]
-
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 _TIME: Final = structlog.processors.TimeStamper(fmt="iso", utc=True)
 

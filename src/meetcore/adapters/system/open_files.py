@@ -2,8 +2,6 @@
 
 import sys
 
-__all__ = ["allow_open_files"]
-
 
 def allow_open_files(wanted: int) -> int:
     """Raise the soft limit of open files as far as the hard one allows; a higher limit stays.

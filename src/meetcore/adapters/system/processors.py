@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["cores"]
-
 
 def cores() -> int:
     """Return how many cores this process may use."""

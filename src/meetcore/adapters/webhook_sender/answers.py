@@ -14,8 +14,6 @@ from math import ceil
 
 from meetcore.domain.errors import HostUnresolved, Unprocessable
 
-__all__ = ["MAX_BODY_BYTES", "InvalidResponse", "error_code", "excerpt_of", "retry_after_s"]
-
 MAX_BODY_BYTES = 64 * 1024
 """As it comes over the wire; nothing is decompressed but the excerpt."""
 

@@ -11,8 +11,6 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from meetcore.adapters.webhook_sender.answers import MAX_BODY_BYTES, InvalidResponse
 from meetcore.adapters.webhook_sender.exchange import Exchange
 
-__all__ = ["ReceiverConnection"]
-
 _MAX_HEAD_BYTES = 32 * 1024
 _MAX_HEADERS = 128
 _MAX_EARLY_ANSWERS = 100

@@ -14,8 +14,6 @@ from attrs import Factory, define, field, frozen
 
 from meetcore.domain.webhooks.addresses import Address
 
-__all__ = ["ConnectionAttempt", "VettedRoute", "dial"]
-
 _RECEIVE_BUFFER_BYTES = 16 * 1024
 """What the kernel holds for one connection, about: an answer is small, and hundreds may pour at once."""
 

@@ -8,8 +8,6 @@ from attrs import define, field
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt
 from meetcore.ports.webhook_sender import OutgoingPost
 
-__all__ = ["Exchange", "request_bytes"]
-
 _DEFAULT_HEADERS = {
     "user-agent": "User-Agent: meetcore\r\n",
     "content-type": "Content-Type: application/json\r\n",

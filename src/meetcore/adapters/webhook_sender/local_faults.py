@@ -16,8 +16,6 @@ from meetcore.domain.errors import HostUnresolved
 if TYPE_CHECKING:
     from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt
 
-__all__ = ["is_late", "is_local_fault"]
-
 _LATE_S = 1.0
 
 _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EAGAIN})

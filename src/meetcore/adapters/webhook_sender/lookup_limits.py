@@ -18,8 +18,6 @@ from publicsuffixlist import PublicSuffixList
 
 from meetcore.ports.resolver import LookupsBusy
 
-__all__ = ["LookupLimits", "LookupRoom", "load_suffixes", "registrable_domain"]
-
 _Name = TypeVar("_Name")
 
 

@@ -13,8 +13,6 @@ from meetcore.adapters.webhook_sender.connection import ReceiverConnection
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute, dial
 from meetcore.adapters.webhook_sender.exchange import Exchange
 
-__all__ = ["ConnectionPool"]
-
 _IDLE_S = 15.0
 
 _Idle: TypeAlias = dict[ReceiverConnection, asyncio.TimerHandle]

@@ -24,8 +24,6 @@ from meetcore.domain.errors import HostUnresolved
 from meetcore.domain.webhooks.addresses import Address
 from meetcore.ports.resolver import Resolver
 
-__all__ = ["DnsCache", "SystemResolver"]
-
 _Found: TypeAlias = list[tuple[Any, ...]]
 _Lookup: TypeAlias = Callable[..., _Found]
 _Name = TypeVar("_Name")

@@ -28,8 +28,6 @@ from meetcore.domain.webhooks.urls import WebhookUrl
 from meetcore.ports.resolver import LookupsBusy, Resolver
 from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExhausted
 
-__all__ = ["AsyncioWebhookSender"]
-
 _HTTPS_PORT = 443
 _ROUTES = 4096
 

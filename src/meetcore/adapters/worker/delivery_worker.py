@@ -19,8 +19,6 @@ from meetcore.ports.webhook_sender import PostDeferred, SenderExhausted
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
 from meetcore.usecases.periodic_task import PeriodicTask
 
-__all__ = ["DeliveryWorker"]
-
 log = structlog.get_logger("meetcore.worker")
 
 

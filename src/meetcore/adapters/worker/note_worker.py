@@ -15,8 +15,6 @@ from meetcore.ports.notes import NoteTask
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.write_notes import WriteNotes
 
-__all__ = ["NoteWorker"]
-
 log = structlog.get_logger("meetcore.worker")
 
 

@@ -13,8 +13,6 @@ import structlog
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.periodic_task import PeriodicTask
 
-__all__ = ["Scheduler", "log_faults", "wait_at_most"]
-
 log = structlog.get_logger("meetcore.worker")
 
 

@@ -14,8 +14,6 @@ from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.video_provider import ProviderUnknown
 
-__all__ = ["Made", "MeetingPage", "decoded", "is_at", "provisioned", "recording_files", "text_of"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from meetcore.adapters.zoom.limits import Limit, limit_of, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
-__all__ = ["BUDGET_S", "ZoomCalls", "segment"]
-
 BUDGET_S: Final = 8.0
 """Seconds for a call with all its repeats: less than the 10 s that bound every provider."""
 

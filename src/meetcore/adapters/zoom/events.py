@@ -26,8 +26,6 @@ from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEven
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed, WebhookParser
 
-__all__ = ["PROVIDER", "TOLERANCE_S", "zoom_webhook_parser"]
-
 PROVIDER: Final = "zoom"
 TOLERANCE_S: Final = 300
 

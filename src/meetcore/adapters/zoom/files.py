@@ -9,8 +9,6 @@ from msgspec import Meta
 
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 
-__all__ = ["ListedFile", "ready_files"]
-
 # By `file_type`. Chats, captions and time lines are not kept.
 _KINDS: Final = {"MP4": FileKind.VIDEO, "M4A": FileKind.AUDIO, "TRANSCRIPT": FileKind.TRANSCRIPT}
 

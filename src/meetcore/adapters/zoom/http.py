@@ -13,8 +13,6 @@ import httpx
 import msgspec
 from attrs import define, field, frozen
 
-__all__ = ["Answer", "HttpClient", "NoAnswer", "NotSent", "tls_context"]
-
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 # A pool of httpx looks through all of its connections and its queue whenever a request begins or ends. One
 # pool for 200 requests in flight stopped the process for seconds; sixteen small ones do not.

@@ -10,8 +10,6 @@ from typing import Final
 
 from meetcore.adapters.zoom.http import Answer
 
-__all__ = ["Limit", "limit_of", "next_utc_midnight", "retry_after_s"]
-
 # A host's limit comes without any header; only its message distinguishes it from the others.
 _OF_A_HOST: Final = "particular user"
 _OF_A_DAY: Final = "daily"

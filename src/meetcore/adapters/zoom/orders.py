@@ -11,8 +11,6 @@ from uuid import UUID
 
 from meetcore.ports.video_provider import ProviderOrder
 
-__all__ = ["meeting_body", "reference_of"]
-
 _MAX_AGENDA: Final = 2000
 _REFERENCE: Final = re.compile(r"(?:^|\s)Ref: ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\s*\Z")
 

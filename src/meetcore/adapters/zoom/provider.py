@@ -47,8 +47,6 @@ from meetcore.ports.video_provider import (
     ProviderUnknown,
 )
 
-__all__ = ["ZoomProvider"]
-
 _ABILITIES: Final = ProviderAbilities(
     name="zoom",
     password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),

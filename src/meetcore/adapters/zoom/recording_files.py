@@ -26,8 +26,6 @@ from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
-__all__ = ["CONNECT_S", "READ_S", "ZoomRecordingFiles"]
-
 CONNECT_S: Final = 5.0
 READ_S: Final = 20.0
 """Seconds that the next bytes of a file may take."""

@@ -15,8 +15,6 @@ from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.http import Answer, HttpClient, NoAnswer, NotSent
 from meetcore.ports.video_provider import ProviderRefused
 
-__all__ = ["Tokens", "check_credentials"]
-
 _TIMEOUT_S: Final = 5.0
 _READ_S: Final = 2.5
 _ATTEMPTS: Final = 2

@@ -20,8 +20,6 @@ from meetcore.composition.doctor.report import CheckResult, failed, ok, skipped,
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreUnavailable
 
-__all__ = ["DATABASE_CHECKS", "check_database"]
-
 MAX_CLOCK_DIFFERENCE_S = 2.0
 """Seconds between this machine's clock, for expiries and caps, and the database's, for leases."""
 CONNECT_TIMEOUT_S = 5

@@ -4,8 +4,6 @@ from enum import StrEnum
 
 from attrs import frozen
 
-__all__ = ["CheckResult", "CheckStatus", "failed", "ok", "skipped", "warning"]
-
 
 class CheckStatus(StrEnum):
     """The status of a check. Only a failed one makes the whole fail."""

@@ -11,8 +11,6 @@ from meetcore.composition.doctor.report import CheckResult, CheckStatus, failed,
 from meetcore.composition.doctor.services import SERVICE_CHECKS
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["DEADLINE_S", "run_checks"]
-
 DEADLINE_S = 10.0
 """Seconds that one check may take. The checks of the database follow the one that reaches it."""
 

@@ -11,8 +11,6 @@ from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, warning
 from meetcore.composition.start_warnings import base_url_faults
 
-__all__ = ["SERVICE_CHECKS"]
-
 TIMEOUT_S = 5.0
 REDIS = ("redis://", "rediss://")
 

@@ -14,8 +14,6 @@ import pytest
 
 from meetcore.ports.audio_editor import AudioEditor, MediaUnreadable
 
-__all__ = ["AudioEditorContract"]
-
 _RATE = 8000
 # Opus has frames of 20 ms, and what is cut must be right within 50.
 _OFF_S = 0.05

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from meetcore.ports.cipher import Cipher, CipherRefused
 
-__all__ = ["CipherContract", "ReversibleCipherContract"]
-
 _plain = st.binary(max_size=300)
 _contexts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 

@@ -6,8 +6,6 @@ import pytest
 
 from meetcore.ports.clock import Clock
 
-__all__ = ["ClockContract"]
-
 
 @pytest.mark.asyncio
 class ClockContract:

@@ -26,8 +26,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["CreditQueries"]
-
 TODAY = cap_day(AT)
 
 

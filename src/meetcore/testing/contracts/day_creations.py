@@ -21,8 +21,6 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
 )
 
-__all__ = ["DayCreationsContract"]
-
 
 async def _creations(rig: StoreRig, customer: Customer, spec: MeetingSpec) -> DayCreations | None:
     async with rig.store.begin() as tx:

@@ -22,8 +22,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["DeliveryLimitsContract"]
-
 MAX_CLAIMS = 50
 PACE = ReleasePace(4, timedelta(seconds=30))
 PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD

@@ -25,8 +25,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["DeliveryRepositoryContract"]
-
 
 async def _look(rig: StoreRig, claimed: Claimed, token: UUID) -> ClaimedView | None:
     async with rig.store.begin() as tx:

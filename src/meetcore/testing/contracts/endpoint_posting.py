@@ -22,8 +22,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["EndpointPosting"]
-
 TEST = EventKind.WEBHOOK_TEST
 
 

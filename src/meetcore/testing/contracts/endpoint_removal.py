@@ -19,8 +19,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["EndpointRemoval"]
-
 
 @pytest.mark.asyncio
 class EndpointRemoval:

@@ -25,8 +25,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["EndpointRepositoryContract"]
-
 
 async def _load(rig: StoreRig, endpoint: Endpoint) -> Endpoint | None:
     async with rig.store.begin() as tx:

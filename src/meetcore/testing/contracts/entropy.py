@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from meetcore.ports.entropy import Entropy
 
-__all__ = ["EntropyContract"]
-
 
 @pytest.mark.asyncio
 class EntropyContract:

@@ -14,8 +14,6 @@ from meetcore.testing.contracts.reads import is_free
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.transactions import MeetingSpec, new_host, open_customer, reserve, reserved
 
-__all__ = ["FreeStartQueries"]
-
 SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3)
 NOW = SOON - timedelta(days=1)
 HALF_HOUR = timedelta(minutes=30)

@@ -19,8 +19,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["HostFailuresContract"]
-
 ACTIVE, DISABLED = EndpointState.ACTIVE, EndpointState.DISABLED
 
 

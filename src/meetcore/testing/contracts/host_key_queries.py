@@ -22,8 +22,6 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
 )
 
-__all__ = ["HostKeyQueries"]
-
 SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3)
 MINUTE = timedelta(minutes=1)
 KEY = "123456"

@@ -13,8 +13,6 @@ from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
 from meetcore.testing.contracts.transactions import AT, new_host, new_id, open_customer, scheduled
 
-__all__ = ["HostKeyRepositoryContract", "claim_keys", "save_key"]
-
 
 async def claim_keys(rig: Rig, limit: int = 100, seconds: float = 60.0) -> Sequence[DueHostKey]:
     """Take hosts whose keys are due, under a lease of so many seconds."""

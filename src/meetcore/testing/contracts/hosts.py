@@ -34,8 +34,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["HostsContract"]
-
 MINUTE = timedelta(minutes=1)
 MANY = 40  # more than an adapter may look at one by one
 

@@ -23,8 +23,6 @@ from meetcore.testing.contracts.transactions import (
     reserved,
 )
 
-__all__ = ["HousekeepingContract"]
-
 DAY_S = 86_400
 
 

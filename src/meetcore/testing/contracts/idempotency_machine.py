@@ -19,8 +19,6 @@ from meetcore.testing.contracts.transactions import (
     schedule,
 )
 
-__all__ = ["IdempotencyMachineContract"]
-
 SAME = b"s" * 32
 DAY_S = 86_400
 BOUND, DONE = IdempotencyRecord("k", SAME), IdempotencyRecord("k", SAME, is_done=True, answer=b"a")

@@ -28,8 +28,6 @@ from meetcore.usecases.cancellation import restore
 from meetcore.usecases.idempotency import Outcome, encode_outcome
 from meetcore.usecases.provision import created_record
 
-__all__ = ["IdempotencyRepositoryContract"]
-
 SAME, OTHER = b"s" * 32, b"o" * 32
 
 

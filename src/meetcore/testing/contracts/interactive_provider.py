@@ -11,8 +11,6 @@ from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.video_provider import VideoProvider
 from meetcore.testing.contracts.video_provider import order_for
 
-__all__ = ["InteractiveProviderContract", "Play"]
-
 
 class Play(Protocol):
     """What people do at the provider, without asking us."""

@@ -23,8 +23,6 @@ from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import AlreadySealed, SealLedger
 from meetcore.usecases.verify_ledger import VerifyLedger
 
-__all__ = ["LedgerAuditContract"]
-
 KEY, LATER, UNKNOWN = (ChainKey.of(bytes([number]) * 32) for number in range(1, 4))
 USAGE: tuple[int | None, str] = (None, FlawKind.USAGE)
 TRUNCATED: list[tuple[int | None, str]] = [

@@ -31,8 +31,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["LedgerContract", "LedgerRepositoryContract"]
-
 
 async def _prove(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
     """The invariants of a history: numbers, sums, both legs, the chain, the holds."""

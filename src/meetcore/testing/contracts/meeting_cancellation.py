@@ -27,8 +27,6 @@ from meetcore.testing.contracts.transactions import (
 )
 from meetcore.usecases.cancellation import restore
 
-__all__ = ["MeetingCancellationContract"]
-
 
 @pytest.mark.asyncio
 class MeetingCancellationContract:

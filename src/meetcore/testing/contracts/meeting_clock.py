@@ -21,8 +21,6 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
 )
 
-__all__ = ["MeetingClockContract"]
-
 
 async def _due(rig: StoreRig, limit: int = 10, again_s: float = 60) -> list[DueMeeting]:
     async with rig.store.begin() as tx:

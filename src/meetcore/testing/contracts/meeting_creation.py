@@ -29,8 +29,6 @@ from meetcore.testing.contracts.transactions import (
     schedule,
 )
 
-__all__ = ["MeetingCreationContract"]
-
 
 @pytest.mark.asyncio
 class MeetingCreationContract:

@@ -26,8 +26,6 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
 )
 
-__all__ = ["MeetingLifecycleContract"]
-
 
 async def _take_over(rig: StoreRig, account_id: UUID, meeting_id: UUID, lease: Lease) -> bool:
     async with rig.store.begin() as tx:

@@ -32,8 +32,6 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
 )
 
-__all__ = ["MeetingQueries"]
-
 # After every id that the suites make: a meeting is made before it starts, and a store may count on it.
 SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3)
 HOUR = timedelta(hours=1)

@@ -10,8 +10,6 @@ from meetcore.testing.contracts.meeting_creation import MeetingCreationContract
 from meetcore.testing.contracts.meeting_lifecycle import MeetingLifecycleContract
 from meetcore.testing.contracts.meeting_settlement import MeetingSettlementContract
 
-__all__ = ["MeetingRepositoryContract"]
-
 
 class MeetingRepositoryContract(
     MeetingCreationContract,

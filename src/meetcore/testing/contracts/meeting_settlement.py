@@ -28,8 +28,6 @@ from meetcore.testing.contracts.transactions import (
 )
 from meetcore.usecases.provision import settle
 
-__all__ = ["MeetingSettlementContract"]
-
 
 async def _settled_by(rig: StoreRig, view: LeaseView, *, at_once: bool = True) -> int | None:
     """The hold becomes the charge, as it is decided on a view that may be out of date."""

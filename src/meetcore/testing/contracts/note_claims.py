@@ -24,8 +24,6 @@ from meetcore.testing.contracts.recording_transactions import keep_recording
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import open_customer
 
-__all__ = ["NoteClaimsContract"]
-
 
 async def _renew(rig: StoreRig, task: NoteTask, seconds: float) -> bool:
     async with rig.store.begin() as tx:

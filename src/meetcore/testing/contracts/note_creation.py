@@ -37,8 +37,6 @@ from meetcore.testing.contracts.transactions import (
     register,
 )
 
-__all__ = ["NoteCreationContract"]
-
 
 async def _queue_unseen(
     rig: StoreRig, customer: Customer, note: Note, fault: Exception | None = None

@@ -33,8 +33,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 
-__all__ = ["NoteEndingsContract"]
-
 DONE, FAILED = EventKind.NOTE_COMPLETED, EventKind.NOTE_FAILED
 
 

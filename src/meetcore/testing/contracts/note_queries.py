@@ -21,8 +21,6 @@ from meetcore.testing.contracts.recording_transactions import keep_recording, me
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.transactions import Customer, new_id, open_customer
 
-__all__ = ["NoteQueries"]
-
 
 async def _recordings(
     rig: QueriesRig, customer: Customer, meeting_id: UUID | None = None, before: UUID | None = None

@@ -8,8 +8,6 @@ from meetcore.testing.contracts.note_creation import NoteCreationContract
 from meetcore.testing.contracts.note_endings import NoteEndingsContract
 from meetcore.testing.contracts.note_transcription import NoteTranscriptionContract
 
-__all__ = ["NoteRepositoryContract"]
-
 
 class NoteRepositoryContract(
     NoteCreationContract, NoteClaimsContract, NoteTranscriptionContract, NoteEndingsContract

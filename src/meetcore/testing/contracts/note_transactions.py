@@ -32,24 +32,6 @@ from meetcore.testing.contracts.transactions import AT, RUNTIME, Customer, new_i
 from meetcore.usecases.create_note import queue_note
 from meetcore.usecases.finalize_note import complete_note, fail_note
 
-__all__ = [
-    "DRAFT",
-    "TRANSCRIPT",
-    "ask",
-    "claim_notes",
-    "completed",
-    "erase",
-    "fail_unclaimed",
-    "find_note",
-    "give_up",
-    "load_note_creation",
-    "note_event",
-    "queued",
-    "recorded",
-    "settle",
-    "written",
-]
-
 TRANSCRIPT = (
     Utterance(0.25, 3.5, "SEALED-said: kita pakai Postgres ✓", "Dewi"),
     Utterance(61.125, 62.0, "SEALED-said: ok"),

@@ -11,8 +11,6 @@ from meetcore.testing.contracts.note_transactions import TRANSCRIPT, claim_notes
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import open_customer
 
-__all__ = ["NoteTranscriptionContract"]
-
 OTHER = (Utterance(0.1, 0.2, "lain"),)
 
 

@@ -14,8 +14,6 @@ from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraf
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.note_writer import NoteWriter
 
-__all__ = ["MEETINGS", "NoteWriterContract"]
-
 
 def _transcript(*lines: tuple[str | None, str]) -> Transcript:
     return tuple(Utterance(4.5 * at, 4.5 * at + 4, text, speaker) for at, (speaker, text) in enumerate(lines))

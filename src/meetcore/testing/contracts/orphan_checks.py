@@ -19,8 +19,6 @@ from meetcore.testing.contracts.transactions import (
     schedule,
 )
 
-__all__ = ["OrphanCheckRepositoryContract"]
-
 
 async def _customer(rig: StoreRig) -> Customer:
     await rig.put_hosts(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))

@@ -29,21 +29,6 @@ from meetcore.testing.contracts.transactions import (
 )
 from meetcore.usecases.judge_attempts import JudgedAttempts
 
-__all__ = [
-    "AT_ONCE",
-    "BAD",
-    "GOOD",
-    "claim",
-    "outbox",
-    "post_again",
-    "post_test",
-    "record",
-    "record_all",
-    "record_batch",
-    "release",
-    "sweep",
-]
-
 AT_ONCE = ReleasePace(1_000, timedelta(0))
 GOOD = Attempt(AT, 12, status_code=200, response_excerpt="ok", address="203.0.113.7")
 BAD = Attempt(AT, 12, status_code=500, error="status_500")

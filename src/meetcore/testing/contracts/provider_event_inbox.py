@@ -17,15 +17,6 @@ from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
 from meetcore.testing.contracts.transactions import AT, new_id
 
-__all__ = [
-    "ProviderEventInboxContract",
-    "add_event",
-    "claim_events",
-    "finish_event",
-    "new_file",
-    "provider_event",
-]
-
 
 def new_file(id: str = "a1", **fields: Any) -> RecordingFile:
     """A file of a recording; `fields` are attributes of it."""

@@ -27,8 +27,6 @@ from meetcore.testing.contracts.transactions import (
 )
 from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
-__all__ = ["QueriesContract"]
-
 
 @pytest.mark.asyncio
 class QueriesContract(

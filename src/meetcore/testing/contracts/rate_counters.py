@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateCounters
 
-__all__ = ["RateCountersContract", "SharedRateCountersContract"]
-
 READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
 MINUTE = 1_796_126_400
 """The unix second on which a minute starts."""

@@ -9,8 +9,6 @@ from meetcore.ports.meetings import CreationView, MeetingView
 from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
 from meetcore.testing.contracts.transactions import Customer, MeetingSpec, query_of
 
-__all__ = ["cancel_view", "creation", "funds_of", "is_free", "money"]
-
 
 async def funds_of(rig: LedgerAccess, customer: Customer) -> Funds:
     """A customer's funds as the ledger loads them."""

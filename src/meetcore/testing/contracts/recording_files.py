@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile, RangeUnsatisfiable, RecordingFiles
 
-__all__ = ["RecordingFilesContract", "RecordingPlace"]
-
 _MAX_CHUNK_BYTES = 1024 * 1024
 
 

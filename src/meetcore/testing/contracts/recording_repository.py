@@ -23,8 +23,6 @@ from meetcore.testing.contracts.transactions import (
     register,
 )
 
-__all__ = ["RecordingRepositoryContract"]
-
 
 async def _keep_and_fail(rig: Rig, recording: Recording) -> None:
     async with rig.store.begin() as tx:

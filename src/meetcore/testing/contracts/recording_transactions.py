@@ -15,8 +15,6 @@ from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.testing.contracts.store_rig import Rig
 from meetcore.testing.contracts.transactions import AT, Customer, new_id
 
-__all__ = ["claim_recordings", "find_recording", "keep_recording", "measured", "new_recording"]
-
 
 def new_recording(customer: Customer, **fields: Any) -> Recording:
     """A recording of some meeting, with two files, that is to be measured; `fields` are attributes of it."""

@@ -20,8 +20,6 @@ from meetcore.testing.contracts.recording_transactions import (
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import open_customer
 
-__all__ = ["RecordingWorkContract"]
-
 
 async def _renew(rig: StoreRig, task: RecordingTask, seconds: float) -> bool:
     async with rig.store.begin() as tx:

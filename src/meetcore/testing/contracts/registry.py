@@ -25,8 +25,6 @@ from meetcore.testing.contracts.transactions import (
     reserved,
 )
 
-__all__ = ["RegistryContract"]
-
 DAY = timedelta(days=1)
 
 

@@ -15,8 +15,6 @@ import pytest
 from meetcore.domain.errors import HostUnresolved
 from meetcore.ports.resolver import Resolver
 
-__all__ = ["HANGING", "ZONE", "ResolverContract"]
-
 ZONE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "one.test": ("192.0.2.1",),

@@ -13,8 +13,6 @@ from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContra
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 
-__all__ = ["StoreContract"]
-
 
 class StoreContract(
     LedgerRepositoryContract,

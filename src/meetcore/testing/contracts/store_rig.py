@@ -34,19 +34,6 @@ from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
 from meetcore.ports.store import LedgerRepository, Store
 
-__all__ = [
-    "FullRig",
-    "HousekeepingRig",
-    "LedgerAuditRig",
-    "LedgerRig",
-    "LedgerStore",
-    "QueriesRig",
-    "RegistryRig",
-    "Rig",
-    "StoreRig",
-    "Tampering",
-]
-
 
 class AccountRegistry(Protocol):
     """The one operation of `meetcore.ports.registry.Registry` that a ledger needs."""

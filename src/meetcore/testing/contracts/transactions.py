@@ -44,37 +44,6 @@ from meetcore.usecases.idempotency import IdempotentRequest, KeyLookup, Outcome
 from meetcore.usecases.reserve_meeting import ReservationTerms, creation_query
 from meetcore.usecases.runtime import Runtime
 
-__all__ = [
-    "AT",
-    "KIND",
-    "TOMORROW",
-    "Customer",
-    "MeetingSpec",
-    "abandon",
-    "adjust",
-    "draft",
-    "email_of",
-    "finish_cancelling",
-    "load_leased",
-    "new_endpoint",
-    "new_event",
-    "new_host",
-    "new_id",
-    "open_account",
-    "open_customer",
-    "provisioning",
-    "query_of",
-    "register",
-    "remove_endpoint",
-    "reserve",
-    "reserved",
-    "save_endpoint",
-    "schedule",
-    "scheduled",
-    "start_cancelling",
-    "top_up",
-]
-
 AT = datetime(
     2026, 12, 1, 3, 0, 0, 123_456, tzinfo=UTC
 )  # a store that loses microseconds is found out  # when everything happens that is dated by the caller

@@ -13,8 +13,6 @@ from meetcore.ports.audio_editor import Sound
 from meetcore.ports.transcriber import Transcriber
 from meetcore.testing.sounds import silence, sound_of
 
-__all__ = ["TranscriberContract"]
-
 _SLACK_S = 0.05
 _LIMIT_BYTES = 25 * 1024 * 1024
 

@@ -21,8 +21,6 @@ from meetcore.ports.video_provider import (
     VideoProvider,
 )
 
-__all__ = ["VideoProviderContract", "order_for"]
-
 _TITLES = ("R", "Rapat tim", "<b>&amp;\"'", "会議 🎉 اجتماع", "a\u0301\u200d", "%s {0} \\n", "x" * 200)
 
 

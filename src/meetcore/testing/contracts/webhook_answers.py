@@ -17,8 +17,6 @@ from meetcore.testing.receiver import (
     replying_and_closing,
 )
 
-__all__ = ["WebhookAnswersContract"]
-
 _EXCERPT_BYTES = 2048
 _ERRORS = frozenset({
     "dns_failed", "address_refused", "connect_timeout", "connect_failed", "tls_failed", "timeout",

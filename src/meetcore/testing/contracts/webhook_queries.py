@@ -23,8 +23,6 @@ from meetcore.testing.contracts.transactions import (
     save_endpoint,
 )
 
-__all__ = ["WebhookQueries"]
-
 Item = TypeVar("Item")
 
 

@@ -19,21 +19,6 @@ from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.testing.receiver import Authority, Behaviour, Receiver, receiving
 
-__all__ = [
-    "ACCOUNT",
-    "HOST",
-    "LOCAL",
-    "LOOPBACK",
-    "NOW",
-    "SOON_S",
-    "HangingResolver",
-    "MakeSender",
-    "SenderBench",
-    "SenderSetting",
-    "StaticResolver",
-    "a_post",
-]
-
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
 HOST = "hooks.test"
 ACCOUNT = UUID(int=1)

@@ -16,8 +16,6 @@ import pytest
 
 from meetcore.ports.worker_notifier import WorkerNotifier
 
-__all__ = ["NotifierRig", "RemoteNotifierContract", "RemoteNotifierRig", "WorkerNotifierContract"]
-
 
 class NotifierRig(Protocol):
     """A notifier, and the consumer of its notifications."""

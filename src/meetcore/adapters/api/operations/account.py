@@ -9,8 +9,6 @@ from meetcore.domain.records import accounts as records
 from meetcore.domain.records.credits import tier_record
 from meetcore.domain.requests.rate_window import OperationClass
 
-__all__ = ["get_me", "list_pricing_tiers"]
-
 
 @Operation(
     method="GET",

@@ -21,8 +21,6 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import CallerIncludes, TransactionFilter
 from meetcore.usecases.estimate import Estimate
 
-__all__ = ["estimate_credits", "get_credits", "list_transactions"]
-
 
 def _todays_usage(_: dict[str, str], now: datetime) -> CallerIncludes:
     return CallerIncludes(usage_on=cap_day(now))

@@ -17,8 +17,6 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.usecases.idempotency import Outcome
 
-__all__ = ["ITS_DELIVERY", "get_delivery", "list_deliveries", "resend_delivery"]
-
 ITS_DELIVERY: Final = {"id": "$request.path.id", "delivery_id": "$response.body#/id"}
 """The parameters of a link from a new delivery to an operation on it."""
 

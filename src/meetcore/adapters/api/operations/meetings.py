@@ -19,8 +19,6 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
 from meetcore.usecases.idempotency import Outcome
 
-__all__ = ["cancel_meeting", "create_meeting", "get_meeting", "list_meetings"]
-
 _READERS = (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE)
 _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
 

@@ -21,8 +21,6 @@ from meetcore.ports.queries import NoteFilter
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.idempotency import Outcome
 
-__all__ = ["create_note", "get_note", "list_notes"]
-
 MARKDOWN = "text/markdown; charset=utf-8"
 _PAGE_BYTES = 4 * 1024 * 1024
 _NOTES_AT_ONCE = 5

@@ -18,8 +18,6 @@ from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.usecases.idempotency import Outcome
 
-__all__ = ["delete_recording", "get_download_url", "get_recording", "list_recordings"]
-
 _READERS = (Scope.RECORDINGS_READ,)
 
 

@@ -24,16 +24,6 @@ from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.idempotency import Outcome
 from meetcore.usecases.webhooks import Registration
 
-__all__ = [
-    "get_webhook",
-    "list_webhooks",
-    "register_webhook",
-    "remove_webhook",
-    "rotate_webhook_secret",
-    "test_webhook",
-    "update_webhook",
-]
-
 _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
 _WRITERS = (Scope.WEBHOOKS_WRITE,)
 

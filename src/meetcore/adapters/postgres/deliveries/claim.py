@@ -23,8 +23,6 @@ from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
 
-__all__ = ["DeliveryClaims"]
-
 log = structlog.get_logger("meetcore.postgres")
 
 # How many of the longest due are looked at for each one that may be taken: what has no room is throttled or

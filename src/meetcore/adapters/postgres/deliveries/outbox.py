@@ -12,8 +12,6 @@ from meetcore.adapters.postgres.deliveries.rows import HELD, PENDING
 from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.cipher import Cipher
 
-__all__ = ["WRITE_EVENTS", "event_context", "event_parameters"]
-
 # Writes the events, and a delivery of each for every endpoint of the account that subscribed to
 # its kind, if the statement's guard lets it: due now, or held while the endpoint is inactive. A delivery's id is a UUIDv7: the
 # event's instant, and random bits of its own.

@@ -9,8 +9,6 @@ from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
 
-__all__ = ["DeliveryReads"]
-
 # The attempts at each delivery of a page. Sorted inside, which keeps the planner from joining whole
 # tables: it looks them up for one delivery after another, however many it expects on the page.
 _ATTEMPTS = f"""

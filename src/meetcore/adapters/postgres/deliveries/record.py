@@ -21,8 +21,6 @@ from meetcore.domain.webhooks.endpoints import (
 )
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded, RecordedHost, Saved
 
-__all__ = ["AttemptRecords"]
-
 # Claimed deliveries with their hosts and endpoints, all locked: the hosts first, then the endpoints, each in one order,
 # so that no two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch:
 # no other transaction records an attempt at them meanwhile.

@@ -4,8 +4,6 @@ from meetcore.adapters.postgres.deliveries.claim import DeliveryClaims
 from meetcore.adapters.postgres.deliveries.record import AttemptRecords
 from meetcore.adapters.postgres.deliveries.sweep import DeliverySweep
 
-__all__ = ["PostgresDeliveryRepository"]
-
 
 class PostgresDeliveryRepository(DeliveryClaims, AttemptRecords, DeliverySweep):
     """The outbox as the worker sees it."""

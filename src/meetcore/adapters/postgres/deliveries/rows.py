@@ -3,8 +3,6 @@
 from meetcore.adapters.postgres.columns import Columns
 from meetcore.domain.webhooks.deliveries import TRANSITIONS, Attempt, Delivery, DeliveryEvent, DeliveryStatus
 
-__all__ = ["ATTEMPT", "DELIVERY", "EXPIRE", "HELD", "HOLD", "PENDING", "RELEASED"]
-
 DELIVERY = Columns(Delivery, "d", "delivery_", renamed={"next_attempt_at": "due_at"})
 
 # As its customer may see it: without the address that was dialled.

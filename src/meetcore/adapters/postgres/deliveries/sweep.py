@@ -11,8 +11,6 @@ from meetcore.adapters.postgres.deliveries.rows import EXPIRE, HELD, PENDING, RE
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import HELD_FOR, ReleasePace
 
-__all__ = ["DeliverySweep"]
-
 SWEPT_AT_ONCE = 1_000
 
 # The next portion of what is held at the endpoints `at`, the oldest first and one by one, where the portion before

@@ -7,8 +7,6 @@ from meetcore.adapters.postgres.endpoints.rows import ENDPOINT
 from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.webhooks.endpoints import Endpoint
 
-__all__ = ["EndpointReads"]
-
 # The endpoints registered for a URL.
 _FIND_BY_URL = f"""
 SELECT {ENDPOINT.select} FROM webhook_endpoints w WHERE w.url_key = %(url_key)s

@@ -12,8 +12,6 @@ from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.store import PostingView
 
-__all__ = ["PostgresEndpointRepository"]
-
 # The endpoint registered under a normalised URL.
 _FIND_BY_URL = f"""
 SELECT {ENDPOINT.select} FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.url_key = %(url_key)s

@@ -5,8 +5,6 @@ from uuid import UUID
 from meetcore.adapters.postgres.columns import Columns
 from meetcore.domain.webhooks.endpoints import Endpoint
 
-__all__ = ["ENDPOINT", "endpoint_context"]
-
 _CONTEXT = "{account_id}/webhooks/{id}/secret"
 ENDPOINT = Columns(Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT})
 

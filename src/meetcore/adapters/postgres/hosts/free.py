@@ -10,14 +10,6 @@ Nothing is locked: a host is free in the statement's snapshot, and the reservati
 from meetcore.adapters.postgres.columns import Columns
 from meetcore.domain.meetings.hosts import Host
 
-__all__ = [
-    "BEST_FIRST",
-    "FITS",
-    "FREE_SLOT",
-    "HOST",
-    "OPEN_HOSTS",
-]
-
 HOST = Columns(Host, "h", "host_")
 
 # How many hosts are checked one by one, and how many free ones are returned: more than requests that hold one.

@@ -8,8 +8,6 @@ from meetcore.adapters.postgres.repository import Repository
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 
-__all__ = ["PostgresHostKeyRepository", "host_key_context"]
-
 # Takes hosts whose keys are due; what another transaction holds has its turn in the next round. The condition is
 # that of the index over them.
 _CLAIM_DUE = """

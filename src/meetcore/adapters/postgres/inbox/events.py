@@ -13,8 +13,6 @@ from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
 
-__all__ = ["PostgresProviderEventInbox", "provider_event_context"]
-
 log = structlog.get_logger("meetcore.postgres")
 
 _encoder = msgspec.json.Encoder()

@@ -20,8 +20,6 @@ from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.store import LedgerView
 
-__all__ = ["PostgresLedgerRepository"]
-
 # Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}

@@ -23,8 +23,6 @@ from meetcore.domain.money.hash_chain import CanonicalEntry
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 
-__all__ = ["PostgresLedgerAudit"]
-
 SEAL = Columns(Seal, "s", "seal_", without=("account_id",))
 
 ACCOUNTS_AT_ONCE = 500

@@ -12,11 +12,6 @@ from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds, Transfer
 
-__all__ = [
-    "APPEND_ENTRY", "CLOSE_HOLD", "ENTRY", "FUNDS", "HOLD", "LOCK_ACCOUNT", "OPEN_HOLD", "TRANSFER",
-    "USAGE", "WRITE_FUNDS", "WRITE_USAGE", "entry", "entry_parameters", "usage",
-]  # fmt: skip
-
 FUNDS = Columns(Funds, "a", "funds_", renamed={"account_id": "id"})
 TRANSFER = Columns(Transfer, "t", "transfer_", nested={"reference": "reference_"})
 ENTRY = Columns(Entry, "e", "entry_", renamed={"key_id": "chain_key"}, without=("transfer",))

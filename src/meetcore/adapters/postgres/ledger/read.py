@@ -14,8 +14,6 @@ from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.money.ledger import Entry, TransferKind, system_book
 from meetcore.ports.queries import MAX_PAGE, TransactionFilter
 
-__all__ = ["TransactionReads", "page_parameters", "page_statement"]
-
 _AFTER_ALL = (1 << 63) - 1  # no entry has this number
 
 # The number of the first entry at an instant or later, one more than the last entry's where there is none: a binary

@@ -29,8 +29,6 @@ from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import LeaseView, MeetingView
 
-__all__ = ["FREE_HOST", "LOOKED_FOR", "MeetingCancellation"]
-
 # A meeting in any state and an idempotency key, under the account's lock.
 _LOAD_LOCKED = f"""
 WITH {LOCK_ACCOUNT}

@@ -19,8 +19,6 @@ from meetcore.domain.webhooks.events import Event
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import DueMeeting, ExpiredLease
 
-__all__ = ["MeetingClock"]
-
 # An expired row gets a new lease, and so does the idempotency key that waits for it: a repeat of the
 # request meanwhile finds it running. The meeting's row is locked before the key's, as everywhere.
 _TAKE_OVER = """taken AS (

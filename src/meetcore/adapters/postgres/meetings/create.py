@@ -41,8 +41,6 @@ from meetcore.domain.webhooks.events import Event
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 
-__all__ = ["MeetingCreation"]
-
 # Everything that the decision on a new meeting needs, under the account's lock: its funds, the
 # key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
 # free host (`domain.hosts.choose_host`), locked until the transaction ends.

@@ -9,8 +9,6 @@ from meetcore.adapters.postgres.repository import Repository
 from meetcore.ports.lease import Lease
 from meetcore.ports.orphan_checks import OrphanCheck
 
-__all__ = ["PostgresOrphanCheckRepository"]
-
 # Makes the check of a meeting due now, as if an orphan had just been seen. A worker that holds it loses it.
 _OPEN = """
 INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)

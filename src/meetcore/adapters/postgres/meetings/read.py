@@ -22,8 +22,6 @@ from meetcore.ports.queries import (
     MeetingFilter,
 )
 
-__all__ = ["HOST_KEY", "MeetingReads"]
-
 # The key of a meeting's host, where it is in place and the meeting is the first on the host: what it reserved is
 # there, and no reservation begins before.
 HOST_KEY = """(

@@ -3,8 +3,6 @@
 from meetcore.adapters.postgres.meetings.clock import MeetingClock
 from meetcore.adapters.postgres.meetings.create import MeetingCreation
 
-__all__ = ["PostgresMeetingRepository"]
-
 
 class PostgresMeetingRepository(MeetingCreation, MeetingClock):
     """Meetings, their hosts and their money."""

@@ -11,8 +11,6 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.meetings import LeaseView
 
-__all__ = ["JOIN_URL", "MEETING", "MEETING_COLUMNS", "ending_parameters", "meeting", "meeting_with_key"]
-
 JOIN_URL = "{account_id}/meetings/{id}/join-url"
 MEETING = Columns(
     Meeting, "m", "meeting_", nested={"options": ""},

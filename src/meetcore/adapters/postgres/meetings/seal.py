@@ -9,8 +9,6 @@ from meetcore.adapters.postgres.meetings.rows import JOIN_URL
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.ports.cipher import Cipher
 
-__all__ = ["seal_join_urls"]
-
 PORTION = 500
 
 # Some meetings whose links are stored unsealed.

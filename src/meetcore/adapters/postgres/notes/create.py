@@ -23,8 +23,6 @@ from meetcore.domain.notes.notes import Note
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.notes import NoteCreationView, NoteQuery
 
-__all__ = ["NoteCreation"]
-
 # Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
 # the recording, and the note that is in its place.
 _LOAD = f"""

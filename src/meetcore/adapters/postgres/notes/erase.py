@@ -7,8 +7,6 @@ from meetcore.adapters.postgres.notes.rows import NOTE_COLUMNS, note
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.notes.notes import Note
 
-__all__ = ["NoteErasure"]
-
 # Every note on a recording. The account is locked by now.
 _LOAD_OF_RECORDING = f"""
 SELECT {NOTE_COLUMNS} FROM notes n

@@ -10,8 +10,6 @@ from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.notes.notes import Note
 from meetcore.ports.queries import NoteFilter
 
-__all__ = ["NoteReads", "notes_statement"]
-
 # One of an account's notes.
 _FIND_NOTE = f"""
 SELECT {NOTE_COLUMNS} FROM notes n WHERE n.account_id = %(account_id)s AND n.id = %(id)s

@@ -5,8 +5,6 @@ from meetcore.adapters.postgres.notes.erase import NoteErasure
 from meetcore.adapters.postgres.notes.settle import NoteEnding
 from meetcore.adapters.postgres.notes.work import NoteWork
 
-__all__ = ["PostgresNoteRepository"]
-
 
 class PostgresNoteRepository(NoteCreation, NoteWork, NoteEnding, NoteErasure):
     """Notes and their money."""

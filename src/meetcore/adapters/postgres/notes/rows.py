@@ -11,10 +11,6 @@ from meetcore.domain.notes.notes import Note, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.cipher import Cipher, CipherRefused
 
-__all__ = [
-    "NOTE", "NOTE_COLUMNS", "note", "note_parameters", "readable_note", "sealed_transcript_chunk", "transcript_chunk",
-]  # fmt: skip
-
 log = structlog.get_logger("meetcore.postgres")
 
 NOTE = Columns(Note, "n", "note_", without=("draft", "transcript"))

@@ -24,8 +24,6 @@ from meetcore.domain.notes.notes import Note
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.notes import NoteSettlement
 
-__all__ = ["NoteEnding"]
-
 # A note in progress with its money, under the account's lock, and under a lock of its own: its holder writes steps
 # without the account's.
 _LOAD_SETTLEMENT = f"""

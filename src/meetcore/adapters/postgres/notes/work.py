@@ -26,8 +26,6 @@ from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.notes import NoteTask
 
-__all__ = ["NoteWork"]
-
 log = structlog.get_logger("meetcore.postgres")
 
 # Claims follow one another; the lock ends with the transaction.

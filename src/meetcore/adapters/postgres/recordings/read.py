@@ -7,8 +7,6 @@ from meetcore.adapters.postgres.recordings.rows import RECORDING_COLUMNS, readab
 from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.notes.recordings import Recording
 
-__all__ = ["RecordingReads"]
-
 # One of an account's recordings.
 _FIND_RECORDING = f"""
 SELECT {RECORDING_COLUMNS} FROM recordings r WHERE r.account_id = %(account_id)s AND r.id = %(id)s

@@ -21,8 +21,6 @@ from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.recordings import RecordingTask
 
-__all__ = ["PostgresRecordingRepository"]
-
 log = structlog.get_logger("meetcore.postgres")
 
 # The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is

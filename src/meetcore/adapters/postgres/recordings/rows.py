@@ -7,8 +7,6 @@ from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.domain.notes.recordings import Recording, RecordingFile
 from meetcore.ports.cipher import Cipher, CipherRefused
 
-__all__ = ["RECORDING", "RECORDING_COLUMNS", "readable_recording", "recording", "recording_parameters"]
-
 log = structlog.get_logger("meetcore.postgres")
 
 RECORDING = Columns(Recording, "r", "recording_", without=("files",))
