@@ -99,7 +99,7 @@ WITH place AS (
         %(per_host_per_s)s - host.lately) AS seats
     FROM host
 ), due AS (
-    SELECT account_id, id, endpoint_id, due_at FROM deliveries
+    SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
@@ -121,7 +121,7 @@ WITH place AS (
     ) - room.seats AS over_room
     FROM shared JOIN room USING (host)
 ), chosen AS (
-    SELECT account_id, id, due_at, host FROM queued WHERE over_share <= 0 AND over_room <= 0
+    SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
     ORDER BY turn, due_at, id LIMIT %(total)s
 ), paced AS (
     UPDATE webhook_hosts h SET claimed_at = array_cat(
@@ -151,9 +151,11 @@ WITH place AS (
     SET lease_token = %(token)s, lease_host = chosen.host,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending'
-    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at
+    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at,
+        chosen.had_lease
 )
-SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload
+SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
+    c.had_lease
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
@@ -2755,18 +2757,18 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 -- Takes what is due, the longest due first, and passes over what another worker is taking.
 -- _CLAIM
 WITH due AS (
-    SELECT account_id, id, due_at FROM recordings WHERE due_at <= statement_timestamp()
+    SELECT account_id, id, due_at, lease_token IS NOT NULL AS had_lease FROM recordings WHERE due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), r AS (
     UPDATE recordings SET tries = tries + 1, lease_token = %(token)s,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE recordings.account_id = due.account_id AND recordings.id = due.id
-    RETURNING recordings.*, due.due_at AS was_due_at
+    RETURNING recordings.*, due.due_at AS was_due_at, due.had_lease
 )
 SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
     r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
     r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
-    r.expires_at AS recording_expires_at, r.files AS recording_files, r.tries FROM r ORDER BY r.was_due_at, r.id;
+    r.expires_at AS recording_expires_at, r.files AS recording_files, r.tries, r.had_lease FROM r ORDER BY r.was_due_at, r.id;
 
 -- Postpones a recording that cannot be read, long enough that it delays no other.
 -- _POSTPONE_UNREADABLE

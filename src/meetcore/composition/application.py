@@ -214,6 +214,7 @@ def _deliver(ports: Ports, policy: Policy, reports: Reports, runtime: Runtime) -
     return DeliverWebhooks(
         ports.store, ports.sender, policy.retry_schedule, runtime, policy.webhook_lease_s,
         policy.claim_limits, on_failed=reports.failed_delivery, on_disabled=reports.disabled_endpoint,
+        on_expired_lease=reports.expired_delivery,
     )  # fmt: skip
 
 
@@ -225,7 +226,7 @@ def _notes(
     return Notes(
         WorkOnRecordings(
             store, ports.files, own.editor, queue, notifier, ports.notes_notifier, runtime,
-            lease_s=lease_s, report=reports.failed_recording,
+            lease_s=lease_s, report=reports.failed_recording, on_expired_lease=reports.expired_recording,
         ),
         WriteNotes(
             store,

@@ -10,7 +10,7 @@ from meetcore.domain.meetings.provider_events import EventOutcome
 from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.ports.deliveries import Recorded
+from meetcore.ports.deliveries import Claimed, Recorded
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.meetings import ExpiredLease
 from meetcore.ports.provider_events import ClaimedEvent
@@ -58,6 +58,22 @@ def _log_takeover(expired: ExpiredLease) -> None:
     )
 
 
+def _log_expired_delivery(claimed: Claimed) -> None:
+    """Log a post whose lease expired: its worker died, or could not carry it out."""
+    log.info(
+        "expired lease taken over", account_id=str(claimed.account_id), delivery_id=str(claimed.delivery_id)
+    )
+
+
+def _log_expired_recording(task: RecordingTask) -> None:
+    """Log a recording whose worker died or stood still."""
+    recording = task.recording
+    log.warning(
+        "expired lease taken over", account_id=str(recording.account_id), recording_id=str(recording.id),
+        tries=task.tries,
+    )  # fmt: skip
+
+
 def _log_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
     log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
 
@@ -103,6 +119,8 @@ def _log_failed_recording(task: RecordingTask, fault: Exception) -> None:
 
 LOGGED = Reports(
     expired_lease=_log_takeover,
+    expired_delivery=_log_expired_delivery,
+    expired_recording=_log_expired_recording,
     orphan=_log_orphan,
     kept_host_key=_log_kept_key,
     no_capacity=_log_capacity_refusal,

@@ -17,7 +17,7 @@ from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT, Endpoint
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
-from meetcore.ports.deliveries import ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.meetings import ExpiredLease
 from meetcore.ports.provider_events import ClaimedEvent
@@ -81,6 +81,8 @@ class Reports:
     """Functions that are called with events which an operator may have to examine."""
 
     expired_lease: Callable[[ExpiredLease], object] = _ignore
+    expired_delivery: Callable[[Claimed], object] = _ignore
+    expired_recording: Callable[[RecordingTask], object] = _ignore
     orphan: Callable[[OrphanReport], None] = _ignore
     kept_host_key: Callable[[DueHostKey, ProviderRefused], None] = _ignore
     no_capacity: Callable[[CapacityRefusal], None] = _ignore

@@ -42,7 +42,10 @@ class ClaimLimits:
 
 @frozen
 class Claimed:
-    """A delivery to post now: where to, what, and the secret to sign with; recorded with its token."""
+    """A delivery to post now: where to, what, and the secret to sign with; recorded with its token.
+
+    `had_expired_lease` where an earlier claim ended without a record.
+    """
 
     account_id: UUID
     delivery_id: UUID
@@ -52,6 +55,7 @@ class Claimed:
     secret: str = field(repr=False)
     body: bytes = field(repr=False)
     token: UUID = field(repr=False)
+    had_expired_lease: bool = False
 
 
 @frozen

@@ -18,11 +18,13 @@ class RecordingTask:
     """A recording with work left at the provider, under the caller's lease.
 
     `tries` counts how often it was taken up since the last time that its work succeeded, this time included.
+    `had_expired_lease` where an earlier claim was neither kept nor given back.
     """
 
     token: UUID = field(repr=False)
     recording: Recording
     tries: int
+    had_expired_lease: bool = False
 
 
 class RecordingRepository(Protocol):

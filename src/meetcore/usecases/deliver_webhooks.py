@@ -47,7 +47,7 @@ class DeliverWebhooks:
 
     `lease_s` must exceed the sender's time limit. `limits` bound the posts in flight over all workers. Once
     an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with an endpoint that it
-    disabled.
+    disabled. `on_expired_lease` is called with a delivery that is claimed because its lease expired.
     """
 
     store: Store
@@ -59,12 +59,17 @@ class DeliverWebhooks:
     pace: ReleasePace = RELEASE_PACE
     on_failed: Callable[[Recorded], object] = _ignore
     on_disabled: Callable[[Endpoint], object] = _ignore
+    on_expired_lease: Callable[[Claimed], object] = _ignore
 
     async def claim(self, limit: int) -> Sequence[Claimed]:
         """Take up to `limit` deliveries that are due and have room."""
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.begin() as tx:
-            return await tx.deliveries.claim_due(evolve(self.limits, total=limit), lease)
+            claimed = await tx.deliveries.claim_due(evolve(self.limits, total=limit), lease)
+        for one in claimed:
+            if one.had_expired_lease:
+                self.on_expired_lease(one)
+        return claimed
 
     async def post(self, claimed: Claimed) -> Made:
         """Sign with this moment and post.

@@ -45,7 +45,8 @@ class WorkOnRecordings:
     """Works on recordings that are due, `at_once` of them at a time.
 
     `notifier` wakes those who send webhooks, `notes_notifier` those who write notes. `lease_s` is how long a
-    dead worker's recording waits; it is renewed three times in it. `report` is called with failures.
+    dead worker's recording waits; it is renewed three times in it. `report` is called with failures,
+    and `on_expired_lease` with a recording that is claimed because its lease expired.
     """
 
     store: Store
@@ -58,6 +59,7 @@ class WorkOnRecordings:
     at_once: int = 4
     lease_s: float = 30.0
     report: Callable[[RecordingTask, Exception], None] = lambda task, fault: None
+    on_expired_lease: Callable[[RecordingTask], object] = lambda task: None
 
     async def __call__(self) -> bool:
         """Work on what is due; whether there may be more.
@@ -69,6 +71,9 @@ class WorkOnRecordings:
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
             tasks = await tx.recordings.claim(self.at_once, lease)
+        for task in tasks:
+            if task.had_expired_lease:
+                self.on_expired_lease(task)
         await gather_all(self._work(task) for task in tasks)
         return len(tasks) == self.at_once
 

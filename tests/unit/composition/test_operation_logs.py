@@ -16,6 +16,7 @@ from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
+from meetcore.ports.lease import Lease
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
@@ -53,6 +54,7 @@ def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverW
     return DeliverWebhooks(
         rig.store, cast(Any, sender), schedule, runtime, limits=PLENTY,
         on_failed=LOGGED.failed_delivery, on_disabled=LOGGED.disabled_endpoint,
+        on_expired_lease=LOGGED.expired_delivery,
     )  # fmt: skip
 
 
@@ -199,3 +201,33 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
         taken_over = [line for line in lines if line["event"] == "expired lease taken over"]
         assert [line["expired"] for line in taken_over] == [expired] * bool(expired)
         one.harness.expire_leases()
+
+
+async def test_a_delivery_of_a_worker_that_died_is_one_line() -> None:
+    rig = MemoryRig()
+    await outbox(rig, 1, secret=SECRET)
+    worker = deliver(rig, Sender(), RetrySchedule())
+    with capture_logs() as lines:
+        [lost] = await worker.claim(100)
+        rig.clock.advance(worker.lease_s + 1)
+        [again] = await worker.claim(100)
+    [line] = lines
+    assert again.delivery_id == lost.delivery_id
+    assert (line["event"], line["delivery_id"]) == ("expired lease taken over", str(lost.delivery_id))
+    await worker.record([await worker.post(again)])
+    rig.clock.advance(60)
+    with capture_logs() as lines:
+        assert len(await worker.claim(100)) == 1
+    assert lines == [], "a delivery that is tried again has no expired lease"
+
+
+async def test_a_recording_of_a_worker_that_died_is_one_line() -> None:
+    one = await filmed_only()
+    work = evolve(one.harness.work_on_recordings(), on_expired_lease=LOGGED.expired_recording)
+    async with one.harness.store.at_once() as tx:
+        [task] = await tx.recordings.claim(1, Lease(one.harness.caller.account.id, work.lease_s))
+    one.harness.clock.advance(work.lease_s + 1)
+    with capture_logs() as lines:
+        await work()
+    [line] = [each for each in lines if each["event"] == "expired lease taken over"]
+    assert (line["recording_id"], line["tries"]) == (str(task.recording.id), 2)

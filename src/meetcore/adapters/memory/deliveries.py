@@ -73,6 +73,7 @@ class MemoryDeliveryRepository:
 
     def _claim(self, delivery: Delivery, token: UUID, until: datetime) -> Claimed:
         name = delivery.account_id, delivery.id
+        had_expired_lease = self._tables.deliveries[name].token is not None
         self._tables.deliveries[name] = StoredDelivery(evolve(delivery, next_attempt_at=until), token)
         endpoint = self._endpoint(delivery)
         assert endpoint.secret is not None  # nothing is sealed here
@@ -86,6 +87,7 @@ class MemoryDeliveryRepository:
             endpoint.secret,
             event.payload,
             token,
+            had_expired_lease,
         )
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:

@@ -67,9 +67,10 @@ class MemoryRecordingRepository:
         tasks = []
         for _, name in due[:limit]:
             stored = self._tables.recordings[name]
+            had_expired_lease = stored.token is not None
             stored = evolve(stored, due_at=until, token=lease.token, tries=stored.tries + 1)
             self._tables.recordings[name] = stored
-            tasks.append(RecordingTask(lease.token, stored.recording, stored.tries))
+            tasks.append(RecordingTask(lease.token, stored.recording, stored.tries, had_expired_lease))
         return tasks
 
     async def renew(self, task: RecordingTask, seconds: float) -> bool:

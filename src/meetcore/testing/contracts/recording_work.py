@@ -98,7 +98,7 @@ class RecordingWorkContract:
         assert await claim_recordings(rig) == []
         assert await _renew(rig, task, -1)
         (again,) = await claim_recordings(rig)
-        assert (again.recording, again.tries) == (more, 2)
+        assert (again.recording, again.tries, again.had_expired_lease) == (more, 2, True)
 
     async def test_a_lease_is_kept_and_lost_to_the_next(self, rig: StoreRig) -> None:
         await keep_recording(rig, new_recording(await open_customer(rig)))

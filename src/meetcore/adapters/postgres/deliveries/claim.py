@@ -85,7 +85,7 @@ WITH place AS (
         %(per_host_per_s)s - host.lately) AS seats
     FROM host
 ), due AS (
-    SELECT account_id, id, endpoint_id, due_at FROM deliveries
+    SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
@@ -107,7 +107,7 @@ WITH place AS (
     ) - room.seats AS over_room
     FROM shared JOIN room USING (host)
 ), chosen AS (
-    SELECT account_id, id, due_at, host FROM queued WHERE over_share <= 0 AND over_room <= 0
+    SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
     ORDER BY turn, due_at, id LIMIT %(total)s
 ), paced AS (
     UPDATE webhook_hosts h SET claimed_at = array_cat(
@@ -137,9 +137,11 @@ WITH place AS (
     SET lease_token = %(token)s, lease_host = chosen.host,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = '{PENDING}'
-    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at
+    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at,
+        chosen.had_lease
 )
-SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload
+SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
+    c.had_lease
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
@@ -191,5 +193,6 @@ def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
         log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
         return None
     return Claimed(
-        account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token
-    )
+        account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token,
+        row["had_lease"],
+    )  # fmt: skip

@@ -59,15 +59,15 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 # Takes what is due, the longest due first, and passes over what another worker is taking.
 _CLAIM = f"""
 WITH due AS (
-    SELECT account_id, id, due_at FROM recordings WHERE due_at <= statement_timestamp()
+    SELECT account_id, id, due_at, lease_token IS NOT NULL AS had_lease FROM recordings WHERE due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), r AS (
     UPDATE recordings SET tries = tries + 1, lease_token = %(token)s,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE recordings.account_id = due.account_id AND recordings.id = due.id
-    RETURNING recordings.*, due.due_at AS was_due_at
+    RETURNING recordings.*, due.due_at AS was_due_at, due.had_lease
 )
-SELECT {RECORDING_COLUMNS}, r.tries FROM r ORDER BY r.was_due_at, r.id
+SELECT {RECORDING_COLUMNS}, r.tries, r.had_lease FROM r ORDER BY r.was_due_at, r.id
 """
 
 # Postpones a recording that cannot be read, long enough that it delays no other.
@@ -113,7 +113,8 @@ class PostgresRecordingRepository(Repository):
         tasks = []
         for row in await self._all(_CLAIM, parameters):
             try:
-                task = RecordingTask(lease.token, recording(row, self._cipher), row["tries"])
+                found = recording(row, self._cipher)
+                task = RecordingTask(lease.token, found, row["tries"], row["had_lease"])
             except (CipherRefused, msgspec.DecodeError):
                 log.exception("recording does not open", recording_id=str(row["recording_id"]))
                 await self._connection.execute(_POSTPONE_UNREADABLE, row)
