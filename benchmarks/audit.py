@@ -179,7 +179,7 @@ async def _proven(url: str) -> float:
     try:
         started = time.perf_counter()
         audit = await VerifyLedger(PostgresLedgerAudit(pool), [_KEY])(
-            provers=verifiers_of(url, cores(), [_KEY])
+            verifiers=verifiers_of(url, cores(), [_KEY])
         )
         assert audit.is_sound, audit.findings
         return audit.entries / (time.perf_counter() - started)

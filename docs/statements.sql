@@ -1422,11 +1422,11 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
 -- Everything that the decision on a new meeting needs, under the account's lock: its funds, the
 -- key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
--- free host (`domain.hosts.choose_host`), locked until the transaction ends.
+-- free host (`domain.meetings.hosts.choose_host`), locked until the transaction ends.
 -- The join on `locked` makes sure that the account is locked before the host. Contended is what is
 -- free, but for others' locks. A larger host is not taken while the smaller ones are only locked: one may be released,
 -- and a large meeting would find none. `creations_left` is what the hosts with the seats have left of the day
--- (`domain.hosts.Host.creations_left`), `creations_used` what of it was the account's.
+-- (`domain.meetings.hosts.Host.creations_left`), `creations_used` what of it was the account's.
 -- _LOAD
 WITH
     locked AS MATERIALIZED (
@@ -2192,7 +2192,7 @@ SELECT at FROM (
     ORDER BY upper(r.during) LIMIT 1)
 ) AS free ORDER BY at LIMIT 1;
 
--- When a host with the seats may be given a meeting, free or not (`domain.hosts.Host.next_creation_at`). Of an
+-- When a host with the seats may be given a meeting, free or not (`domain.meetings.hosts.Host.next_creation_at`). Of an
 -- instant the day in UTC decides, as the connection's time zone is UTC.
 -- _NEXT_CREATION
 SELECT min(CASE WHEN h.creations_on = first::date AND h.creations >= %(per_day)s

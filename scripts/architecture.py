@@ -300,19 +300,20 @@ def files_naming(names: str) -> Iterator[str]:
 
 
 KIT = "what every adapter is tested with"
-MIGRATION = "a new migration beside it, with the change"
-SCHEMA = "the column, where the migrations arrive"
+MIGRATION = "a new file beside it with the next number, such as `0042_waiting_room.sql`, with the change"
+SCHEMA = "the column as `ADD COLUMN` leaves it: the last of its table, with its DEFAULT"
 
 RECIPES: Mapping[str, Recipe] = {
     "flag": Recipe(
         "`mic_off`, a flag of a meeting",
         r"\bmic_off\b",
         {
-            "domain/meetings/meetings.py": "the field of `MeetingOptions` with its text; in "
-            "`OPTION_ABILITIES`, what a provider must be able to do for it",
+            "domain/meetings/meetings.py": "the field of `MeetingOptions` with its text; its ability in "
+            "`ProviderAbilities`, False by default; both in `OPTION_ABILITIES`, with the refusal",
             "adapters/postgres/schema.sql": SCHEMA + "; statements and rows follow `MeetingOptions`",
             "adapters/postgres/migrations/*": MIGRATION,
-            "adapters/[jz]*": "what a provider does with it, where it can",
+            "adapters/[jz]*": "`has_…=True` among the abilities of each provider that carries it "
+            "out, the sandbox included, and what it does",
             "client/operations.py": "the argument of `meetings.create` and of `credits.estimate_meeting`",
             "adapters/api/operations/meetings.py": "the example of a body, if it is worth showing",
             "testing/*": KIT,

@@ -123,7 +123,7 @@ MACHINES = (
             NoteEvent.TAKE: "a worker, under a lease: a new note, one that waited, or one whose worker died",
             NoteEvent.COMPLETE: "its worker, with the last step: it is written and paid for",
             NoteEvent.FAIL: "its worker, for what will not pass or did not pass in time; or the end of its "
-            "recording, over the worker's head",
+            "recording, without its worker",
             NoteEvent.ERASE: "the customer's request, with the deletion of its recording",
         },
     ),
@@ -139,7 +139,7 @@ MACHINES = (
             EndpointEvent.SUCCEEDED: "`record_success`, after a post: the receiver took it, the count of "
             "failures is 0 again",
             EndpointEvent.FAILED: "`record_failure`, after a post: one more failure in a row",
-            EndpointEvent.DISABLE: "`record_failure`, after the post whose failure fills the row",
+            EndpointEvent.DISABLE: "`record_failure`, after the failure that is the 20th in a row",
             EndpointEvent.PAUSE: "`pause`, at the customer's wish (`is_active` false): the count stays",
             EndpointEvent.RESUME: "`resume`, at the customer's wish (`is_active` true): what was disabled "
             "starts to count again",

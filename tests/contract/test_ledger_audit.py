@@ -25,7 +25,7 @@ from meetcore.testing.contracts.transactions import (
     start_cancelling,
     top_up,
 )
-from meetcore.usecases.verify_ledger import Proven, Prover, ProverLost, VerifyLedger
+from meetcore.usecases.verify_ledger import PortionVerifier, Proven, VerifierLost, VerifyLedger
 from tests.support.postgres_rig import PostgresRig
 
 
@@ -133,7 +133,9 @@ async def test_a_process_that_dies_is_reported_and_leaves_no_wrong_verdict(
     await open_customer(postgres_rig, 50)
     bring = verifiers_of(service_database, 2, worth=1)
 
-    async def prove_in_killed(prove: Prover, portion: Any, on_entries: Callable[[int], None]) -> Proven:
+    async def prove_in_killed(
+        prove: PortionVerifier, portion: Any, on_entries: Callable[[int], None]
+    ) -> Proven:
         proving = asyncio.ensure_future(prove(portion, on_entries))
         while not (processes := active_children()):  # noqa: ASYNC110  (a process has no event for its start)
             await asyncio.sleep(0.01)
@@ -142,12 +144,12 @@ async def test_a_process_that_dies_is_reported_and_leaves_no_wrong_verdict(
         return await proving
 
     @asynccontextmanager
-    async def failing(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
-        async with bring(snapshot, entries) as provers:
-            yield [partial(prove_in_killed, prove) for prove in provers]
+    async def failing(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
+        async with bring(snapshot, entries) as verifiers:
+            yield [partial(prove_in_killed, prove) for prove in verifiers]
 
-    with pytest.raises(ProverLost, match="ended: prove again"):
-        await VerifyLedger(postgres_rig.audit)(provers=failing)
+    with pytest.raises(VerifierLost, match="ended: prove again"):
+        await VerifyLedger(postgres_rig.audit)(verifiers=failing)
     assert active_children() == []
 
 
@@ -157,6 +159,6 @@ async def test_a_process_whose_snapshot_is_over_reports_it(
     await open_customer(postgres_rig, 50)
     async with postgres_rig.audit.snapshot() as snapshot:
         portion = await anext(aiter(snapshot.accounts()))
-    async with verifiers_of(service_database, 2, worth=1)(snapshot, 2) as provers:
+    async with verifiers_of(service_database, 2, worth=1)(snapshot, 2) as verifiers:
         with pytest.raises(StoreUnavailable, match="is over"):
-            await provers[0](portion, lambda _: None)
+            await verifiers[0](portion, lambda _: None)

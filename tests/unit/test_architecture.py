@@ -29,9 +29,19 @@ def repeated(pattern: re.Pattern[str]) -> Callable[[str], str]:
     return edit
 
 
+def with_last_column(schema: str) -> str:
+    """An edit: the column where `ADD COLUMN` leaves it."""
+    edited = re.sub(
+        r"(CREATE TABLE meetings \(.*?)\n\);", rf"\1,\n    {FLAG} boolean NOT NULL DEFAULT false\n);", schema,
+        count=1, flags=re.DOTALL,
+    )  # fmt: skip
+    assert edited != schema
+    return edited
+
+
 EDITS: Mapping[str, Callable[[str], str]] = {
     "domain/meetings/meetings.py": repeated(FIELD),
-    "adapters/postgres/schema.sql": repeated(LINE),
+    "adapters/postgres/schema.sql": with_last_column,
     "client/operations.py": repeated(LINE),
 }
 MIGRATION = f"ALTER TABLE meetings ADD COLUMN {FLAG} boolean NOT NULL DEFAULT false;\n"

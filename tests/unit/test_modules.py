@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import meetcore
 from meetcore.adapters.speech import can_transcribe
@@ -24,3 +26,30 @@ def test_every_module_can_be_imported_without_a_warning() -> None:
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+PACKAGE = Path(meetcore.__file__).parent
+NAMED = re.compile(r"`(?:meetcore\.)?((?:domain|ports|usecases|composition|testing)(?:\.\w+)+)`")
+
+
+def test_every_name_that_a_text_gives_in_full_is_there() -> None:
+    """A docstring, a comment or a page that names `domain.money.ledger` names it where it lies today."""
+    root = PACKAGE.parents[1]
+    files = [
+        *PACKAGE.rglob("*.py"),
+        *(root / "docs").glob("*.md"),
+        root / "README.md",
+        root / "CONTRIBUTING.md",
+    ]
+    named = {(file, name) for file in files for name in NAMED.findall(file.read_text("utf-8"))}
+    assert len(named) > 20
+    lost = [f"{file.name}: {name}" for file, name in named if not _is_there(name)]
+    assert sorted(lost) == []
+
+
+def _is_there(name: str) -> bool:
+    try:
+        pkgutil.resolve_name(f"meetcore.{name}")
+    except (ImportError, AttributeError):
+        return False
+    return True

@@ -11,7 +11,7 @@ from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
-from meetcore.usecases.verify_ledger import Audit, ProverLost
+from meetcore.usecases.verify_ledger import Audit, VerifierLost
 
 MAX_PROCESSES = 64
 
@@ -44,8 +44,8 @@ def verify_credits(
 
     try:
         audit = with_application(work, as_json=json)
-    except ProverLost as error:
-        complain("prover_lost", str(error), as_json=json)
+    except VerifierLost as error:
+        complain("verifier_lost", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
     result = {
         "is_sound": audit.is_sound,

@@ -140,7 +140,10 @@ class RecordingDownload:
         return sink, has_more
 
     def _part(self, number: int, sink: _Sink, means: Means) -> Generator[Step, Any, bool]:
-        """Fetch a part whole; whether another one follows. What gets on is tried on."""
+        """Fetch a part whole and return whether another one follows.
+
+        An attempt that made progress does not count against the limit of failures.
+        """
         about: Call[None] = Call("GET", path_of("downloads", "recordings", self.recording_id), type(None))
         failures = 0
         while True:

@@ -21,7 +21,7 @@ from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.money.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
-from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, ProverLost, Provers
+from meetcore.usecases.verify_ledger import PortionVerifier, Proven, VerifierLost, Verifiers, VerifyPortion
 
 ENTRIES_WORTH_A_PROCESS = 50_000
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
@@ -32,7 +32,7 @@ _counter: "Synchronized[int]"  # of a verifier process
 
 def verifiers_of(
     url: str, processes: int, keys: Sequence[ChainKey] = (), *, worth: int = ENTRIES_WORTH_A_PROCESS
-) -> Provers:
+) -> Verifiers:
     """Return a function that starts verifier processes; a short ledger is verified in this process.
 
     Args:
@@ -43,17 +43,17 @@ def verifiers_of(
     """
 
     @asynccontextmanager
-    async def bring(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+    async def bring(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
         number = min(processes, entries // worth)
         if number <= 1:
             _collect_seldom()
-            yield [ProvePortion(snapshot, secrets_of(keys))]
+            yield [VerifyPortion(snapshot, secrets_of(keys))]
             return
         context = get_context("spawn")  # not forked: this process has connections and threads
         counter = context.Value("q")
         pool = ProcessPoolExecutor(number, context, _start_process, (counter,))
         try:
-            yield [_PooledProver(pool, (url, snapshot.name, tuple(keys)), counter)] * number
+            yield [_PooledVerifier(pool, (url, snapshot.name, tuple(keys)), counter)] * number
         finally:
             # A process only reads; `shutdown` would wait for its portion. Python 3.14 has `kill_workers`.
             for process in [*(pool._processes or {}).values()]:
@@ -64,8 +64,8 @@ def verifiers_of(
 
 
 @frozen
-class _PooledProver:
-    """Proves portions in the next free process. Fills `Prover`.
+class _PooledVerifier:
+    """Proves portions in the next free process. Fills `PortionVerifier`.
 
     `counter` has the entries that were proven in any process and are not reported yet.
     """
@@ -84,7 +84,7 @@ class _PooledProver:
                 on_entries(proven)
             return await proving
         except BrokenProcessPool:
-            raise ProverLost("a process that proved entries ended: prove again") from None
+            raise VerifierLost("a process that proved entries ended: prove again") from None
         finally:
             proving.cancel()  # when this is cancelled, its result is not used
 
@@ -107,7 +107,7 @@ def _count(entries: int) -> None:
 
 
 @cache
-def _joined(url: str, name: str, keys: tuple[ChainKey, ...]) -> tuple[asyncio.Runner, ProvePortion]:
+def _joined(url: str, name: str, keys: tuple[ChainKey, ...]) -> tuple[asyncio.Runner, VerifyPortion]:
     """Join the snapshot, once, for as long as this process runs."""
     runner = asyncio.Runner()
 
@@ -116,7 +116,7 @@ def _joined(url: str, name: str, keys: tuple[ChainKey, ...]) -> tuple[asyncio.Ru
         await pool.open(wait=False)
         return await PostgresLedgerAudit(pool).joined(name).__aenter__()
 
-    return runner, ProvePortion(runner.run(join()), secrets_of(keys))
+    return runner, VerifyPortion(runner.run(join()), secrets_of(keys))
 
 
 def _collect_seldom() -> None:

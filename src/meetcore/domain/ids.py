@@ -40,8 +40,9 @@ def uuid7(at: datetime, random: bytes) -> UUID:
 
 
 def id_bound(at: datetime) -> UUID:
-    """What every id of this instant or an earlier one is less than, and no id of a later millisecond is.
+    """Return the upper bound of the ids of this instant and earlier ones.
 
+    Ids of later milliseconds are not below it.
     Before 1970 no id is less.
     """
     return UUID(int=max(0, _millis(at) + 1) << 80)

@@ -57,7 +57,7 @@ class LedgerSnapshot(Protocol):
 
     @property
     def name(self) -> str:
-        """By what another joins this moment, as long as it is open here."""
+        """The name by which another connection opens the same snapshot, while this one is open."""
         ...
 
     async def count_entries(self) -> int:

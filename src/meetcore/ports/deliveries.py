@@ -121,8 +121,8 @@ class DeliveryRepository(Protocol):
         """Record attempts, what they did to their deliveries, and the endpoints and hosts that they changed.
 
         Ends the claims. At a host that is failing every other endpoint of the account goes through
-        `domain.endpoints.disable_with_host`. Whatever else waits at an endpoint that is inactive now is held;
-        posts in flight keep their claim.
+        `domain.webhooks.endpoints.disable_with_host`. Whatever else waits at an endpoint that is inactive now
+        is held; posts in flight keep their claim.
 
         Args:
             recorded: each delivery once, loaded in this transaction.

@@ -55,7 +55,7 @@ class CreationQuery:
 
 @frozen
 class CreationView:
-    """The account under its lock, and hosts that can take a meeting, free for the range until the end.
+    """The account, and the free hosts that can take the meeting, locked to the end of the transaction.
 
     `is_contended` means that a fitting host is free but locked by another transaction: ask again
     with `can_wait_for_host`. `daily_cap` is the key's cap at this moment. `creations` are those of the

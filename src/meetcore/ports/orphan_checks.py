@@ -1,4 +1,4 @@
-"""Creations whose provider is still to be looked at for orphans (`domain.orphans`), in a store."""
+"""Creations whose provider is still to be looked at for orphans (`domain.meetings.orphans`), in a store."""
 
 from collections.abc import Sequence
 from typing import Protocol

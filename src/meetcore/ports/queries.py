@@ -103,8 +103,8 @@ class DeliveryHistory:
 class MeetingFilter:
     """Which of an account's meetings a list shows. None narrows nothing.
 
-    `status` is the one that `domain.meetings.shown_status` returns at the instant `now`; the start lies in
-    [`starts_from`, `starts_before`).
+    `status` is the one that `domain.meetings.meetings.shown_status` returns at the instant `now`; the start
+    lies in [`starts_from`, `starts_before`).
     """
 
     now: datetime

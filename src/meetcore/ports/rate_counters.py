@@ -1,6 +1,6 @@
 """Counting requests: one number for each key, class and minute, shared by every process.
 
-The port owns the count and nothing else: what the count means is `domain.rate_window`'s business.
+The port owns the count and nothing else: what the count means is `domain.requests.rate_window`'s business.
 """
 
 from typing import Protocol

@@ -47,8 +47,8 @@ class Registry(Protocol):
         """Open an active account with empty funds.
 
         Raises:
-            Conflict: another account has this e-mail address, by `domain.accounts.email_key`. Accounts that
-                shared one before may stay.
+            Conflict: another account has this e-mail address, by `domain.requests.accounts.email_key`.
+                Accounts that shared one before may stay.
         """
         ...
 

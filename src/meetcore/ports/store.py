@@ -236,10 +236,10 @@ class Store(Protocol):
     """Opens transactions."""
 
     def at_once(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction for one call only: each call on it is kept, or not, by itself.
+        """Give repositories without a common transaction: each call on them commits by itself.
 
-        For a write that carries its own condition, such as `save_scheduled`: it saves the trips of
-        opening and committing.
+        For a single write that carries its own condition, such as `save_scheduled`: it saves the round trips
+        of BEGIN and COMMIT.
 
         Raises:
             StoreUnavailable: on entry or on the call.

@@ -1,4 +1,4 @@
-"""Remove provider meetings that no record names (`domain.orphans`).
+"""Remove provider meetings that no record names (`domain.meetings.orphans`).
 
 Each creation that a provider may have doubled, or may still carry out, is looked for in the provider's list
 until that has been clean for a while. The recorded meeting is kept, every other with our reference is

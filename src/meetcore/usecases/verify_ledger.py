@@ -68,11 +68,11 @@ class Proven:
     findings: Sequence[Finding]
 
 
-class ProverLost(Exception):
-    """A prover ended before its work was done."""
+class VerifierLost(Exception):
+    """A verifier ended before its work was done."""
 
 
-class Prover(Protocol):
+class PortionVerifier(Protocol):
     """Proves portions of one snapshot, one after the other."""
 
     async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
@@ -84,18 +84,18 @@ class Prover(Protocol):
 
         Raises:
             StoreUnavailable: the store does not answer.
-            ProverLost: the prover ended before its work was done.
+            VerifierLost: the verifier ended before its work was done.
         """
         ...
 
 
-Provers = Callable[[LedgerSnapshot, int], AbstractAsyncContextManager[Sequence[Prover]]]
-"""Brings provers for a snapshot, and for so many entries, and sends them home when all is proven."""
+Verifiers = Callable[[LedgerSnapshot, int], AbstractAsyncContextManager[Sequence[PortionVerifier]]]
+"""Start verifiers on a snapshot of so many entries, and stop them at exit."""
 
 
 @frozen
-class ProvePortion:
-    """Proves portions of a snapshot, here and now. Fills `Prover`.
+class VerifyPortion:
+    """Proves portions of a snapshot, here and now. Fills `PortionVerifier`.
 
     `secrets` are those of the chain's keys by their ids. With none, entries without a key may be anywhere.
     """
@@ -159,13 +159,13 @@ class VerifyLedger:
     async def __call__(
         self,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
-        provers: Provers | None = None,
+        verifiers: Verifiers | None = None,
     ) -> Audit:
         """Prove the ledger.
 
         Args:
             on_progress: called with how many entries are proven, and how many there are.
-            provers: the verifiers; this process alone when there are none.
+            verifiers: the verifiers; this process alone when there are none.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -174,8 +174,8 @@ class VerifyLedger:
             total = await snapshot.count_entries()
             flaws = asyncio.ensure_future(snapshot.flaws())
             try:
-                async with (provers or self._prove_here)(snapshot, total) as hands:
-                    tally = await _shared_out(snapshot, hands, lambda done: on_progress(done, total))
+                async with (verifiers or self._prove_here)(snapshot, total) as running:
+                    tally = await _shared_out(snapshot, running, lambda done: on_progress(done, total))
                 audit = tally.audit(await flaws)
             finally:
                 await _given_up([flaws])  # when the entries cannot be read, it is not awaited
@@ -183,14 +183,14 @@ class VerifyLedger:
         return audit
 
     @asynccontextmanager
-    async def _prove_here(self, snapshot: LedgerSnapshot, _: int) -> AsyncIterator[Sequence[Prover]]:
-        yield [ProvePortion(snapshot, secrets_of(self.keys))]
+    async def _prove_here(self, snapshot: LedgerSnapshot, _: int) -> AsyncIterator[Sequence[PortionVerifier]]:
+        yield [VerifyPortion(snapshot, secrets_of(self.keys))]
 
 
 async def _shared_out(
-    snapshot: LedgerSnapshot, provers: Sequence[Prover], on_entries: Callable[[int], None]
+    snapshot: LedgerSnapshot, verifiers: Sequence[PortionVerifier], on_entries: Callable[[int], None]
 ) -> _Tally:
-    """Give the next portion to the next free prover."""
+    """Pass each portion to the next free verifier."""
     portions = aiter(snapshot.accounts())
     turn = asyncio.Lock()
     tally = _Tally()
@@ -201,7 +201,7 @@ async def _shared_out(
         proven += more
         on_entries(proven)
 
-    async def work(prover: Prover) -> None:
+    async def work(verifier: PortionVerifier) -> None:
         nonlocal given
         while True:
             async with turn:
@@ -210,9 +210,9 @@ async def _shared_out(
                 given += 1
             if portion is None:
                 return
-            tally.add(place, await prover(portion, report))
+            tally.add(place, await verifier(portion, report))
 
-    works = [asyncio.ensure_future(work(prover)) for prover in provers]
+    works = [asyncio.ensure_future(work(verifier)) for verifier in verifiers]
     try:
         await asyncio.gather(*works)
     finally:

@@ -14,7 +14,7 @@ from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts.store_rig import Tampering
 from meetcore.testing.contracts.transactions import new_id, open_customer
 from meetcore.testing.memory_rig import MemoryRig
-from meetcore.usecases.verify_ledger import MAX_FINDINGS, Proven, ProvePortion, Prover, VerifyLedger
+from meetcore.usecases.verify_ledger import MAX_FINDINGS, PortionVerifier, Proven, VerifyLedger, VerifyPortion
 
 
 class Slow(MemoryLedgerSnapshot):
@@ -71,7 +71,7 @@ async def test_the_first_hundred_findings_are_kept() -> None:
     assert not audit.is_sound
 
 
-async def test_findings_are_reported_in_account_order_whichever_prover_finishes_first() -> None:
+async def test_findings_are_reported_in_account_order_whichever_verifier_finishes_first() -> None:
     rig = MemoryRig()
     tampered = sorted([(await open_customer(rig, 5)).account_id for _ in range(MAX_FINDINGS + 20)])
     for account_id in tampered:
@@ -80,8 +80,8 @@ async def test_findings_are_reported_in_account_order_whichever_prover_finishes_
     proven: list[int] = []
 
     @asynccontextmanager
-    async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
-        prove = ProvePortion(snapshot)
+    async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
+        prove = VerifyPortion(snapshot)
 
         async def slow(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
             """Takes the first portion and holds it until every other is proven."""
@@ -103,14 +103,14 @@ async def test_findings_are_reported_in_account_order_whichever_prover_finishes_
     assert progress == [*range(1, len(tampered) + 1), len(tampered)]
 
 
-async def test_a_prover_that_fails_ends_the_others() -> None:
+async def test_a_verifier_that_fails_ends_the_others() -> None:
     rig = MemoryRig()
     for _ in range(3):
         await open_customer(rig, 5)
     left: list[str] = []
 
     @asynccontextmanager
-    async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+    async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
         async def waiting(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
             try:
                 await asyncio.Event().wait()
@@ -125,5 +125,5 @@ async def test_a_prover_that_fails_ends_the_others() -> None:
         left.append("not reached: an error passes through here")
 
     with pytest.raises(StoreUnavailable):
-        await VerifyLedger(rig.audit)(provers=two)
+        await VerifyLedger(rig.audit)(verifiers=two)
     assert left == ["waiting"]

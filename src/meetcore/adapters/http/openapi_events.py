@@ -96,7 +96,7 @@ EVENTS: Mapping[EventKind, _Event] = {
 
 
 def payload(kind: EventKind) -> Json:
-    """Build an example payload, as `domain.events.encode_event` writes it."""
+    """Build an example payload, as `domain.webhooks.events.encode_event` writes it."""
     return {
         "id": examples.EVENT_ID,
         "type": kind.value,

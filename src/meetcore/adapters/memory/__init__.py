@@ -1,1 +1,1 @@
-"""Every store port in the memory of the process: for tests, for embedding and for meantimes."""
+"""Every store port in the memory of the process: for tests, for embedding, and as a fallback."""

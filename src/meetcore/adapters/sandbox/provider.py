@@ -109,7 +109,7 @@ class SandboxProvider:
         return self._made(order)
 
     async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
-        """Return the meeting of this order, or `None` when it was removed, or its creation refused or lost.
+        """Return the meeting of this order; nothing when it was removed, or its creation refused or lost.
 
         Raises:
             ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.

@@ -1,8 +1,8 @@
 """The sender: one attempt under one clock (rules 4.3/1, 6/1 and 6/4).
 
-Owns an attempt from the lookup of the name to the last byte that is read. It does not retry what a
-receiver answered, to follow redirects, to use a proxy or cookies, and to raise for anything that the
-other side does.
+An attempt reaches from the lookup of the name to the last byte that is read. The sender does not repeat an
+answered post, follows no redirect, uses no proxy and no cookies, and raises nothing for what the other
+side does.
 """
 
 import asyncio

@@ -59,7 +59,7 @@ class DeliveryWorker:
         self._is_drained = False
 
     def wake(self) -> None:
-        """Look now. Call it on the pump's own loop."""
+        """Check for work now. To be called on the worker's own event loop."""
         self._wake.set()
         self._scheduler.notify()
 
@@ -70,7 +70,7 @@ class DeliveryWorker:
         self._wake.set()
 
     async def run(self) -> None:
-        """Pump until `stop`."""
+        """Work until `stop`."""
         scheduler = asyncio.create_task(self._scheduler.run())
         recorder = asyncio.create_task(self._record_until_drained())
         try:

@@ -1,4 +1,4 @@
-"""The note pump: claims notes that are due and works on several at once, beside the rounds on recordings.
+"""The note worker: claims notes that are due and works on several at once, beside the recordings' tasks.
 
 It has a notifier and a limit of its own, so that a queue of notes delays no webhook. Owns concurrency;
 decides nothing about a note. What it has in progress when it is stopped is due again at once, for
@@ -38,7 +38,7 @@ class NoteWorker:
         self._notes: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
-        """Look now. Call it on the pump's own loop."""
+        """Check for work now. To be called on the worker's own event loop."""
         self._wake.set()
         self._scheduler.notify()
 
@@ -49,7 +49,7 @@ class NoteWorker:
         self._wake.set()
 
     async def run(self) -> None:
-        """Pump until `stop`."""
+        """Work until `stop`."""
         scheduler = asyncio.create_task(self._scheduler.run())
         try:
             while not self._stopping.is_set():

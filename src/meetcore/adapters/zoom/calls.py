@@ -1,6 +1,6 @@
-"""One call of Zoom's API: its token, its repeats, and an end that is never confused.
+"""One call of Zoom's API: its token, its repetitions, and its three outcomes.
 
-What comes out is an answer (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown`
+The outcome is an answer (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown`
 (it may have been). A request with an unknown outcome is repeated only where doing it twice is
 doing it once. All waiting together stays within a budget.
 

@@ -120,7 +120,8 @@ class ProviderAbilities:
     host, `creations_per_host_day` how many it may make for one between midnights in UTC,
     `host_key_digits` how long a host's key is; `None` where there are no such limits and keys.
     `remembers_meetings` means that it can list existing meetings, and `leaves_orphans` that one
-    request may make two meetings, or make one after it was given up.
+    request may make two meetings, or make one after it was given up. The ability of a new option begins as
+    False: a provider has to state that it has it.
     """
 
     name: str

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from meetcore.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
 from meetcore.domain.meetings.cancellation import can_cancel
 from meetcore.domain.meetings.meetings import (
+    OPTION_ABILITIES,
     TRANSITIONS,
     VISIBLE,
     Meeting,
@@ -495,3 +496,11 @@ def test_the_estimate_equals_the_planned_price(catalogue: TierCatalogue, data: s
     except (NotFound, Unprocessable) as error:
         estimated = (type(error), error.message)
     assert estimated == planned
+
+
+def test_every_option_names_the_ability_that_it_needs() -> None:
+    """Without one, a provider that cannot carry the option out would accept it in silence."""
+    named = [name for names, _, _ in OPTION_ABILITIES for name in names]
+    assert sorted(named) == sorted(option.name for option in fields(MeetingOptions))
+    abilities = {ability.name for ability in fields(ProviderAbilities)}
+    assert {ability for _, ability, _ in OPTION_ABILITIES} <= abilities

@@ -117,7 +117,7 @@ WITH failing AS (
 SELECT * FROM disabled
 """
 
-# `domain.endpoints.disable_with_host`, for many rows at once.
+# `domain.webhooks.endpoints.disable_with_host`, for many rows at once.
 _DISABLING = {
     "active": EndpointState.ACTIVE.value,
     "disabled": TRANSITIONS[EndpointState.ACTIVE, EndpointEvent.DISABLE].value,

@@ -16,14 +16,14 @@ HOST = Columns(Host, "h", "host_")
 MOST_CHECKED_HOSTS = 32
 MOST_FREE_HOSTS = 8
 
-# Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
+# Whether a host may be given a meeting at all (`domain.meetings.hosts.Host.can_take`).
 CAN_TAKE = """h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                 OR h.creations < %(per_day)s)"""
 
 FITS = f"{CAN_TAKE} AND h.capacity >= %(seats)s"
 
-# The order of `domain.hosts.choose_host`, and of the index `hosts_best_fit`.
+# The order of `domain.meetings.hosts.choose_host`, and of the index `hosts_best_fit`.
 BEST_FIRST = "h.capacity, h.uses, h.id"
 
 # A host is free for a range when one of its slots is. Reservations of a slot do not overlap, so the last one that

@@ -43,11 +43,11 @@ from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Prov
 
 # Everything that the decision on a new meeting needs, under the account's lock: its funds, the
 # key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
-# free host (`domain.hosts.choose_host`), locked until the transaction ends.
+# free host (`domain.meetings.hosts.choose_host`), locked until the transaction ends.
 # The join on `locked` makes sure that the account is locked before the host. Contended is what is
 # free, but for others' locks. A larger host is not taken while the smaller ones are only locked: one may be released,
 # and a large meeting would find none. `creations_left` is what the hosts with the seats have left of the day
-# (`domain.hosts.Host.creations_left`), `creations_used` what of it was the account's.
+# (`domain.meetings.hosts.Host.creations_left`), `creations_used` what of it was the account's.
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (

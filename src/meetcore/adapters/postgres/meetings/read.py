@@ -38,7 +38,7 @@ SELECT {MEETING_COLUMNS}, {HOST_KEY} FROM meetings m
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
 """
 
-# `domain.meetings.shown_status` as conditions, of which one holds. Each names statuses, and bounds the start
+# `domain.meetings.meetings.shown_status` as conditions, of which one holds. Each names statuses, and bounds the start
 # wherever it bounds the end, for the sake of the indexes.
 _STANDS: dict[MeetingStatus | None, tuple[str, ...]] = {
     None: ("m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')",),
@@ -134,7 +134,7 @@ SELECT at FROM (
 """
 
 
-# When a host with the seats may be given a meeting, free or not (`domain.hosts.Host.next_creation_at`). Of an
+# When a host with the seats may be given a meeting, free or not (`domain.meetings.hosts.Host.next_creation_at`). Of an
 # instant the day in UTC decides, as the connection's time zone is UTC.
 _NEXT_CREATION = """
 SELECT min(CASE WHEN h.creations_on = first::date AND h.creations >= %(per_day)s
