@@ -251,8 +251,10 @@ def measure_beside_notes(url: str, rounds: int, seconds: float, load: NoteLoad) 
                 turns.append(runner.run(measured(bench, seconds)))
             idle50, idle95, busy50, busy95 = (median(column) for column in zip(*turns, strict=True))
             if not bench.pieces_transcribed:
-                raise RuntimeError("no sound was heard meanwhile: this says nothing about notes")
-            extra = {"note": f"floor: no note is due; {bench.pieces_transcribed} pieces of sound were heard"}
+                raise RuntimeError("no sound was transcribed meanwhile: this says nothing about notes")
+            extra = {
+                "note": f"floor: no note is due; {bench.pieces_transcribed} chunks of sound were transcribed"
+            }
             goal = "ratio < 1.1"
             results += [
                 Result(f"beside notes, {where}, p50", busy50, idle50, "ms", goal, extra),

@@ -63,7 +63,7 @@ class MeetingCustomer:
         assert answer.status_code == 201, answer.text
         with self.lock:
             before = self.made.setdefault(key, answer.json())
-        assert before == answer.json(), "a replay tells what the first answer told"
+        assert before == answer.json(), "a replay repeats the first answer"
         return True
 
     def cancel(self, http: httpx.Client, key: str) -> bool:
@@ -77,7 +77,7 @@ class MeetingCustomer:
         outcome = OVER if answer.status_code == 409 else answer.raise_for_status().json()
         with self.lock:
             before = self.cancelled.setdefault(key, outcome)
-        assert before == outcome, "a replay tells what the first answer told"
+        assert before == outcome, "a replay repeats the first answer"
         return True
 
     def settle(self, url: str) -> None:

@@ -116,7 +116,7 @@ def prove(site: Site, customers: list[Customer], receiver: Receiver, path: str) 
     assert records.charges == begun, "a charge for each completed note, by its begun minutes, and none else"
     assert records.errors.keys() == by_status["failed"], "who failed says why"
     once = {(id_, f"note.{status}") for id_, status in records.statuses.items()}
-    assert records.event_kinds == Counter(once), "each is told once"
+    assert records.event_kinds == Counter(once), "each is notified once"
     _prove_funds(site, customers, records)
     _prove_posts(site, customers, receiver, path, once)
     proof = site.cli("credits", "verify")

@@ -39,7 +39,7 @@ class Load:
         if answer.status_code == 201:
             with self.lock:
                 before = self.made.setdefault(key, answer.json())
-            assert before == answer.json(), "a replay tells what the first answer told"
+            assert before == answer.json(), "a replay repeats the first answer"
         else:
             assert answer.status_code == 503, answer.text
 

@@ -119,7 +119,7 @@ def test_twenty_failures_disable_and_activation_sends_held_deliveries(site: Site
         failed = "SELECT event_id::text FROM deliveries WHERE endpoint_id = %s AND status = 'failed'"
         gone = {name for (name,) in ask(site, failed, endpoint.id)}
         received = {json.loads(post.body)["data"]["id"] for post in receiver.posts if post.event_id in gone}
-        assert after | received == set(made), "every meeting was told, or ran out of its schedule"
+        assert after | received == set(made), "every meeting was notified, or ran out of its schedule"
         assert made[-1] in after
         assert who.api.webhooks.get(endpoint.id).consecutive_failures == 0
 

@@ -131,7 +131,7 @@ def test_meetings_acknowledged_by_a_killed_api_are_delivered_without_notificatio
                     each.result()
         until(
             lambda: {meeting_of(post) for post in receiver.at("a")} >= set(acknowledged),
-            "every meeting that was answered for is told", PROMPTLY_S,
+            "every meeting that was answered for is notified", PROMPTLY_S,
         )  # fmt: skip
     events = [post.event_id for post in receiver.at("a")]
     assert len(events) == len(set(events)), "no worker died: nothing comes twice"
@@ -246,7 +246,7 @@ def test_a_broker_restart_loses_and_duplicates_nothing(
         with redis.Redis.from_url(url) as client:
             until(lambda: client.llen("meetcore:meetcore.wake") == 0, "the worker hears it")
         back = chained_delays(who, receiver, 9)
-        print(f"median delay in s: {median(unavailable):.3f} by the rounds, {median(back):.3f} by the bell")
+        print(f"median delay in s: {median(unavailable):.3f} by polling, {median(back):.3f} by notifications")
         assert median(back) < ROUND_S / 2
         ((made,),) = ask(site, "SELECT count(*) FROM deliveries WHERE account_id = %s", who.account_id)
         until(lambda: statuses(site, who.account_id) == {"succeeded": made}, "all are recorded")

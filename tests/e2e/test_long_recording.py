@@ -93,12 +93,12 @@ def test_a_recording_of_hours_is_transcribed_in_little_memory(
         api = stack.enter_context(site.serve())
         worker = stack.enter_context(site.worker())
         who = stack.enter_context(customer(site, api))
-        who.hook(receiver.url("told"), "note.completed")
+        who.hook(receiver.url("notified"), "note.completed")
         sound = long_sound(seconds)
         began = time.monotonic()
         with watched(worker.pid) as watch:
             take_place(zoom, api.url, who, Stretch(sound), auto_notulen=True)
-            until(lambda: receiver.at("told"), "the note is told", TIMEOUT_S, every_s=0.2)
+            until(lambda: receiver.at("notified"), "the note is notified", TIMEOUT_S, every_s=0.2)
         took_s = time.monotonic() - began
         [note] = list(who.api.notes.list())
         print(f"{HOURS} h, {len(sound) / 1e6:.0f} MB: {took_s:.0f} s, {watch}")

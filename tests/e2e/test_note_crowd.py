@@ -68,7 +68,7 @@ def place(note_places: NoteStacks, receiver: Receiver) -> Iterator[Place]:
         for _ in range(2):
             stack.enter_context(site.worker())
         who = stack.enter_context(customer(site, api))
-        who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
+        who.hook(receiver.url("notified"), "recording.ready", "note.completed", "note.failed")
         yield Place(site, api, zoom, ai, who)
 
 
@@ -83,13 +83,13 @@ def test_a_hundred_simultaneous_notes_stay_within_the_ai_provider_limit(
         queued = list(pool.map(lambda each: place.want(*each), wanted))
     assert len({note.id for note in queued}) == RECORDINGS * len(LANGUAGES)
     took_in_s = time.monotonic() - began
-    until(lambda: is_idle(place.site), "all is written and told", TIMEOUT_S, every_s=0.2)
+    until(lambda: is_idle(place.site), "all is written and notified", TIMEOUT_S, every_s=0.2)
     took_s = time.monotonic() - began
-    records = prove(place.site, [place.customer], receiver, "told")
+    records = prove(place.site, [place.customer], receiver, "notified")
     assert list(records.statuses.values()) == ["completed"] * len(wanted)
     counts = place.ai.counts()
     print(f"{len(wanted)} notes: asked for in {took_in_s:.1f} s, there after {took_s:.1f} s, {counts}")
     assert 1 < counts["most_in_flight"] <= IN_FLIGHT
     assert counts["done"] == {TRANSCRIPTION: RECORDINGS, WRITING: len(wanted)}, (
-        "what is heard serves both languages"
+        "a transcript serves both languages"
     )

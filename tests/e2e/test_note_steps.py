@@ -199,7 +199,7 @@ def place(note_places: NoteStacks, receiver: Receiver, tmp_path: Path) -> Iterat
         api = stack.enter_context(site.serve())
         stack.enter_context(site.worker("--only", "webhooks"))
         who = stack.enter_context(customer(site, api))
-        who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
+        who.hook(receiver.url("notified"), "recording.ready", "note.completed", "note.failed")
         yield Place(site, zoom, ai, api, who, scratch, tmp_path)
 
 
@@ -230,10 +230,10 @@ def test_death_at_every_step_leaves_one_note_and_one_charge(place: Place, receiv
         transcribed, written = place.ai.done(TRANSCRIPTION), place.ai.done(WRITING)
         wait_until_idle(place)
         assert place.ai.done(TRANSCRIPTION) - transcribed == lost_pieces, (
-            "what was written down is not heard again"
+            "what was transcribed is not transcribed again"
         )
         assert place.ai.done(WRITING) - written == unwritten
-    records = prove(place.site, [place.customer], receiver, "told")
+    records = prove(place.site, [place.customer], receiver, "notified")
     kept = [status for status in records.statuses.values() if status == "completed"]
     print(f"{place.kills} kills, {len(records.statuses)} notes, {len(kept)} completed")
 
@@ -249,7 +249,7 @@ def test_the_next_worker_continues_when_the_lease_has_expired(place: Place, rece
     print(f"seen to after {time.monotonic() - crashed_at:.1f} s, lease {LEASE_S} s")
     assert time.monotonic() - crashed_at < SETTLED_WITHIN_S
     assert (transcribed, place.ai.done(TRANSCRIPTION)) == (1, 3)
-    records = prove(place.site, [place.customer], receiver, "told")
+    records = prove(place.site, [place.customer], receiver, "notified")
     assert set(records.statuses.values()) == {"completed"}
 
 
@@ -271,5 +271,5 @@ def test_death_at_every_step_of_a_removal_leaves_nothing_at_zoom(place: Place, r
         meetings
     )
     assert ask(place.site, "SELECT DISTINCT status FROM recordings") == [("expired",)]
-    records = prove(place.site, [place.customer], receiver, "told")
+    records = prove(place.site, [place.customer], receiver, "notified")
     assert set(records.statuses.values()) == {"completed"}, "what was made of it stays, and is paid"

@@ -157,7 +157,7 @@ def storm(note_places: NoteStacks, receiver: Receiver) -> Iterator[Storm]:
         rich = [stack.enter_context(customer(site, api, CREDITS)) for _ in range(CUSTOMERS)]
         short_of_credits = stack.enter_context(customer(site, api, SHORT_OF_CREDITS))
         for who in (*rich, short_of_credits):
-            who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
+            who.hook(receiver.url("notified"), "recording.ready", "note.completed", "note.failed")
         yield Storm(site, zoom, ai, api, [*rich, short_of_credits])
 
 
@@ -212,7 +212,7 @@ def test_random_kills_lose_no_note_and_charge_none_twice(storm: Storm, receiver:
     began = time.monotonic()
     hit = rage(storm)
     lasted_s = time.monotonic() - began
-    records = prove(storm.site, storm.customers, receiver, "told")
+    records = prove(storm.site, storm.customers, receiver, "notified")
     found = Counter(records.statuses.values())
     assert set(records.errors.values()) <= PLANNED
     print(

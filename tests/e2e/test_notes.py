@@ -73,10 +73,10 @@ class Setup:
         """Return the data of the one event of a kind about an object; checks its signature."""
 
         def posts() -> list[Post]:
-            found = [post for post in self.receiver.at("told") if json.loads(post.body)["type"] == kind]
+            found = [post for post in self.receiver.at("notified") if json.loads(post.body)["type"] == kind]
             return [post for post in found if json.loads(post.body)["data"]["id"] == id_]
 
-        [post] = until(posts, f"{kind} is told", TIMEOUT_S)
+        [post] = until(posts, f"{kind} is notified", TIMEOUT_S)
         verify([self.secret], post.body, post.headers["X-Service-Signature"], int(post.at))
         return dict(json.loads(post.body)["data"])
 
@@ -102,7 +102,7 @@ def setup(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Setup]:
         api = stack.enter_context(site.serve(**settings))
         worker = stack.enter_context(site.worker(**settings))
         who = stack.enter_context(customer(site, api))
-        secret = str(who.hook(receiver.url("told"), *KINDS).secret)
+        secret = str(who.hook(receiver.url("notified"), *KINDS).secret)
         yield Setup(site, who, api, worker, zoom, ai, receiver, secret)
 
 
@@ -195,7 +195,7 @@ def check_deletion(setup: Setup, recording: Recording) -> None:
 def test_a_zoom_transcript_is_not_transcribed_again(setup: Setup) -> None:
     note = setup.note_of(setup.hold(Stretch(vtt=VTT), Stretch(vtt=VTT)))
     assert (note.status, note.duration, note.credits_charged) == ("completed", 2, 2)
-    assert setup.ai.counts()["calls"] == {WRITING: 1}, "nothing was heard"
+    assert setup.ai.counts()["calls"] == {WRITING: 1}, "nothing was transcribed"
     speakers = [line.speaker for line in note.transcript]
     assert set(speakers) == {"Sari Wijaya", "Budi Santoso", "Dewi Lestari"}
     begins = [line.at for line in note.transcript if line.text.startswith("Selamat pagi semuanya")]

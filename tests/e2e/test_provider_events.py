@@ -84,7 +84,7 @@ def setup(site: Site, receiver: Receiver, redis_url: str, zoom: dict[str, str]) 
 
 
 def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver, setup: Setup) -> None:
-    setup.customer.hook(receiver.url("told"), "meeting.ended")
+    setup.customer.hook(receiver.url("notified"), "meeting.ended")
     meeting = setup.customer.create_meeting(with_recording=True)
     name = str(meeting.provider_meeting_id)
     assert name.isdigit(), "Zoom made it"
@@ -95,7 +95,7 @@ def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver
     for number in range(3):
         setup.post_event(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
     until(lambda: setup.status(meeting) == "ended", "the customer sees that it ended")
-    until(lambda: receiver.at("told"), "the customer is told")
+    until(lambda: receiver.at("notified"), "the customer is notified")
     files = fixture("recording.completed").event["payload"]["object"]["recording_files"]
     setup.post_event(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"

@@ -45,7 +45,7 @@ def test_the_service_does_its_work_under_its_own_role(site: Site, service: Site,
     with service.serve(**receiver.settings) as api, enrolled(service, api, credits=15) as customer:
         customer.hook(receiver.url("in"), "meeting.created", "meeting.ended")
         meeting = customer.create_meeting()
-        until(lambda: len(receiver.at("in")) == 1, "the creation was told")
+        until(lambda: len(receiver.at("in")) == 1, "the creation was notified")
         cancelled = customer.api.meetings.cancel(meeting.id)
         assert cancelled.credits_refunded == 10
         assert customer.api.me().credits.balance == 15

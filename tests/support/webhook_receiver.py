@@ -1,4 +1,4 @@
-"""A webhook receiver on loopback that records what it is sent and answers as it is told."""
+"""A webhook receiver on loopback that records what it is sent and answers as configured."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ SITUATIONS: dict[str, Callable[[AccountHistory], bool]] = {
         step.hold is not None and step.entry is not None and step.at.date() != step.hold.cap_day
         for step in history.steps
     ),
-    "credit.low told twice": lambda history: sum(len(step.facts) for step in history.steps) > 1,
+    "credit.low notified twice": lambda history: sum(len(step.facts) for step in history.steps) > 1,
     "a clock that goes back": lambda history: any(
         step.entry is not None and step.entry.at > step.at for step in history.steps
     ),

@@ -95,7 +95,7 @@ class NoteScenario:
         return len(tasks)
 
     def due_in_s(self) -> float | None:
-        """In how many seconds a worker sees to the first note that is in progress."""
+        """The seconds until a worker takes the first note that is in progress."""
         due = [one.due_at for one in self.harness.state.committed.notes.values() if one.due_at is not None]
         return (min(due) - self.harness.now()).total_seconds() if due else None
 

@@ -30,7 +30,7 @@ FAULTS: tuple[BaseException, ...] = (
     AiUnavailable("x", 90.0), AiRefused("x"),
     EditingFailed("x"), ZeroDivisionError(), SimulatedCrash(),
 )  # fmt: skip
-# What a worker's task may end with, and the next one sees to.
+# What a worker's task may end with, and the next one continues from.
 ENDS = (
     SimulatedCrash,
     ZeroDivisionError,
@@ -103,7 +103,7 @@ class NoteMachine(RuleBasedStateMachine):
 
     @rule()
     def wake_up(self) -> None:
-        """Go on with what was taken long ago, whoever has it now."""
+        """Go on with what was taken long ago, whichever worker has it now."""
         while self.idle:
             self.run(self.one.harness.write_notes().work(self.idle.pop()))
 
@@ -149,7 +149,7 @@ class NoteMachine(RuleBasedStateMachine):
         reported = Counter(event["id"] for event in one.harness.events_of(EventKind.NOTE_COMPLETED))
         reported += Counter(event["id"] for event in one.harness.events_of(EventKind.NOTE_FAILED))
         over = {str(note.id) for note in notes if note.status in (NoteStatus.COMPLETED, NoteStatus.FAILED)}
-        assert reported == Counter(over), "each end is told once, and an erased one not at all"
+        assert reported == Counter(over), "each end is reported once, and an erased one not at all"
         notes_by_language = Counter(note.language for note in notes if note.status in _BLOCKING)
         assert set(notes_by_language.values()) <= {1}
         for note in notes:

@@ -366,7 +366,7 @@ async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
 
 async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():
     harness = await ApplicationHarness().start()
-    harness.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
+    harness.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and the answer was lost
     with pytest.raises(UpstreamError):
         await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
