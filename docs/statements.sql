@@ -667,6 +667,13 @@ DELETE FROM provider_events WHERE ctid IN (
 DELETE FROM account_creations WHERE ctid IN (
     SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s);
 
+-- Forgets mails that are over.
+-- _PURGE_MAILS
+DELETE FROM mails WHERE ctid IN (
+    SELECT ctid FROM mails
+    WHERE created_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND due_at IS NULL
+    ORDER BY created_at LIMIT %(portion)s);
+
 
 -- idempotency ---------------------------------------------------------------------------------------------------------
 
@@ -1129,6 +1136,57 @@ FROM (SELECT * FROM (
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
 WHERE page.number >= (SELECT low FROM first_at_made_from WHERE low = high)
 ORDER BY e.number DESC;
+
+
+-- mails.repository ----------------------------------------------------------------------------------------------------
+
+-- Waits for other transactions that mail the same recipients, or for the same accounts: the next statement sees theirs.
+-- In one order, so that no two wait for each other crosswise.
+-- _LOCK
+SELECT pg_advisory_xact_lock(number) FROM (
+    SELECT DISTINCT hashtextextended('mails of ' || name, 0) AS number FROM unnest(%(names)s::text[]) AS counted (name) ORDER BY number) AS locks;
+
+-- Writes a mail, due at once, if there is room for one more within the hour.
+-- _ADD
+INSERT INTO mails (id, account_id, recipient, kind, language, created_at, attempts_made, sent_at, failed_at, last_error, due_at, content)
+SELECT %(mail_id)s, %(account_id)s, %(mail_recipient)s, %(mail_kind)s, %(mail_language)s, %(mail_created_at)s,
+    %(mail_attempts_made)s, %(mail_sent_at)s, %(mail_failed_at)s, %(mail_last_error)s, clock_timestamp(), %(mail_content)s
+WHERE %(per_recipient)s > (
+        SELECT count(*) FROM mails m WHERE lower(m.recipient) = lower(%(mail_recipient)s)
+            AND m.created_at > statement_timestamp() - %(window_s)s * interval '1 second')
+    AND %(per_account)s > (
+        SELECT count(*) FROM mails m WHERE m.account_id = %(account_id)s
+            AND m.created_at > statement_timestamp() - %(window_s)s * interval '1 second');
+
+-- Who is mailed about an account's webhooks.
+-- _FIND_RECIPIENTS
+SELECT email FROM accounts WHERE id = %(account_id)s;
+
+-- Takes what is due, the longest due first, and passes over what another worker is taking.
+-- _CLAIM
+WITH due AS (
+    SELECT id, due_at, lease_token IS NOT NULL AS had_lease FROM mails WHERE due_at <= statement_timestamp()
+    ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE mails m SET lease_token = %(token)s, due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+FROM due WHERE m.id = due.id
+RETURNING m.id AS mail_id, m.account_id, m.recipient AS mail_recipient, m.kind AS mail_kind,
+    m.language AS mail_language, m.created_at AS mail_created_at, m.attempts_made AS mail_attempts_made,
+    m.sent_at AS mail_sent_at, m.failed_at AS mail_failed_at, m.last_error AS mail_last_error, m.due_at AS mail_due_at, m.content AS mail_content, due.had_lease, due.due_at AS was_due_at;
+
+-- A mail, locked, for the holder of its claim only.
+-- _LOAD
+SELECT m.id AS mail_id, m.account_id, m.recipient AS mail_recipient, m.kind AS mail_kind,
+    m.language AS mail_language, m.created_at AS mail_created_at, m.attempts_made AS mail_attempts_made,
+    m.sent_at AS mail_sent_at, m.failed_at AS mail_failed_at, m.last_error AS mail_last_error, m.due_at AS mail_due_at, m.content AS mail_content, clock_timestamp() AS now FROM mails m
+WHERE m.id = %(id)s AND m.lease_token = %(token)s FOR UPDATE;
+
+-- Writes what became of a mail and ends the claim; the content of one that is over is erased.
+-- _SAVE
+UPDATE mails SET lease_token = NULL, due_at = %(mail_due_at)s, attempts_made = %(mail_attempts_made)s,
+    sent_at = %(mail_sent_at)s, failed_at = %(mail_failed_at)s, last_error = %(mail_last_error)s,
+    content = CASE WHEN %(mail_due_at)s::timestamptz IS NULL THEN NULL ELSE content END
+WHERE id = %(mail_id)s;
 
 
 -- meetings.cancel -----------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "state-machines.md"
 sys.path.insert(0, str(ROOT / "src"))
 
+from meetcore.domain.mails import mails  # noqa: E402  # the path comes first
+from meetcore.domain.mails.mails import MailEvent  # noqa: E402
 from meetcore.domain.meetings import meetings  # noqa: E402  # the path comes first
 from meetcore.domain.meetings.meetings import MeetingEvent  # noqa: E402
 from meetcore.domain.notes import notes, recordings  # noqa: E402  # the path comes first
@@ -162,6 +164,22 @@ MACHINES = (
             DeliveryEvent.RELEASE: "`release`: the endpoint was resumed; in portions, the oldest first",
             DeliveryEvent.EXPIRE: "`expire`, by the worker's sweep: it was held for "
             f"{deliveries.HELD_FOR // timedelta(hours=1)} hours",
+        },
+    ),
+    Machine(
+        "Mail",
+        "meetcore.domain.mails.mails.TRANSITIONS",
+        mails.TRANSITIONS,
+        mails.MailStatus.PENDING,
+        "`sent`: the mail server has taken it. A mail that is over has no content any more, and is kept for "
+        f"{mails.MAILS_KEPT.days} days.",
+        "the functions of `mails` give the mail back as it is, and raise nothing: the attempt belongs to a "
+        "worker that lost the claim.",
+        {
+            MailEvent.SEND: "`record_sent`, after an attempt: the mail server took it",
+            MailEvent.RETRY: "`record_failure`: it did not, and the schedule has another attempt",
+            MailEvent.FAIL: "`record_failure`: the schedule is exhausted, or it is refused for ever",
+            MailEvent.EXPIRE: "`expire`, before an attempt: its link has expired, or its news is a day old",
         },
     ),
     Machine(

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.sandbox.state import SandboxMeetingState
+from meetcore.domain.mails.contents import MailKind
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.provider_events import ProviderEventKind
 from meetcore.domain.money.ledger import Book, TransferKind
@@ -30,6 +31,8 @@ ENUMS: dict[str, type[StrEnum]] = {
     "ledger_transfers.destination": Book,
     "ledger_transfers.kind": TransferKind,
     "ledger_transfers.source": Book,
+    "mails.kind": MailKind,
+    "mails.language": Language,
     "meetings.status": MeetingStatus,
     "notes.language": Language,
     "notes.status": NoteStatus,
@@ -47,6 +50,7 @@ accounts.email accounts.full_name deliveries.lease_host delivery_attempts.addres
 delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
 idempotency_keys.key ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
+mails.last_error mails.recipient
 meetings.description meetings.idempotency_key meetings.join_url meetings.pricing_tier_id
 meetings.provider meetings.provider_meeting_id meetings.title notes.error provider_events.provider
 recordings.provider recordings.provider_meeting_id sandbox_host_keys.host_key

@@ -11,6 +11,7 @@ from meetcore.domain.notes.transcripts import Utterance
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
+from meetcore.testing.contracts.mail_repository import add_mails, new_mail
 from meetcore.testing.contracts.note_transactions import (
     claim_notes,
     completed,
@@ -68,6 +69,7 @@ async def live(rig: PostgresRig) -> Customer:
         await tx.idempotency.save(customer.account_id, record)
     await add_event(rig, provider_event(files=(new_file(url="https://files.example/SEALED-told"),)))
     await keep_recording(rig, new_recording(customer))
+    await add_mails(rig, new_mail(rig))
     await live_with_notes(rig, customer)
     return customer
 
@@ -127,6 +129,7 @@ async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgre
         b"task",
         b"owner",
         b"topic",
+        b"one-time",
     ):
         assert b"SEALED-" + kind in stored
     assert stored.count(b"SEALED-link") == 3, "in the meeting, its event and the answer under its key"

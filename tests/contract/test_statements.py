@@ -81,6 +81,10 @@ INSERT INTO notes (account_id, id, api_key_id, recording_id, meeting_id, languag
 SELECT a, b, c, c, b, 'id', CASE WHEN is_rare THEN 'queued' ELSE 'completed' END, 'fetch', 60, at,
     CASE WHEN is_rare THEN c END, CASE WHEN is_rare THEN at END FROM many;
 INSERT INTO transcript_chunks SELECT a, c, 'x', 0, 'x' FROM many;
+INSERT INTO mails
+    (id, account_id, recipient, kind, language, content, created_at, due_at, attempts_made, sent_at)
+SELECT b, a, n || '@example.com', 'low_credits', 'id', CASE WHEN is_rare THEN 'x'::bytea END, at,
+    CASE WHEN is_rare THEN at END, 0, CASE WHEN NOT is_rare THEN at END FROM many;
 INSERT INTO rate_counters SELECT n %% 60, a, 'read', 1 FROM many;
 DROP TABLE many;
 """

@@ -94,7 +94,7 @@ class PostgresRig:
         await self.rows(
             """TRUNCATE hosts, account_creations, meetings, orphan_checks, host_reservations,
                 webhook_endpoints, webhook_account_hosts, webhook_hosts, events, deliveries,
-                delivery_attempts, provider_events, recordings, notes, transcript_chunks"""
+                delivery_attempts, provider_events, recordings, notes, transcript_chunks, mails"""
         )
 
     async def put_hosts(self, *hosts: Host) -> None:

@@ -26,6 +26,7 @@ from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.expire_recordings import DeleteRecording, ExpireRecordings
 from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
+from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
@@ -36,6 +37,7 @@ from meetcore.usecases.remove_orphans import RemoveOrphans
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
+from meetcore.usecases.send_mails import SendMails
 from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.transcribe_recording import TranscribeRecording
@@ -97,6 +99,7 @@ class Application:
     meetings: Meetings
     recordings: Recordings
     note_queue: NoteQueue
+    mail_queue: MailQueue
     deliver: DeliverWebhooks | None
     notes: Notes | None
     periodic_tasks: Mapping[Part, Sequence[PeriodicTask]] = field(repr=False)
@@ -115,7 +118,8 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     recordings = _recordings(ports, policy, reports, runtime)
     meetings = _meetings(ports, policy, reports, runtime, recordings)
     queue = NoteQueue(policy.catalogue, runtime, reports.failed_note)
-    deliver = _deliver(ports, policy, reports, runtime)
+    mail_queue = MailQueue(runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
+    deliver = _deliver(ports, policy, reports, runtime, mail_queue)
     notes = None
     if ports.notes is not None:
         notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
@@ -126,9 +130,12 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix),
         VerifyLedger(ports.audit, policy.chain_keys),
         SealLedger(ports.audit, policy.chain_keys, runtime),
-        meetings, recordings, queue, deliver, notes,
+        meetings, recordings, queue, mail_queue, deliver, notes,
         {
-            Part.WEBHOOKS: _webhook_tasks(ports, policy, runtime, meetings, deliver),
+            Part.WEBHOOKS: (
+                *_webhook_tasks(ports, policy, runtime, meetings, deliver),
+                *_mail_tasks(ports, policy, reports, runtime),
+            ),
             Part.NOTES: _note_tasks(policy, recordings, notes),
         },
     )  # fmt: skip
@@ -208,13 +215,15 @@ def _admit(ports: Ports, policy: Policy) -> Admit:
     return Admit(ports.queries, ports.counters, policy.quotas, policy.key_prefix, duplicates, lookups)
 
 
-def _deliver(ports: Ports, policy: Policy, reports: Reports, runtime: Runtime) -> DeliverWebhooks | None:
+def _deliver(
+    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, mails: MailQueue
+) -> DeliverWebhooks | None:
     if ports.sender is None:
         return None
     return DeliverWebhooks(
         ports.store, ports.sender, policy.retry_schedule, runtime, policy.webhook_lease_s,
-        policy.claim_limits, on_failed=reports.failed_delivery, on_disabled=reports.disabled_endpoint,
-        on_expired_lease=reports.expired_delivery,
+        policy.claim_limits, mails=mails, on_failed=reports.failed_delivery,
+        on_disabled=reports.disabled_endpoint, on_expired_lease=reports.expired_delivery,
     )  # fmt: skip
 
 
@@ -259,6 +268,15 @@ def _webhook_tasks(
         PeriodicTask("purge", Purge(ports.housekeeping, runtime), every.purge_s),
         PeriodicTask("maintenance", maintain, every.purge_s),
     )
+
+
+def _mail_tasks(ports: Ports, policy: Policy, reports: Reports, runtime: Runtime) -> tuple[PeriodicTask, ...]:
+    if ports.mails is None:
+        return ()
+    send = SendMails(
+        ports.store, ports.mails.mailer, ports.mails.texts, runtime, policy.mail_schedule, reports.failed_mail
+    )
+    return (PeriodicTask("mails", send, policy.periods.mails_s, runs_on_notify=True),)
 
 
 def _note_tasks(policy: Policy, recordings: Recordings, notes: Notes | None) -> tuple[PeriodicTask, ...]:

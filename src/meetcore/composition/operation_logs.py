@@ -6,6 +6,7 @@ Ids, counts and codes; no addresses of customers, and no content of meetings.
 import structlog
 
 from meetcore.composition.policy import Reports
+from meetcore.domain.mails.mails import Mail
 from meetcore.domain.meetings.provider_events import EventOutcome
 from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -117,6 +118,16 @@ def _log_failed_recording(task: RecordingTask, fault: Exception) -> None:
     )  # fmt: skip
 
 
+def _log_failed_mail(mail: Mail) -> None:
+    """Log an attempt that failed: a warning where it was the last one."""
+    emit = log.info if mail.failed_at is None else log.warning
+    emit(
+        "mail not sent", mail_id=str(mail.id), kind=mail.kind.value, status=mail.status.value,
+        account_id=None if mail.account_id is None else str(mail.account_id), attempts=mail.attempts_made,
+        error=mail.last_error, next_attempt_at=None if mail.due_at is None else mail.due_at.isoformat(),
+    )  # fmt: skip
+
+
 LOGGED = Reports(
     expired_lease=_log_takeover,
     expired_delivery=_log_expired_delivery,
@@ -129,5 +140,6 @@ LOGGED = Reports(
     failed_note=_log_failed_note,
     failed_delivery=_log_failed_delivery,
     disabled_endpoint=_log_disabled_endpoint,
+    failed_mail=_log_failed_mail,
 )
 """Every event is a log line."""

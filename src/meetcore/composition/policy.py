@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from attrs import field, frozen
 
+from meetcore.domain.mails.mails import MAIL_DELAYS_S, Mail, MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.meetings.provider_events import EventOutcome
@@ -36,14 +37,16 @@ class Periods:
     purge_s: float = 60.0
     recordings_s: float = 1.0
     expiry_s: float = 30.0
+    mails_s: float = 1.0
 
 
 @frozen
 class Policy:
     """The limits of an application, in the units that their names end in; percentages are whole numbers.
 
-    `unknown_keys_at_once` are look-ups of keys that are not known to be valid. `link_keys` sign download
-    links and `chain_keys` the ledger's entries: the first signs, all verify.
+    `unknown_keys_at_once` are look-ups of keys that are not known to be valid. Without `sends_mails` no mail
+    is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the first
+    signs, all verify.
     """
 
     catalogue: TierCatalogue = DEFAULT_TIERS
@@ -67,6 +70,9 @@ class Policy:
     note_lease_s: float = 30.0
     notes_in_flight: int = 4
     transcript_wait_s: float = 0.0
+    sends_mails: bool = False
+    mail_limits: MailLimits = field(factory=MailLimits)
+    mail_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(MAIL_DELAYS_S))
     periods: Periods = field(factory=Periods)
     link_keys: tuple[bytes, ...] = field(default=(), repr=False)
     chain_keys: tuple[ChainKey, ...] = field(default=(), repr=False)
@@ -91,3 +97,4 @@ class Reports:
     failed_note: Callable[[Note, NoteFault], object] = _ignore
     failed_delivery: Callable[[Recorded], object] = _ignore
     disabled_endpoint: Callable[[Endpoint], object] = _ignore
+    failed_mail: Callable[[Mail], object] = _ignore

@@ -12,6 +12,8 @@ from meetcore.ports.audit import LedgerAudit
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.housekeeping import Housekeeping
+from meetcore.ports.mail_texts import MailTexts
+from meetcore.ports.mailer import Mailer
 from meetcore.ports.note_writer import NoteWriter
 from meetcore.ports.queries import Queries
 from meetcore.ports.rate_counters import RateCounters
@@ -59,8 +61,18 @@ class NotePorts:
 
 
 @frozen
+class MailPorts:
+    """The ports of a process that sends mails."""
+
+    mailer: Mailer
+    texts: MailTexts
+
+
+@frozen
 class Ports:
     """Every port of a process; `sender` and `notes` are `None` where it does not do that part of the work.
+
+    `mails` are sent by a process that sends webhooks, where a mail server is named.
 
     `notifier` wakes the workers that send webhooks, `notes_notifier` those that write notes. `listen` calls
     a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
@@ -82,5 +94,6 @@ class Ports:
     files: RecordingFiles
     sender: WebhookSender | None = None
     notes: NotePorts | None = None
+    mails: MailPorts | None = None
     listen: Listen = _receive_nothing
     maintain: Callable[[datetime], Awaitable[object]] = _need_nothing

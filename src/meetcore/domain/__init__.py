@@ -7,6 +7,7 @@ name, so that `holds.release` and `deliveries.release` stay two things::
     from meetcore.domain.money import holds, ledger, pricing
 
 `money`     the credit ledger, holds, prices
+`mails`     mails, what they are about, how often they are tried
 `meetings`  the life of a meeting, hosts, the schedule, a provider's reports
 `notes`     recordings, the life of a note, transcripts
 `webhooks`  endpoints, deliveries, events, signatures, addresses

@@ -32,3 +32,11 @@ class Housekeeping(Protocol):
             How many counters went.
         """
         ...
+
+    async def purge_mails(self, older_than_s: float) -> int:
+        """Forget mails that were made longer ago than this, unless they are still to be sent.
+
+        Returns:
+            How many went.
+        """
+        ...

@@ -5,9 +5,10 @@ was decided. Under the lock of the account are changed: its money, its idempoten
 meetings, recordings and notes, and the set of its endpoints; these decisions happen one after another. A load
 takes the lock where its docstring says so, else `lock_account` comes first. The settings of an endpoint and
 its deliveries are changed under the endpoint's lock. Progress of work that one process at a time does
-(deliveries, notes, provider events, checks) is written under a lease, by its token.
+(deliveries, notes, mails, provider events, checks) is written under a lease, by its token.
 
-Locks are taken in the order account, host, endpoint. Leases run by the store's clock, `now` in each view.
+Locks are taken in the order account, host, endpoint, mails. Leases run by the store's clock, `now` in each
+view.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from meetcore.domain.webhooks.events import Event
 from meetcore.ports.deliveries import DeliveryRepository
 from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository
+from meetcore.ports.mails import MailRepository
 from meetcore.ports.meetings import MeetingRepository
 from meetcore.ports.notes import NoteRepository
 from meetcore.ports.orphan_checks import OrphanCheckRepository
@@ -229,6 +231,11 @@ class Transaction(Protocol):
     @property
     def orphan_checks(self) -> OrphanCheckRepository:
         """Creations whose provider is still to be looked at."""
+        ...
+
+    @property
+    def mails(self) -> MailRepository:
+        """The outbox of mails."""
         ...
 
 

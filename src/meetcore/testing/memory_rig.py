@@ -99,6 +99,7 @@ class MemoryRig:
             tables.recordings.clear()
             tables.notes.clear()
             tables.transcript_chunks.clear()
+            tables.mails.clear()
 
     async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""

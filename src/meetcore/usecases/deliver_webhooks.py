@@ -21,6 +21,7 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.usecases.judge_attempts import JudgedAttempts
+from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.runtime import Runtime
 
 USER_AGENT = "meetcore-webhooks/1"
@@ -43,7 +44,7 @@ class Made:
 
 @frozen
 class DeliverWebhooks:
-    """Posts due deliveries.
+    """Posts due deliveries. `mails` takes a mail to the account of an endpoint that failures disabled.
 
     `lease_s` must exceed the sender's time limit. `limits` bound the posts in flight over all workers. Once
     an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with an endpoint that it
@@ -57,6 +58,7 @@ class DeliverWebhooks:
     lease_s: float = 30.0
     limits: ClaimLimits = field(factory=ClaimLimits)
     pace: ReleasePace = RELEASE_PACE
+    mails: MailQueue | None = None
     on_failed: Callable[[Recorded], object] = _ignore
     on_disabled: Callable[[Endpoint], object] = _ignore
     on_expired_lease: Callable[[Claimed], object] = _ignore
@@ -110,23 +112,22 @@ class DeliverWebhooks:
             for one in made:
                 judged.add(one.claimed, one.attempt, self.runtime.jitter())
             saved = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
-        self._report(views, judged.recorded, judged.endpoints)
-        for endpoint in saved.disabled:
+            disabled = [*_newly_disabled(views, judged.endpoints), *saved.disabled]
+            if self.mails is not None:
+                await self.mails.add_disabled(tx, disabled)
+        for recorded in judged.recorded:
+            if not judge(recorded.attempt):
+                self.on_failed(recorded)
+        for endpoint in disabled:
             self.on_disabled(endpoint)
         return saved.due
-
-    def _report(
-        self, views: Sequence[ClaimedView], recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]
-    ) -> None:
-        for one in recorded:
-            if not judge(one.attempt):
-                self.on_failed(one)
-        were_active = {view.endpoint.id for view in views if view.endpoint.is_active}
-        for endpoint in endpoints:
-            if endpoint.id in were_active and not endpoint.is_active:
-                self.on_disabled(endpoint)
 
     async def sweep(self) -> int:
         """Release and expire what is due; returns how many deliveries may be claimed by it."""
         async with self.store.begin() as tx:
             return await tx.deliveries.sweep(self.pace)
+
+
+def _newly_disabled(views: Sequence[ClaimedView], endpoints: Sequence[Endpoint]) -> list[Endpoint]:
+    were_active = {view.endpoint.id for view in views if view.endpoint.is_active}
+    return [one for one in endpoints if one.id in were_active and not one.is_active]

@@ -4,6 +4,7 @@ from datetime import UTC, timedelta
 
 from attrs import frozen
 
+from meetcore.domain.mails.mails import MAILS_KEPT
 from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.usecases.runtime import Runtime
@@ -13,7 +14,7 @@ PROVIDER_EVENTS_KEPT = timedelta(days=7)
 
 @frozen
 class Purge:
-    """Delete idempotency keys, provider events and counts of creations that are past their time."""
+    """Delete idempotency keys, provider events, counts of creations and mails that are past their time."""
 
     housekeeping: Housekeeping
     runtime: Runtime
@@ -23,3 +24,4 @@ class Purge:
         await self.housekeeping.purge_idempotency(timedelta(hours=KEY_RETENTION_HOURS).total_seconds())
         await self.housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
         await self.housekeeping.purge_creations(self.runtime.now().astimezone(UTC).date() - timedelta(days=1))
+        await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())

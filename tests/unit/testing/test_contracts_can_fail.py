@@ -11,12 +11,14 @@ from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.mails import MemoryMailRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import StoredDelivery
+from meetcore.domain.mails.mails import Mail, MailLimits
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.domain.money.holds import CapUsage, Hold
@@ -29,6 +31,7 @@ from meetcore.domain.webhooks.events import Event
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
+from meetcore.ports.mails import ClaimedMail, MailView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.orphan_checks import OrphanCheck
@@ -309,6 +312,21 @@ class GivesBackWhatWasMade(MemoryMeetingRepository):
         await super().save_abandoned(view, meeting, funds, usage, look_again_s=look_again_s)
 
 
+class FencesNoMail(MemoryMailRepository):
+    """Lets any worker record what became of a mail."""
+
+    async def load_claimed(self, claimed: ClaimedMail) -> MailView | None:
+        stored = self._tables.mails[claimed.mail.id]
+        return await super().load_claimed(evolve(claimed, token=stored.token or claimed.token))
+
+
+class CountsNoMails(MemoryMailRepository):
+    """Adds as many mails as there are."""
+
+    async def add(self, *mails: Mail, limits: MailLimits) -> int:
+        return await super().add(*mails, limits=MailLimits(1000, 1000))
+
+
 DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "ledger", MemoryLedgerRepository, RefundsTwice,
@@ -408,6 +426,18 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "notes", MemoryNoteRepository, MixesSources,
         StoreContract.test_transcripts_of_another_source_are_not_returned,
+    ),
+    (
+        "mails", MemoryMailRepository, FencesNoMail,
+        StoreContract.test_a_dead_workers_mail_is_due_again_and_its_record_comes_too_late,
+    ),
+    (
+        "mails", MemoryMailRepository, CountsNoMails,
+        StoreContract.test_a_recipient_gets_no_more_mails_an_hour_than_the_limit,
+    ),
+    (
+        "mails", MemoryMailRepository, CountsNoMails,
+        StoreContract.test_an_account_gets_no_more_mails_an_hour_than_the_limit,
     ),
     (
         "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,

@@ -25,6 +25,7 @@ STORE_SUITES = [
     contracts.NoteRepositoryContract,
     contracts.HostKeyRepositoryContract,
     contracts.OrphanCheckRepositoryContract,
+    contracts.MailRepositoryContract,
 ]
 # Proven by the suite that is named, because they are never used alone.
 WITHIN = {

@@ -43,3 +43,15 @@ class MemoryHousekeeping:
             for name in old:
                 del tables.creations[name]
         return len(old)
+
+    async def purge_mails(self, older_than_s: float) -> int:
+        limit = self._clock.now() - timedelta(seconds=older_than_s)
+        async with self._state.change() as tables:
+            old = [
+                id_
+                for id_, stored in tables.mails.items()
+                if stored.mail.due_at is None and stored.mail.created_at < limit
+            ]
+            for id_ in old:
+                del tables.mails[id_]
+        return len(old)

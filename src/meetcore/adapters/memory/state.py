@@ -17,6 +17,7 @@ from uuid import UUID
 from attrs import define, evolve, field, fields, frozen
 
 from meetcore.domain.errors import NotFound
+from meetcore.domain.mails.mails import Mail
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.provider_events import ProviderEvent
@@ -156,6 +157,14 @@ class StoredNote:
         return self.token is not None and self.due_at is not None and self.due_at > now
 
 
+@frozen
+class StoredMail:
+    """A mail and the claim on it. While a claim lasts, its due time lies behind the lease."""
+
+    mail: Mail
+    token: UUID | None = field(default=None, repr=False)
+
+
 @define
 class Tables:
     """Everything by its key; what belongs to an account has the account's id first.
@@ -192,6 +201,7 @@ class Tables:
     recordings: dict[tuple[UUID, UUID], StoredRecording] = field(factory=dict)
     notes: dict[tuple[UUID, UUID], StoredNote] = field(factory=dict)
     transcript_chunks: dict[tuple[UUID, UUID, str, int], Transcript] = field(factory=dict)
+    mails: dict[UUID, StoredMail] = field(factory=dict)
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""

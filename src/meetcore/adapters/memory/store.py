@@ -9,6 +9,7 @@ from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.mails import MemoryMailRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
@@ -34,6 +35,7 @@ class MemoryTransaction:
         self._notes = MemoryNoteRepository(tables, clock, entropy)
         self._host_keys = MemoryHostKeyRepository(tables, clock)
         self._orphan_checks = MemoryOrphanCheckRepository(tables, clock)
+        self._mails = MemoryMailRepository(tables, clock)
 
     async def lock_account(self, account_id: UUID) -> None:
         """Make sure that the account exists; the transaction is the lock."""
@@ -78,6 +80,10 @@ class MemoryTransaction:
     @property
     def orphan_checks(self) -> MemoryOrphanCheckRepository:
         return self._orphan_checks
+
+    @property
+    def mails(self) -> MemoryMailRepository:
+        return self._mails
 
 
 class MemoryStore:

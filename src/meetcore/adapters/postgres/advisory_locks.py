@@ -10,3 +10,6 @@ NOTE_CLAIMS: Final = 6072401001
 
 ACCOUNT_EMAIL: Final = "hashtextextended('account of ' || lower(%(email)s), 0)"
 """Held by the transaction that opens an account of an e-mail address; SQL, a number for each address."""
+
+MAILS_COUNTED: Final = "hashtextextended('mails of ' || name, 0)"
+"""Held by the transaction that counts the mails to a recipient or for an account; SQL, a number for each `name`."""

@@ -30,6 +30,14 @@ DELETE FROM account_creations WHERE ctid IN (
     SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s)
 """
 
+# Forgets mails that are over.
+_PURGE_MAILS = """
+DELETE FROM mails WHERE ctid IN (
+    SELECT ctid FROM mails
+    WHERE created_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND due_at IS NULL
+    ORDER BY created_at LIMIT %(portion)s)
+"""
+
 
 class PostgresHousekeeping:
     """Delete what has expired."""
@@ -45,6 +53,9 @@ class PostgresHousekeeping:
 
     async def purge_creations(self, before: date) -> int:
         return await self._purge(_PURGE_CREATIONS, {"before": before})
+
+    async def purge_mails(self, older_than_s: float) -> int:
+        return await self._purge(_PURGE_MAILS, {"older_than_s": older_than_s})
 
     async def _purge(self, query: str, older: dict[str, Any]) -> int:
         gone = 0

@@ -12,6 +12,7 @@ from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.ledger.append import PostgresLedgerRepository
+from meetcore.adapters.postgres.mails.repository import PostgresMailRepository
 from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
 from meetcore.adapters.postgres.meetings.repository import PostgresMeetingRepository
 from meetcore.adapters.postgres.meetings.seal import seal_join_urls
@@ -41,6 +42,7 @@ class PostgresTransaction:
         self.inbox = PostgresProviderEventInbox(connection, cipher)
         self.recordings = PostgresRecordingRepository(connection, cipher)
         self.notes = PostgresNoteRepository(connection, cipher)
+        self.mails = PostgresMailRepository(connection, cipher)
 
     async def lock_account(self, account_id: UUID) -> None:
         cursor = await self._connection.execute(_LOCK_ACCOUNT, {"account_id": account_id})

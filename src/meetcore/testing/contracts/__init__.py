@@ -18,6 +18,8 @@ Subclass a suite, give its fixture, and pytest runs it::
       .OrphanCheckRepository          OrphanCheckRepositoryContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
+    ports.mails
+      .MailRepository                 MailRepositoryContract
     ports.recordings
       .RecordingRepository            RecordingRepositoryContract
     ports.notes
@@ -32,6 +34,8 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.video_provider            VideoProviderContract        provider
                                     InteractiveProviderContract       provider, play: Play
     ports.webhook_sender            WebhookSenderContract        make_sender
+    ports.mailer                    MailerContract               mailbox: MailboxRig
+    ports.mail_texts                MailTextsContract            texts
     ports.worker_notifier           WorkerNotifierContract             rig: NotifierRig
                                     RemoteNotifierContract       rig: RemoteNotifierRig
     ports.transcriber               TranscriberContract          transcriber
@@ -67,6 +71,9 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract, Play
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerContract, LedgerRepositoryContract
+from meetcore.testing.contracts.mail_repository import MailRepositoryContract
+from meetcore.testing.contracts.mail_texts import MailTextsContract
+from meetcore.testing.contracts.mailer import MailboxRig, MailerContract, ReceivedMail
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
@@ -121,6 +128,10 @@ __all__ = [
     "LedgerContract",
     "LedgerRepositoryContract",
     "LedgerRig",
+    "MailRepositoryContract",
+    "MailTextsContract",
+    "MailboxRig",
+    "MailerContract",
     "MakeSender",
     "MeetingRepositoryContract",
     "NoteRepositoryContract",
@@ -132,6 +143,7 @@ __all__ = [
     "QueriesContract",
     "QueriesRig",
     "RateCountersContract",
+    "ReceivedMail",
     "RecordingFilesContract",
     "RecordingPlace",
     "RecordingRepositoryContract",

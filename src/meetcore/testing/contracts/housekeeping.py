@@ -5,7 +5,9 @@ from uuid import UUID
 
 import pytest
 
+from meetcore.domain.mails.mails import Recipient, open_mail
 from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.testing.contracts.mail_repository import CONTENTS, add_mails, claim_mails, record_mail
 from meetcore.testing.contracts.provider_event_inbox import (
     add_event,
     claim_events,
@@ -17,7 +19,9 @@ from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
     MeetingSpec,
+    email_of,
     new_host,
+    new_id,
     open_customer,
     query_of,
     reserved,
@@ -96,6 +100,22 @@ class HousekeepingContract:
         await claim_events(rig, seconds=-1)
         assert await rig.housekeeping.purge_provider_events(-60) == 0
         assert len(await claim_events(rig)) == 1
+
+    async def test_a_mail_that_is_over_is_deleted_after_its_retention(self, rig: HousekeepingRig) -> None:
+        ids = [new_id(), new_id()]
+        mails = [
+            open_mail(
+                id=id_, account_id=None, recipient=Recipient(email_of(id_)), content=CONTENTS[0],
+                created_at=AT - timedelta(days=365),
+            )
+            for id_ in ids
+        ]  # fmt: skip
+        await add_mails(rig, *mails)
+        taken = {one.mail.id: one for one in await claim_mails(rig, limit=1000, seconds=-1)}
+        await record_mail(rig, taken[ids[0]])
+        assert await rig.housekeeping.purge_mails(2 * 365 * DAY_S) == 0
+        assert await rig.housekeeping.purge_mails(DAY_S) == 1
+        assert [one.mail.id for one in await claim_mails(rig)] == [ids[1]], "what is not over is kept"
 
     async def test_creation_counts_of_past_days_are_deleted(self, rig: HousekeepingRig) -> None:
         await rig.put_hosts(new_host(max_concurrent=9))

@@ -7,6 +7,7 @@ from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
+from meetcore.testing.contracts.mail_repository import MailRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
@@ -27,6 +28,7 @@ class StoreContract(
     NoteRepositoryContract,
     HostKeyRepositoryContract,
     OrphanCheckRepositoryContract,
+    MailRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

@@ -162,7 +162,7 @@ class StoreRig(QueriesRig, RegistryRig, LedgerRig, Protocol):
     async def reset(self) -> None:
         """Delete every host, meeting, reservation, recording, note, endpoint, event, delivery and attempt.
 
-        And every provider event and transcript.
+        And every provider event, transcript and mail.
 
         Accounts, keys and the ledger may stay.
         """

@@ -1,0 +1,104 @@
+"""The kinds of mails, and what each is about. The sentences are those of `ports.mail_texts`.
+
+A one-time link is a secret: it is in no `repr`, and gone from the store once its mail is sent or given up.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from attrs import field, frozen
+
+__all__ = [
+    "CONTENT_OF",
+    "NEWS_KEPT",
+    "EndpointDisabled",
+    "Invitation",
+    "LowCredits",
+    "MailContent",
+    "MailKind",
+    "SignInLink",
+    "expiry_of",
+    "kind_of",
+]
+
+NEWS_KEPT: Final = timedelta(hours=24)
+"""How long a mail without an expiry of its own is worth sending."""
+
+
+class MailKind(StrEnum):
+    """What a mail is for."""
+
+    SIGN_IN_LINK = "sign_in_link"
+    INVITATION = "invitation"
+    ENDPOINT_DISABLED = "endpoint_disabled"
+    LOW_CREDITS = "low_credits"
+
+
+@frozen
+class SignInLink:
+    """A link that signs in once, until it expires."""
+
+    url: str = field(repr=False)
+    expires_at: datetime
+
+
+@frozen
+class Invitation:
+    """A link by which the recipient becomes a member of an account; `invited_by` is a member's name."""
+
+    url: str = field(repr=False)
+    account_name: str
+    invited_by: str
+    expires_at: datetime
+
+
+@frozen
+class EndpointDisabled:
+    """Webhook endpoints that failures in a row disabled; `urls` are theirs without query.
+
+    `page_url` is where they are made active again.
+    """
+
+    urls: tuple[str, ...]
+    failures: int
+    disabled_at: datetime
+    page_url: str
+
+
+@frozen
+class LowCredits:
+    """A balance, in credits, that fell below the account's threshold; `page_url` shows it."""
+
+    balance: int
+    threshold: int
+    page_url: str
+
+
+MailContent = SignInLink | Invitation | EndpointDisabled | LowCredits
+
+CONTENT_OF: Mapping[MailKind, type[MailContent]] = MappingProxyType(
+    {
+        MailKind.SIGN_IN_LINK: SignInLink,
+        MailKind.INVITATION: Invitation,
+        MailKind.ENDPOINT_DISABLED: EndpointDisabled,
+        MailKind.LOW_CREDITS: LowCredits,
+    }
+)
+"""The class of each kind's content."""
+
+_KIND_OF = {content: kind for kind, content in CONTENT_OF.items()}
+
+
+def kind_of(content: MailContent) -> MailKind:
+    """Return the kind of a mail with this content."""
+    return _KIND_OF[type(content)]
+
+
+def expiry_of(content: MailContent, created_at: datetime) -> datetime:
+    """Return when a mail stops being worth sending: its link's expiry, or `NEWS_KEPT` after it was made."""
+    if isinstance(content, SignInLink | Invitation):
+        return content.expires_at
+    return created_at + NEWS_KEPT
