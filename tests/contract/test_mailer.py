@@ -1,0 +1,244 @@
+"""The suite of the mailer, in memory and over SMTP to a real server, and every fault that a server has."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from meetcore.adapters.memory.mailer import MemoryMailer
+from meetcore.adapters.smtp import Security, SmtpMailer, SmtpServer, server_from_url
+from meetcore.domain.mails.senders import Sender, parse_sender
+from meetcore.ports.mailer import MailRefused, MailUnavailable
+from meetcore.testing.contracts import MailboxRig, MailerContract, ReceivedMail
+from meetcore.testing.contracts.mailer import outgoing
+from meetcore.testing.receiver import Authority
+from tests.support.mail_server import CUT, HANG, PASSWORD, USER, MailServer, mail_server
+
+SENDER = Sender("mail@meet.example", "Émile & Rapat")
+LOOPBACK = "127.0.0.1"
+SHORT_S = 1.5
+
+
+def mailer_to(server: MailServer, security: Security = Security.PLAIN, **fields: Any) -> SmtpMailer:
+    timeout_s = fields.pop("timeout_s", 10.0)
+    place = SmtpServer(LOOPBACK, server.port, security, **fields)
+    return SmtpMailer(place, SENDER, timeout_s=timeout_s)
+
+
+class MemoryMailbox:
+    """The mailbox of the memory mailer."""
+
+    def __init__(self) -> None:
+        self.mailer = MemoryMailer()
+
+    def received(self) -> Sequence[ReceivedMail]:
+        return [
+            ReceivedMail(str(mail.id), mail.recipient, mail.subject, mail.text, mail.html)
+            for mail in reversed(self.mailer.mails)
+        ]
+
+
+@frozen
+class SmtpMailbox:
+    """The mailbox of a server on this machine."""
+
+    mailer: SmtpMailer
+    server: MailServer
+
+    def received(self) -> Sequence[ReceivedMail]:
+        return self.server.received()
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[MailServer]:
+    async with mail_server() as server:
+        yield server
+
+
+class TestMemoryMailer(MailerContract):
+    @pytest.fixture
+    def mailbox(self) -> MailboxRig:
+        return MemoryMailbox()
+
+
+class TestSmtpMailer(MailerContract):
+    @pytest.fixture
+    def mailbox(self, server: MailServer) -> MailboxRig:
+        return SmtpMailbox(mailer_to(server), server)
+
+
+# What is sent
+
+
+async def test_a_mail_says_that_a_program_sent_it_and_for_whom(server: MailServer):
+    mail = outgoing()
+    await mailer_to(server).send(mail)
+    [(_, message)] = server.messages
+    assert message["From"] == "Émile & Rapat <mail@meet.example>"
+    assert message["To"] == mail.recipient
+    assert message["Date"].datetime == mail.created_at.replace(microsecond=0)
+    assert message["Message-ID"] == f"<{mail.id}@meet.example>"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert message["Content-Language"] == "id"
+    assert message.get_content_type() == "multipart/alternative"
+    assert bytes(message).isascii(), "no server has to know 8BITMIME"
+    assert server.quits == 1
+
+
+# The way to the server
+
+
+@pytest.mark.parametrize("security", [Security.STARTTLS, Security.TLS])
+async def test_a_server_with_a_certificate_is_logged_in_to(authority: Authority, security: Security):
+    tls = authority.certified(ip_address(LOOPBACK))
+    async with mail_server(tls, is_tls_from_start=security is Security.TLS) as server:
+        fields = {"user": USER, "password": PASSWORD, "ca_file": authority.ca_file}
+        await mailer_to(server, security, **fields).send(outgoing())
+        assert (len(server.messages), server.logins) == (1, [True])
+        assert security is Security.TLS or server.was_secure == [True]
+
+
+@pytest.mark.parametrize("security", [Security.STARTTLS, Security.TLS])
+@pytest.mark.parametrize("fault", ["unknown authority", "another name"])
+async def test_a_certificate_is_checked_before_anything_is_said(
+    authority: Authority, tmp_path: Path, security: Security, fault: str
+):
+    name = ip_address(LOOPBACK) if fault == "unknown authority" else "mail.example"
+    ca_file = authority.ca_file if fault == "another name" else None
+    tls = authority.certified(name)
+    async with mail_server(tls, is_tls_from_start=security is Security.TLS) as server:
+        mailer = mailer_to(server, security, user=USER, password=PASSWORD, ca_file=ca_file)
+        with pytest.raises(MailUnavailable, match=r"^tls$"):
+            await mailer.send(outgoing())
+        assert (server.logins, server.messages) == ([], [])
+
+
+async def test_nothing_is_said_to_a_server_that_offers_no_tls(server: MailServer):
+    mailer = mailer_to(server, Security.STARTTLS, user=USER, password=PASSWORD)
+    with pytest.raises(MailUnavailable, match=r"^unsupported$"):
+        await mailer.send(outgoing())
+    assert (server.logins, server.messages) == ([], [])
+
+
+async def test_a_server_that_wants_tls_is_told_the_mail_later(authority: Authority):
+    tls = authority.certified(ip_address(LOOPBACK))
+    async with mail_server(tls, require_starttls=True) as server:
+        with pytest.raises(MailUnavailable, match=r"^530"):
+            await mailer_to(server).send(outgoing())
+        assert server.messages == []
+
+
+async def test_a_refused_login_is_no_fault_of_the_mail(server: MailServer):
+    with pytest.raises(MailUnavailable, match=r"^535"):
+        await mailer_to(server, user=USER, password="wrong").send(outgoing())
+
+
+# Faults
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "error", "code"),
+    [
+        ("MAIL", "451 4.7.1 greylisted, 10.1.2.3", MailUnavailable, "451 4.7.1"),
+        ("MAIL", "553 5.1.8 sender unknown", MailUnavailable, "553 5.1.8"),
+        ("RCPT", "450 4.2.1 mailbox busy", MailUnavailable, "450 4.2.1"),
+        ("RCPT", "550 5.1.1 dewi@example.com unknown", MailRefused, "550 5.1.1"),
+        ("RCPT", "550 unknown", MailRefused, "550"),
+        ("RCPT", "554 5.7.1 relay access denied", MailUnavailable, "554 5.7.1"),
+        ("RCPT", "530 5.7.0 authentication required", MailUnavailable, "530 5.7.0"),
+        ("DATA", "452 4.3.1 disk full", MailUnavailable, "452 4.3.1"),
+        ("DATA", "552 5.3.4 too large", MailRefused, "552 5.3.4"),
+        ("MAIL", CUT, MailUnavailable, "disconnected"),
+        ("DATA", CUT, MailUnavailable, "disconnected"),
+        ("RCPT", HANG, MailUnavailable, "timeout"),
+        ("DATA", HANG, MailUnavailable, "timeout"),
+    ],
+)
+async def test_an_answer_is_for_later_or_for_ever_and_its_code_is_all_that_is_kept(
+    server: MailServer, command: str, answer: str, error: type[Exception], code: str
+):
+    server.answers[command] = answer
+    with pytest.raises(error) as raised:
+        await mailer_to(server, timeout_s=SHORT_S).send(outgoing())
+    assert str(raised.value) == code
+
+
+@pytest.mark.parametrize("answer", [CUT, HANG, "500 what"])
+async def test_a_mail_that_the_server_has_is_sent_however_the_connection_ends(
+    server: MailServer, answer: str
+):
+    server.answers["QUIT"] = answer
+    await mailer_to(server).send(outgoing())
+    assert len(server.messages) == 1
+
+
+async def test_a_mail_whose_answer_was_lost_comes_again_with_its_id(server: MailServer):
+    mail, mailer = outgoing(), mailer_to(server)
+    server.answers["DATA"] = CUT
+    with pytest.raises(MailUnavailable):
+        await mailer.send(mail)
+    del server.answers["DATA"]
+    await mailer.send(mail)
+    first, second = server.received()
+    assert first == second
+
+
+async def test_a_server_that_is_away_or_silent_is_tried_later():
+    with socket.socket() as closed:
+        closed.bind((LOOPBACK, 0))
+        place = SmtpServer(LOOPBACK, closed.getsockname()[1], Security.PLAIN)
+        with pytest.raises(MailUnavailable, match=r"^connect$"):
+            await SmtpMailer(place, SENDER).send(outgoing())
+        closed.listen()
+        with pytest.raises(MailUnavailable, match=r"^timeout$"):
+            await SmtpMailer(place, SENDER, timeout_s=SHORT_S).send(outgoing())
+
+
+async def test_a_check_logs_in_and_sends_nothing(server: MailServer):
+    await mailer_to(server, user=USER, password=PASSWORD).check()
+    assert (server.logins, server.messages) == ([True], [])
+    with pytest.raises(MailUnavailable, match=r"^535"):
+        await mailer_to(server, user=USER, password="wrong").check()
+
+
+# The address
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "security"),
+    [
+        ("smtp://mail.example", "mail.example", 587, Security.STARTTLS),
+        ("smtp://mail.example:2525", "mail.example", 2525, Security.STARTTLS),
+        ("smtps://mail.example", "mail.example", 465, Security.TLS),
+        ("smtps://localhost:1465", "localhost", 1465, Security.TLS),
+        ("smtp://localhost", "localhost", 25, Security.PLAIN),
+        ("smtp://127.0.0.1:1025", "127.0.0.1", 1025, Security.PLAIN),
+        ("smtp://[::1]", "::1", 25, Security.PLAIN),
+        ("smtp://10.0.0.9", "10.0.0.9", 587, Security.STARTTLS),
+    ],
+)
+def test_only_a_server_on_this_machine_is_spoken_to_in_the_clear(
+    url: str, host: str, port: int, security: Security
+):
+    assert server_from_url(url) == SmtpServer(host, port, security)
+
+
+def test_a_password_is_read_with_its_escapes_and_shown_nowhere():
+    server = server_from_url("smtp://mail%40user:p%40ss%2Fword%3A1@mail.example")
+    assert (server.user, server.password) == ("mail@user", PASSWORD)
+    assert PASSWORD not in repr(server)
+
+
+def test_a_senders_name_stands_before_the_address():
+    assert parse_sender("Émile & Rapat <mail@meet.example>") == SENDER
