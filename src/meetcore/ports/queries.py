@@ -82,13 +82,20 @@ class Caller:
     """A key and its account, read in one statement, with what a `CallerIncludes` asked for.
 
     `usage` is what the key spent and holds on that day. `load_meeting` gives the meeting as `find_meeting`
-    reports it, if there is one; sealed values stay so until the key is accepted.
+    reports it, if there is one; sealed values stay so until the key is accepted. `user_id` is the member who
+    asks, with the `dashboard_key` of the account.
     """
 
     key: ApiKey
     account: AccountSummary
     usage: CapUsage | None = None
     load_meeting: Callable[[], Meeting | None] = field(default=_no_meeting, eq=False, repr=False)
+    user_id: UUID | None = None
+
+    @property
+    def actor_id(self) -> UUID:
+        """Who asks: the member, else the key."""
+        return self.key.id if self.user_id is None else self.user_id
 
 
 @frozen

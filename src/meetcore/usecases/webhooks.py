@@ -93,7 +93,7 @@ class RegisterWebhook:
             url=wanted.url,
             description=wanted.description,
             event_types=wanted.event_types,
-            created_by=str(caller.key.id),
+            created_by=str(caller.actor_id),
             created_at=now,
             secret=new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES)),
         )

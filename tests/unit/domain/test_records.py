@@ -314,6 +314,8 @@ def test_a_transaction_as_the_contract_writes_it() -> None:
     back = evolve(MOVE, kind=TransferKind.MEETING_REFUND, reverses=ID, api_key_id=None)
     refund = charge | {"kind": "meeting_refund", "amount": 15, "balance_after": 100, "reverses": str(ID)}
     assert transaction_record(Entry(ID, 4, back, 15, 100, START, bytes(32))) == refund | {"api_key_id": None}
+    by_hand = Entry(ID, 3, evolve(MOVE, api_key_id=ID), -15, 85, START, bytes(32))
+    assert transaction_record(by_hand) == charge | {"api_key_id": None}
 
 
 def test_a_balance_as_events_contain_it() -> None:

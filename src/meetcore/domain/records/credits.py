@@ -140,14 +140,19 @@ def credits_record(balance: int, held: int, daily_cap: int | None, usage: CapUsa
 
 
 def transaction_record(entry: Entry) -> Transaction:
-    """A ledger entry as `GET /credits/transactions` shows it. Amounts are signed credits."""
+    """A ledger entry as `GET /credits/transactions` shows it. Amounts are signed credits.
+
+    `api_key_id` is null where a member paid by hand, see `dashboard_key`.
+    """
     transfer = entry.transfer
+    is_by_hand = transfer.api_key_id in (None, entry.account_id)
     return record_of(
         Transaction,
         transfer,
         amount=entry.amount,
         balance_after=entry.balance_after,
         reference=record_of(TransactionReference, transfer.reference),
+        api_key_id=None if is_by_hand else str(transfer.api_key_id),
         created_at=in_utc(entry.at),
     )
 

@@ -25,6 +25,7 @@ __all__ = [
     "Scope",
     "check_expiry",
     "check_usable",
+    "dashboard_key",
     "digest",
     "is_prefix",
     "mint",
@@ -72,6 +73,15 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+
+
+def dashboard_key(account_id: UUID, at: datetime) -> ApiKey:
+    """The key that pays for what the members of an account do by hand.
+
+    It has the id of the account, every scope and no cap. No text belongs to it and no store keeps it, so that
+    nobody can present, list, roll or revoke it.
+    """
+    return ApiKey(account_id, account_id, tuple(Scope), None, at)
 
 
 def is_prefix(text: str) -> bool:

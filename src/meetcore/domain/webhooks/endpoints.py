@@ -113,7 +113,7 @@ class Endpoint:
 
     `url` is what the caller gave and `url_key` its normal form, at most one for each account (rule
     4.3/2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
-    key or user. `secret` is None where the stored one cannot be decrypted.
+    key, or of the member who made it by hand. `secret` is None where the stored one cannot be decrypted.
     """
 
     id: UUID

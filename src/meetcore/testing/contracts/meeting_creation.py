@@ -57,6 +57,16 @@ class MeetingCreationContract:
         assert (await rig.registry.list_hosts())[0] == host.used(AT)
         assert await rig.queries.find_meeting(customer.account_id, made.meeting.id) == made.meeting
 
+    async def test_a_key_that_is_not_kept_pays_without_a_cap(self, rig: StoreRig) -> None:
+        """The account's own id, say, which stands for what is done by hand."""
+        account_id = (await open_customer(rig, 100, cap=5)).account_id
+        customer = Customer(account_id, account_id, b"")
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(credits=30))
+        assert await money(rig, customer) == (100, 30, 0, 30)
+        assert await schedule(rig, made)
+        assert await money(rig, customer) == (70, 0, 30, 0)
+
     async def test_what_is_rolled_back_leaves_nothing(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())

@@ -20,6 +20,7 @@ from meetcore.domain.requests.keys import (
     Scope,
     check_expiry,
     check_usable,
+    dashboard_key,
     digest,
     is_prefix,
     mint,
@@ -223,3 +224,12 @@ def test_a_new_key_expires_in_the_future_or_never() -> None:
     for past in (NOW, NOW - TICK):
         with pytest.raises(InvalidExpiry, match="in the future"):
             check_expiry(past, NOW)
+
+
+def test_what_members_do_by_hand_is_paid_with_every_scope_and_no_cap() -> None:
+    key = dashboard_key(ID, NOW)
+    assert (key.id, key.account_id, key.daily_cap) == (ID, ID, None)
+    require_scope(key, ())
+    for scope in Scope:
+        require_scope(key, (scope,))
+    assert check_usable(key, NOW + timedelta(days=4_000)) == key
