@@ -7,14 +7,18 @@
 -- The key of a digest with its account: what authentication needs, and all that GET /me shows.
 -- _FIND_CALLER
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s;
 
 -- The same with what the key spent and holds on a day.
 -- _FIND_WITH_USAGE
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, u.spent AS usage_spent, u.held AS usage_held
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = k.id AND u.day = %(usage_on)s
@@ -38,7 +42,9 @@ SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.s
             SELECT FROM host_reservations e
             WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
     ) AS host_key, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
@@ -2900,28 +2906,38 @@ WHERE id = %(id)s RETURNING id;
 
 -- Adds a key by its digest.
 -- _ADD_KEY
-INSERT INTO api_keys (id, account_id, scopes, daily_cap, created_at, expires_at, revoked_at, digest) VALUES (%(key_id)s, %(account_id)s, %(key_scopes)s, %(key_daily_cap)s, %(key_created_at)s, %(key_expires_at)s,
-    %(key_revoked_at)s, %(digest)s);
+INSERT INTO api_keys (id, account_id, scopes, daily_cap, created_at, expires_at, revoked_at, name, last_four, created_by,
+    last_used_at, first_key_id, digest) VALUES (%(key_id)s, %(account_id)s, %(key_scopes)s, %(key_daily_cap)s, %(key_created_at)s, %(key_expires_at)s,
+    %(key_revoked_at)s, %(key_name)s, %(key_last_four)s, %(key_created_by)s, %(key_last_used_at)s,
+    %(key_first_key_id)s, %(digest)s);
 
 -- Every key, the newest first.
 -- _LIST_KEYS
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at FROM api_keys k ORDER BY k.id DESC;
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k ORDER BY k.id DESC;
 
 -- The keys of one account, the newest first.
 -- _LIST_KEYS_OF_ACCOUNT
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
 
 -- Revokes a key; a second call keeps the first time.
 -- _REVOKE
 UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at;
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id;
 
 -- Changes the daily cap of a key.
 -- _SET_CAP
 UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
-    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at;
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id;
 
 -- Adds a host, unless its user is a host already.
 -- _ADD_HOST

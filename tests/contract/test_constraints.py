@@ -46,8 +46,9 @@ ENUMS: dict[str, type[StrEnum]] = {
 }
 
 _FREE_TEXT = """
-accounts.email accounts.full_name deliveries.lease_host delivery_attempts.address
-delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
+accounts.email accounts.full_name api_keys.last_four api_keys.name
+deliveries.lease_host delivery_attempts.address delivery_attempts.error
+delivery_attempts.response_excerpt hosts.provider_user_id
 idempotency_keys.key ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
 mails.last_error mails.recipient

@@ -10,7 +10,17 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.requests.accounts import check_email
-from meetcore.domain.requests.keys import SECRET_BYTES, ApiKey, Scope, check_expiry, digest, mint
+from meetcore.domain.requests.keys import (
+    DEFAULT_NAME,
+    SECRET_BYTES,
+    ApiKey,
+    Scope,
+    check_expiry,
+    check_name,
+    digest,
+    last_four,
+    mint,
+)
 from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store
 from meetcore.ports.worker_notifier import WorkerNotifier
@@ -158,18 +168,28 @@ class Administration:
         scopes: Sequence[Scope],
         daily_cap: int | None = None,
         expires_at: datetime | None = None,
+        *,
+        name: str = DEFAULT_NAME,
+        created_by: UUID | None = None,
     ) -> MintedKey:
         """Make a key. Its scopes are fixed from now on (rule 5/4).
+
+        `created_by` is the member who makes it, if it is not the operator.
 
         Raises:
             NotFound: no such account.
             InvalidExpiry: it expires in the past.
+            InvalidName: see `check_name`.
         """
         now = self.runtime.now()
         check_expiry(expires_at, now)
+        check_name(name)
         text = mint(self.key_prefix, self.runtime.entropy.token_bytes(SECRET_BYTES))
         unique = tuple(dict.fromkeys(scopes))
-        key = ApiKey(self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at)
+        key = ApiKey(
+            self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at,
+            name=name, last_four=last_four(text), created_by=created_by,
+        )  # fmt: skip
         await self.registry.add_key(key, digest(text))
         return MintedKey(key, text)
 

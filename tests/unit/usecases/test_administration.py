@@ -11,7 +11,7 @@ import pytest
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
 from meetcore.domain.requests.accounts import InvalidEmail
-from meetcore.domain.requests.keys import InvalidExpiry, Scope
+from meetcore.domain.requests.keys import DEFAULT_NAME, InvalidExpiry, InvalidName, Scope
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.queries import TransactionFilter
 from tests.unit.usecases.application import ApplicationHarness
@@ -42,6 +42,19 @@ async def test_a_key_that_has_expired_is_not_created() -> None:
     assert (
         await harness.administration.create_key(account_id, tuple(Scope), None, soon)
     ).key.expires_at == soon
+
+
+async def test_a_key_has_a_name_the_end_of_its_text_and_its_maker() -> None:
+    harness = await ApplicationHarness().start()
+    account_id, member = harness.caller.account.id, UUID(int=9)
+    plain = await harness.administration.create_key(account_id, tuple(Scope))
+    named = await harness.administration.create_key(account_id, (), name="Kasir", created_by=member)
+    assert (plain.key.name, plain.key.created_by) == (DEFAULT_NAME, None)
+    assert (named.key.name, named.key.created_by) == ("Kasir", member)
+    assert named.key.last_four == named.text[-4:]
+    with pytest.raises(InvalidName):
+        await harness.administration.create_key(account_id, (), name="two\nlines")
+    assert named.key in await harness.registry.list_keys(account_id)
 
 
 @pytest.mark.spec("1/credits")

@@ -34,18 +34,24 @@ CREATE TABLE accounts (
 ) WITH (fillfactor = 50);
 CREATE INDEX accounts_by_email ON accounts (lower(email));
 
+-- `first_key_id` is the first of the keys that one was rolled from; the usage of their cap is counted under its id.
 CREATE TABLE api_keys (
-    id           uuid PRIMARY KEY,
-    account_id   uuid NOT NULL REFERENCES accounts,
-    digest       bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
-    scopes       text[] NOT NULL CHECK (scopes <@ ARRAY[
+    id             uuid PRIMARY KEY,
+    account_id     uuid NOT NULL REFERENCES accounts,
+    digest         bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
+    scopes         text[] NOT NULL CHECK (scopes <@ ARRAY[
         'meetings:read', 'meetings:write', 'notulen:read', 'notulen:write', 'recordings:read', 'recordings:write',
         'credits:read', 'webhooks:read', 'webhooks:write']),
-    daily_cap    bigint CHECK (daily_cap >= 0),
-    created_at   timestamptz NOT NULL,
-    expires_at   timestamptz,
-    revoked_at   timestamptz
-);
+    daily_cap      bigint CHECK (daily_cap >= 0),
+    created_at     timestamptz NOT NULL,
+    expires_at     timestamptz,
+    revoked_at     timestamptz,
+    name           text NOT NULL DEFAULT 'API key',
+    last_four      text,
+    created_by     uuid,  -- no foreign key: outlives
+    last_used_at   timestamptz,
+    first_key_id   uuid REFERENCES api_keys
+) WITH (fillfactor = 70);
 CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
 
 -- Double entry. A transfer has two legs in ledger_entries, the customer's and the system's, under

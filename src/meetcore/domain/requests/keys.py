@@ -18,16 +18,22 @@ from attrs import frozen
 from meetcore.domain.errors import InsufficientScope, InvalidApiKey
 
 __all__ = [
+    "DEFAULT_NAME",
+    "MAX_NAME",
     "SECRET_BYTES",
     "SECRET_LENGTH",
     "ApiKey",
     "InvalidExpiry",
+    "InvalidName",
     "Scope",
     "check_expiry",
+    "check_name",
     "check_usable",
     "dashboard_key",
     "digest",
     "is_prefix",
+    "last_four",
+    "masked",
     "mint",
     "read_bearer",
     "require_scope",
@@ -35,6 +41,10 @@ __all__ = [
 
 SECRET_BYTES: Final = 32
 SECRET_LENGTH: Final = 43
+MAX_NAME: Final = 60
+"""Characters."""
+DEFAULT_NAME: Final = "API key"
+"""Of a key that was made without one."""
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
@@ -43,6 +53,10 @@ _REFUSAL = "The API key is wrong, revoked or expired. Send it as: Authorization:
 
 class InvalidExpiry(ValueError):
     """A key that would expire before it is made."""
+
+
+class InvalidName(ValueError):
+    """A text that cannot be the name of a key."""
 
 
 class Scope(StrEnum):
@@ -63,7 +77,10 @@ class Scope(StrEnum):
 class ApiKey:
     """A key as it is stored: never the key itself.
 
-    `daily_cap` is credits per WIB day, or `None`.
+    `daily_cap` is credits per WIB day, or `None`. `last_four` characters of its text tell keys apart; `None`
+    for a key of a release that did not keep them. `created_by` is the member who made it, `None` for the
+    operator. `last_used_at` is a whole minute. `first_key_id` is the first of the keys that it was rolled
+    from: they share one cap.
     """
 
     id: UUID
@@ -73,6 +90,11 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+    name: str = DEFAULT_NAME
+    last_four: str | None = None
+    created_by: UUID | None = None
+    last_used_at: datetime | None = None
+    first_key_id: UUID | None = None
 
 
 def dashboard_key(account_id: UUID, at: datetime) -> ApiKey:
@@ -107,6 +129,30 @@ def mint(prefix: str, random: bytes) -> str:
 def digest(key: str) -> bytes:
     """The SHA-256 under which a key is stored and looked up."""
     return hashlib.sha256(key.encode()).digest()
+
+
+def last_four(text: str) -> str:
+    """The end of a key's text, which is stored in the clear.
+
+    It holds 22 of 256 random bits: the other 234 cannot be guessed, with the digest at hand or without.
+    """
+    return text[-4:]
+
+
+def masked(prefix: str, key: ApiKey) -> str:
+    """A key's text as it is shown after it was made: `mk_live_…abcd`."""
+    return f"{prefix}_live_…{key.last_four or ''}"
+
+
+def check_name(name: str) -> str:
+    """Check the name of a key and return it unchanged.
+
+    Raises:
+        InvalidName: it is blank, longer than `MAX_NAME`, of several lines, or holds control characters.
+    """
+    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise InvalidName(f"a name is 1 to {MAX_NAME} characters of one line, not blank")
+    return name
 
 
 def read_bearer(header: str | None, prefix: str) -> str:

@@ -133,7 +133,10 @@ class RegistryContract:
 
     async def test_keys_are_listed_newest_first_and_by_account(self, rig: RegistryRig) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
-        key = await _add_key(rig, customer.account_id, daily_cap=7, expires_at=AT + DAY, revoked_at=AT + DAY)
+        key = await _add_key(
+            rig, customer.account_id, daily_cap=7, expires_at=AT + DAY, revoked_at=AT + DAY, name="Kasir",
+            last_four="abc_", created_by=new_id(), last_used_at=AT, first_key_id=customer.key_id,
+        )  # fmt: skip
         keys = await rig.registry.list_keys(customer.account_id)
         assert [one.id for one in keys] == [key.id, customer.key_id]
         assert keys[0] == key

@@ -13,16 +13,22 @@ from hypothesis import strategies as st
 
 from meetcore.domain.errors import InsufficientScope, InvalidApiKey
 from meetcore.domain.requests.keys import (
+    DEFAULT_NAME,
+    MAX_NAME,
     SECRET_BYTES,
     SECRET_LENGTH,
     ApiKey,
     InvalidExpiry,
+    InvalidName,
     Scope,
     check_expiry,
+    check_name,
     check_usable,
     dashboard_key,
     digest,
     is_prefix,
+    last_four,
+    masked,
     mint,
     read_bearer,
     require_scope,
@@ -233,3 +239,28 @@ def test_what_members_do_by_hand_is_paid_with_every_scope_and_no_cap() -> None:
     for scope in Scope:
         require_scope(key, (scope,))
     assert check_usable(key, NOW + timedelta(days=4_000)) == key
+
+
+@pytest.mark.parametrize("name", [DEFAULT_NAME, "k", "Kasir 2 (cabang Bandung): é", "n" * MAX_NAME])
+def test_a_name_is_returned_as_it_is(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "n" * (MAX_NAME + 1), "a\nb", "a\tb", "a\x00", "a\u2028b", "a\u202eb", "\ud800"]
+)
+def test_a_name_is_a_line_of_1_to_60_characters(name: str) -> None:
+    with pytest.raises(InvalidName, match="1 to 60 characters of one line"):
+        check_name(name)
+
+
+@given(prefixes, randoms)
+def test_a_key_is_shown_by_its_prefix_and_its_last_four_characters(prefix: str, random: bytes) -> None:
+    text = mint(prefix, random)
+    shown = masked(prefix, evolve(KEY, last_four=last_four(text)))
+    assert shown == f"{prefix}_live_…{text[-4:]}"
+    assert shown.replace("…", text[len(prefix) + 6 : -4]) == text
+
+
+def test_a_key_whose_end_was_not_kept_is_shown_by_its_prefix() -> None:
+    assert masked("mk", KEY) == "mk_live_…"
