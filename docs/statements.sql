@@ -13,7 +13,7 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s;
 
--- The same with what the key spent and holds on a day.
+-- The same with the usage of the key's cap on a day.
 -- _FIND_WITH_USAGE
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
@@ -21,7 +21,8 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, u.spent AS usage_spent, u.held AS usage_held
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
-LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = k.id AND u.day = %(usage_on)s
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = %(usage_on)s
 WHERE k.digest = %(digest)s;
 
 -- The same with one of the account's meetings, if it is there.
@@ -895,16 +896,17 @@ SELECT bad.account_id, bad.id AS transfer_id, bad.kind, e.number
 FROM bad LEFT JOIN ledger_entries e
     ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer';
 
--- What each key spent and holds on each day, less what is stored of it, where that leaves anything.
+-- What was spent and is held under each cap on each day, less what is stored of it, where that leaves anything. The
+-- keys that were rolled from one share its cap.
 -- _USAGE
-SELECT account_id, api_key_id, day FROM (
+SELECT recorded.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id, day FROM (
     SELECT account_id, api_key_id, cap_day AS day,
         CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
     FROM ledger_transfers WHERE api_key_id IS NOT NULL
     UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
     UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
-) AS recorded
-GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
+) AS recorded LEFT JOIN api_keys k ON k.id = api_key_id
+GROUP BY 1, 2, 3 HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
 
 
 -- ledger.read ---------------------------------------------------------------------------------------------------------
@@ -1485,7 +1487,7 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 -- meetings.create -----------------------------------------------------------------------------------------------------
 
 -- Everything that the decision on a new meeting needs, under the account's lock: its funds, the
--- key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
+-- key's cap and its usage, what the operation charged before, the idempotency key, and the best fitting
 -- free host (`domain.meetings.hosts.choose_host`), locked until the transaction ends.
 -- The join on `locked` makes sure that the account is locked before the host. Contended is what is
 -- free, but for others' locks. A larger host is not taken while the smaller ones are only locked: one may be released,
@@ -1544,7 +1546,7 @@ WITH
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-    clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
+    clock_timestamp() AS now, k.daily_cap, k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held,
     t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
     t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
     t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
@@ -1561,7 +1563,8 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
                 OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s) AS creations_left
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(k.first_key_id, %(api_key_id)s) AND u.day = %(day)s
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 LEFT JOIN free ON true;
@@ -1664,7 +1667,7 @@ WITH reserved AS (
         INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
     %(hold_reference_type)s, %(hold_reference_id)s FROM guard
     ), usage AS (
-        INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) SELECT account_id, %(usage_api_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
+        INSERT INTO cap_usage (account_id, day, spent, held, api_key_id) SELECT account_id, %(usage_day)s, %(usage_spent)s, %(usage_held)s, %(usage_api_key_id)s FROM guard
         ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
     ),
     claim AS (
@@ -1704,14 +1707,16 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
     hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day, hold.reference_type AS hold_reference_type,
     hold.reference_id AS hold_reference_id,
-    u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
+    k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
 LEFT JOIN hosts h ON h.id = m.host_id
 LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
+LEFT JOIN api_keys k ON k.id = COALESCE(hold.api_key_id, t.api_key_id)
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id
-    AND u.api_key_id = COALESCE(hold.api_key_id, t.api_key_id) AND u.day = COALESCE(hold.cap_day, t.cap_day)
+    AND u.api_key_id = COALESCE(k.first_key_id, hold.api_key_id, t.api_key_id)
+    AND u.day = COALESCE(hold.cap_day, t.cap_day)
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = m.idempotency_key
 FOR NO KEY UPDATE OF m;
 
@@ -2299,7 +2304,7 @@ WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sea
 
 -- notes.create --------------------------------------------------------------------------------------------------------
 
--- Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
+-- Everything that the decision on a new note needs, under the account's lock: its funds, the key's cap and its usage,
 -- the recording, and the note that is in its place.
 -- _LOAD
 WITH
@@ -2309,10 +2314,11 @@ WITH
     a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
     )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, k.daily_cap,
-       u.spent AS usage_spent, u.held AS usage_held
+       k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s;
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(k.first_key_id, %(api_key_id)s) AND u.day = %(day)s;
 
 -- The recording that notes are wanted of. The account is locked by now.
 -- _LOAD_RECORDING
@@ -2347,7 +2353,7 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
     %(hold_reference_type)s, %(hold_reference_id)s FROM guard
     ), usage AS (
-        INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) SELECT account_id, %(usage_api_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM guard
+        INSERT INTO cap_usage (account_id, day, spent, held, api_key_id) SELECT account_id, %(usage_day)s, %(usage_spent)s, %(usage_held)s, %(usage_api_key_id)s FROM guard
         ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
     ),
     account AS (
@@ -2528,12 +2534,15 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     n.completed_at AS note_completed_at, n.content AS note_content,
     hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
     hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day, hold.reference_type AS hold_reference_type,
-    hold.reference_id AS hold_reference_id, u.spent AS usage_spent, u.held AS usage_held
+    hold.reference_id AS hold_reference_id, u.spent AS usage_spent, u.held AS usage_held,
+    k.first_key_id AS key_first_key_id
 FROM locked
 JOIN notes n ON n.account_id = locked.account_id AND n.id = %(note_id)s AND n.hold_id IS NOT NULL
     AND (%(token)s::uuid IS NULL OR n.lease_token = %(token)s)
 JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = n.hold_id
-JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = hold.api_key_id AND u.day = hold.cap_day
+LEFT JOIN api_keys k ON k.id = hold.api_key_id
+JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = COALESCE(k.first_key_id, hold.api_key_id)
+    AND u.day = hold.cap_day
 FOR NO KEY UPDATE OF n;
 
 -- A note that is there and paid for: the hold becomes the charge, the event goes out.

@@ -26,6 +26,7 @@ STORE_SUITES = [
     contracts.HostKeyRepositoryContract,
     contracts.OrphanCheckRepositoryContract,
     contracts.MailRepositoryContract,
+    contracts.SharedCapContract,
 ]
 # Proven by the suite that is named, because they are never used alone.
 WITHIN = {

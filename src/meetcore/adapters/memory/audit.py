@@ -7,6 +7,7 @@ from datetime import date, datetime
 from itertools import count
 from uuid import UUID
 
+from meetcore.adapters.memory.ledger import cap_key_of
 from meetcore.adapters.memory.state import MemoryState, Tables
 from meetcore.domain.money.chain_keys import Seal
 from meetcore.domain.money.hash_chain import CanonicalEntry, line_of
@@ -71,9 +72,10 @@ class MemoryLedgerSnapshot:
         held: Counter[tuple[UUID, UUID | None, date | None]] = Counter()
         for entry in tables.entries.values():
             if entry.transfer.api_key_id is not None:
-                spent[entry.account_id, entry.transfer.api_key_id, entry.transfer.cap_day] -= entry.amount
+                cap_key_id = cap_key_of(tables, entry.transfer.api_key_id)
+                spent[entry.account_id, cap_key_id, entry.transfer.cap_day] -= entry.amount
         for (account_id, _), hold in tables.holds.items():
-            held[account_id, hold.api_key_id, hold.cap_day] += hold.amount
+            held[account_id, cap_key_of(tables, hold.api_key_id), hold.cap_day] += hold.amount
         for (account_id, key_id, day), usage in tables.usage.items():
             spent[account_id, key_id, day] -= usage.spent
             held[account_id, key_id, day] -= usage.held

@@ -1,6 +1,7 @@
 """Money in memory: the funds, and entries that nothing changes once they are there."""
 
 from collections.abc import Sequence
+from datetime import date
 from uuid import UUID
 
 from attrs import evolve
@@ -53,11 +54,24 @@ def write_funds(tables: Tables, funds: Funds) -> None:
     tables.accounts[funds.account_id] = evolve(account, funds=kept)
 
 
+def cap_key_of(tables: Tables, api_key_id: UUID) -> UUID:
+    """The key that a key's cap is counted under."""
+    key = tables.keys.get(api_key_id)
+    return api_key_id if key is None else key.cap_key_id
+
+
+def usage_of(tables: Tables, account_id: UUID, api_key_id: UUID, day: date) -> CapUsage:
+    """The usage of a key's cap on a day; a day without a row is unused."""
+    cap_key_id = cap_key_of(tables, api_key_id)
+    stored = tables.usage.get((account_id, cap_key_id, day), CapUsage(cap_key_id, day))
+    return evolve(stored, api_key_id=api_key_id)
+
+
 def write_usage(tables: Tables, account_id: UUID, usage: CapUsage) -> None:
-    """Write what a key spent and holds on a day."""
+    """Write what was spent and is held under a cap on a day."""
     if usage.spent < 0 or usage.held < 0:
-        raise ConstraintBroken("a key's usage is below zero")
-    tables.usage[account_id, usage.api_key_id, usage.day] = usage
+        raise ConstraintBroken("the usage of a cap is below zero")
+    tables.usage[account_id, usage.cap_key_id, usage.day] = usage
 
 
 class MemoryLedgerRepository:

@@ -1,14 +1,20 @@
 """Meetings in memory: reserved and held, fenced while in progress, given back or charged."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from attrs import evolve
 
 from meetcore.adapters.memory.hosts import count_creation, day_creations, free_host, free_slot, reserve
 from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view, prolong_claim
-from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
+from meetcore.adapters.memory.ledger import (
+    append_entry,
+    entry_of_operation,
+    usage_of,
+    write_funds,
+    write_usage,
+)
 from meetcore.adapters.memory.orphan_checks import move_check, open_check
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.state import (
@@ -54,7 +60,7 @@ class MemoryMeetingRepository:
         host = self._best_free_host(query) if query.needs_host else None
         return CreationView(
             funds=account_of(tables, account_id).funds,
-            usage=_usage(tables, account_id, query.api_key_id, query.cap_day),
+            usage=usage_of(tables, account_id, query.api_key_id, query.cap_day),
             daily_cap=None if key is None else key.daily_cap,
             charged=None if charged is None else charged.transfer,
             idempotency=key_view(tables, account_id, query.idempotency_key, self._clock.now()),
@@ -321,15 +327,11 @@ class MemoryMeetingRepository:
         return write_events(self._tables, account_id, events, self._clock.now(), self._entropy)
 
 
-def _usage(tables: Tables, account_id: UUID, api_key_id: UUID, day: date) -> CapUsage:
-    return tables.usage.get((account_id, api_key_id, day)) or CapUsage(api_key_id, day)
-
-
 def _usage_of_work(tables: Tables, account_id: UUID, hold: Hold | None, charge: Transfer | None) -> CapUsage:
     if hold is not None:
-        return _usage(tables, account_id, hold.api_key_id, hold.cap_day)
+        return usage_of(tables, account_id, hold.api_key_id, hold.cap_day)
     if charge is not None and charge.api_key_id is not None and charge.cap_day is not None:
-        return _usage(tables, account_id, charge.api_key_id, charge.cap_day)
+        return usage_of(tables, account_id, charge.api_key_id, charge.cap_day)
     raise LookupError("a meeting in progress has neither a hold nor a charge")
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.ledger import append_entry, write_funds, write_usage
+from meetcore.adapters.memory.ledger import append_entry, usage_of, write_funds, write_usage
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import ConstraintBroken, StoredNote, Tables, account_of
@@ -48,8 +48,7 @@ class MemoryNoteRepository:
         )
         return NoteCreationView(
             account.funds,
-            tables.usage.get((account_id, query.api_key_id, query.cap_day))
-            or CapUsage(query.api_key_id, query.cap_day),
+            usage_of(tables, account_id, query.api_key_id, query.cap_day),
             None if key is None else key.daily_cap,
             recording_by_id(tables, account_id, query.recording_id),
             next(existing_notes, None),
@@ -134,7 +133,7 @@ class MemoryNoteRepository:
         if stored is None or stored.hold_id is None or (token is not None and stored.token != token):
             return None
         hold = self._tables.holds[account_id, stored.hold_id]
-        usage = self._tables.usage[account_id, hold.api_key_id, hold.cap_day]
+        usage = usage_of(self._tables, account_id, hold.api_key_id, hold.cap_day)
         return NoteSettlement(stored.note, account_of(self._tables, account_id).funds, usage, hold)
 
     async def save_completed(

@@ -8,10 +8,10 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
+from meetcore.adapters.memory.ledger import usage_of
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
-from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.notes.notes import Note, NoteStatus
 from meetcore.domain.notes.recordings import Recording, RecordingStatus
@@ -54,7 +54,7 @@ class MemoryQueries:
         day = includes.usage_on
         if day is None:
             return Caller(key, shown)
-        return Caller(key, shown, tables.usage.get((card.id, key.id, day), CapUsage(key.id, day)))
+        return Caller(key, shown, usage_of(tables, card.id, key.id, day))
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         return _meeting_of(self._state.committed, account_id, meeting_id)

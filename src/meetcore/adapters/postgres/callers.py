@@ -24,11 +24,12 @@ SELECT {API_KEY.select}, {_ACCOUNT.select}
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s
 """
 
-# The same with what the key spent and holds on a day.
+# The same with the usage of the key's cap on a day.
 _FIND_WITH_USAGE = f"""
 SELECT {API_KEY.select}, {_ACCOUNT.select}, u.spent AS usage_spent, u.held AS usage_held
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
-LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = k.id AND u.day = %(usage_on)s
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = %(usage_on)s
 WHERE k.digest = %(digest)s
 """
 

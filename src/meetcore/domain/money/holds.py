@@ -5,9 +5,9 @@
     take ──> open hold ──settle──> a charge in the ledger
                        └─release─> nothing: a released hold leaves no entry
 
-A hold reserves part of the available balance and of its key's daily cap (rule 5/7). It ends
-once, by settlement or by release. Its cap day comes from the request's instant and stays with it:
-a settlement or refund counts for that same day, whenever it happens.
+A hold reserves part of the available balance and of its key's daily cap (rule 5/7), which the keys that were
+rolled from it share. It ends once, by settlement or by release. Its cap day comes from the request's instant
+and stays with it: a settlement or refund counts for that same day, whenever it happens.
 
 Owns the admission of paid work. No new work may exceed the available balance or the cap;
 only the settlement of work already admitted may, because its real size is known last.
@@ -16,7 +16,7 @@ only the settlement of work already admitted may, because its real size is known
 from datetime import date, datetime
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
@@ -40,12 +40,17 @@ __all__ = [
 
 @frozen
 class CapUsage:
-    """What one key spent and holds on one WIB day, in credits, less what was refunded of it."""
+    """What was spent and is held under one cap on one WIB day, in credits, less what was refunded of it.
+
+    `api_key_id` is the key that pays. `cap_key_id` is the key that the cap is counted under: the first of
+    those that were rolled, or the paying key itself.
+    """
 
     api_key_id: UUID
     day: date
     spent: int = 0
     held: int = 0
+    cap_key_id: UUID = field(default=Factory(lambda self: self.api_key_id, takes_self=True))
 
     @property
     def used(self) -> int:
@@ -101,7 +106,7 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
     _admit(funds, usage, daily_cap, hold.amount)
     return Reserved(
         with_held(funds, funds.held + hold.amount),
-        CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held + hold.amount),
+        evolve(usage, held=usage.held + hold.amount),
     )
 
 
@@ -150,7 +155,7 @@ def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
     _check_open(funds, usage, hold)
     return Reserved(
         with_held(funds, funds.held - hold.amount),
-        CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held - hold.amount),
+        evolve(usage, held=usage.held - hold.amount),
     )
 
 
@@ -183,10 +188,7 @@ def settle(
         transfer_id, hold.operation, hold.kind, amount, hold.reference, hold.api_key_id, hold.cap_day
     )
     posting = post(funds, transfer, at, held=funds.held - hold.amount, key=key)
-    return Settled(
-        posting,
-        CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held - hold.amount),
-    )
+    return Settled(posting, evolve(usage, spent=usage.spent + amount, held=usage.held - hold.amount))
 
 
 def charge(
@@ -225,7 +227,7 @@ def charge(
     _admit(funds, usage, daily_cap, amount)
     transfer = _charge(transfer_id, operation, kind, amount, reference, usage.api_key_id, usage.day)
     posting = post(funds, transfer, at, key=key)
-    return Settled(posting, CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held))
+    return Settled(posting, evolve(usage, spent=usage.spent + amount))
 
 
 def refund_usage(usage: CapUsage, amount: int) -> CapUsage:

@@ -8,23 +8,26 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from meetcore.domain.errors import InsufficientScope, InvalidApiKey
+from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey
 
 __all__ = [
     "DEFAULT_NAME",
     "MAX_NAME",
+    "MAX_OVERLAP_H",
     "SECRET_BYTES",
     "SECRET_LENGTH",
     "ApiKey",
     "InvalidExpiry",
     "InvalidName",
+    "InvalidOverlap",
+    "RolledKey",
     "Scope",
     "check_expiry",
     "check_name",
@@ -37,6 +40,7 @@ __all__ = [
     "mint",
     "read_bearer",
     "require_scope",
+    "roll",
 ]
 
 SECRET_BYTES: Final = 32
@@ -45,6 +49,8 @@ MAX_NAME: Final = 60
 """Characters."""
 DEFAULT_NAME: Final = "API key"
 """Of a key that was made without one."""
+MAX_OVERLAP_H: Final = 168
+"""Hours for which a key that was rolled may go on."""
 
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
@@ -57,6 +63,10 @@ class InvalidExpiry(ValueError):
 
 class InvalidName(ValueError):
     """A text that cannot be the name of a key."""
+
+
+class InvalidOverlap(ValueError):
+    """An overlap that is no whole number of hours from 0 to `MAX_OVERLAP_H`."""
 
 
 class Scope(StrEnum):
@@ -95,6 +105,19 @@ class ApiKey:
     created_by: UUID | None = None
     last_used_at: datetime | None = None
     first_key_id: UUID | None = None
+
+    @property
+    def cap_key_id(self) -> UUID:
+        """The key under whose id the usage of its cap is counted."""
+        return self.id if self.first_key_id is None else self.first_key_id
+
+
+@frozen
+class RolledKey:
+    """A key in the place of another, and that other with its end."""
+
+    new: ApiKey
+    old: ApiKey
 
 
 def dashboard_key(account_id: UUID, at: datetime) -> ApiKey:
@@ -188,12 +211,46 @@ def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
     Raises:
         InvalidApiKey: unknown, revoked at any time, or expired at `now`.
     """
-    # No comparison of times here: the clock of the host that revoked it may be ahead of ours.
-    if key is None or key.revoked_at is not None:
-        raise InvalidApiKey(_REFUSAL)
-    if key.expires_at is not None and key.expires_at <= now:
+    if key is None or not _is_usable(key, now):
         raise InvalidApiKey(_REFUSAL)
     return key
+
+
+def _is_usable(key: ApiKey, now: datetime) -> bool:
+    # A revocation is not compared with now: the clock of the host that revoked it may be ahead of ours.
+    return key.revoked_at is None and (key.expires_at is None or now < key.expires_at)
+
+
+def roll(
+    key: ApiKey, overlap_h: int, new_id: UUID, text: str, now: datetime, created_by: UUID | None = None
+) -> RolledKey:
+    """Put a new key in the place of another, which ends after an overlap.
+
+    The new one has the name, scopes, cap and expiry of the old one. What they spend counts under one cap.
+
+    Args:
+        key: what is rolled.
+        overlap_h: hours until the old key expires, if it does not before; 0 revokes it at once.
+        new_id: the id of the new key.
+        text: of the new key; its end is kept.
+        now: the instant of the request.
+        created_by: the member who rolls it, if it is not the operator.
+
+    Raises:
+        InvalidOverlap: not from 0 to `MAX_OVERLAP_H`.
+        Conflict: the key is revoked or expired.
+    """
+    if type(overlap_h) is not int or not 0 <= overlap_h <= MAX_OVERLAP_H:
+        raise InvalidOverlap(f"an overlap is 0 to {MAX_OVERLAP_H} whole hours")
+    if not _is_usable(key, now):
+        raise Conflict("The key is revoked or expired. Make a new one.", key.id)
+    end = now + timedelta(hours=overlap_h)
+    expires_at = end if key.expires_at is None else min(key.expires_at, end)
+    new = evolve(
+        key, id=new_id, created_at=now, last_four=last_four(text), created_by=created_by, last_used_at=None,
+        first_key_id=key.cap_key_id,
+    )  # fmt: skip
+    return RolledKey(new, evolve(key, expires_at=expires_at) if overlap_h else evolve(key, revoked_at=now))
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:

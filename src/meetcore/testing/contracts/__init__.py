@@ -24,6 +24,7 @@ Subclass a suite, give its fixture, and pytest runs it::
       .RecordingRepository            RecordingRepositoryContract
     ports.notes
       .NoteRepository                 NoteRepositoryContract
+      one cap of several keys         SharedCapContract
     ports.queries                   QueriesContract              rig: QueriesRig
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
@@ -85,6 +86,7 @@ from meetcore.testing.contracts.recording_files import RecordingFilesContract, R
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.resolver import ResolverContract
+from meetcore.testing.contracts.shared_cap import SharedCapContract
 from meetcore.testing.contracts.store import StoreContract
 from meetcore.testing.contracts.store_rig import (
     FullRig,
@@ -155,6 +157,7 @@ __all__ = [
     "ReversibleCipherContract",
     "Rig",
     "SenderSetting",
+    "SharedCapContract",
     "SharedRateCountersContract",
     "StoreContract",
     "StoreRig",

@@ -15,6 +15,7 @@ from meetcore.testing.contracts.transactions import (
     new_host,
     open_customer,
     reserved,
+    rolled,
     scheduled,
     start_cancelling,
     top_up,
@@ -57,6 +58,18 @@ class LedgerAuditContract:
         assert findings == []
         assert audit.entries == progress[-1][0] == progress[-1][1]
         assert audit.accounts >= 1
+
+    async def test_the_usage_of_a_cap_is_the_sum_of_the_keys_that_share_it(self, rig: LedgerAuditRig) -> None:
+        await rig.put_hosts(new_host(max_concurrent=9))
+        first = await open_customer(rig, 100, cap=60)
+        second = await rolled(rig, first)
+        for key in (first, second):
+            await scheduled(rig, key, MeetingSpec())
+            await reserved(rig, key, MeetingSpec(credits=5))
+        assert await _findings(rig, first) == []
+        await rig.tamper(first.account_id, 1, Tampering.USAGE)
+        ((_, problem),) = await _findings(rig, first)
+        assert problem.startswith(f"the usage of key {first.key_id} on ")
 
     async def test_a_snapshot_is_of_the_moment_it_was_opened(self, rig: LedgerAuditRig) -> None:
         customer = await open_customer(rig, 100)

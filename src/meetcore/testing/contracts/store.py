@@ -13,6 +13,7 @@ from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
+from meetcore.testing.contracts.shared_cap import SharedCapContract
 
 
 class StoreContract(
@@ -29,6 +30,7 @@ class StoreContract(
     HostKeyRepositoryContract,
     OrphanCheckRepositoryContract,
     MailRepositoryContract,
+    SharedCapContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

@@ -30,7 +30,7 @@ from meetcore.domain.money import ledger
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.ledger import Entry, Reference
 from meetcore.domain.requests.idempotency import Verdict
-from meetcore.domain.requests.keys import ApiKey, Scope
+from meetcore.domain.requests.keys import ApiKey, Scope, roll
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.idempotency import Claim
@@ -138,6 +138,14 @@ async def open_customer(
     key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
     await rig.registry.add_key(key, customer.digest)
     return customer
+
+
+async def rolled(rig: Rig, customer: Customer) -> Customer:
+    """Add a key that is rolled from the customer's; the old one goes on."""
+    keys = {key.id: key for key in await rig.registry.list_keys(customer.account_id)}
+    new, digest = roll(keys[customer.key_id], 1, new_id(), "", AT).new, os.urandom(32)
+    await rig.registry.add_key(new, digest)
+    return Customer(customer.account_id, new.id, digest)
 
 
 async def top_up(

@@ -8,9 +8,9 @@
             my_books.write(step.entry)
         assert my_books.balance() == life.funds.balance
 
-A life has keys with a daily cap and without one; holds stay open across other work; the clock jumps
-about midnight in WIB. What the domain refuses is a step too, and changes nothing. Owns the
-bookkeeping that a store would do between two decisions, and no rule.
+A life has keys with a daily cap, one of them rolled from another, and one without a cap; holds stay open
+across other work; the clock jumps about midnight in WIB. What the domain refuses is a step too, and
+changes nothing. Owns the bookkeeping that a store would do between two decisions, and no rule.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Final, TypeAlias, TypeVar
 from uuid import UUID
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -42,17 +42,35 @@ from meetcore.domain.money.ledger import (
 from meetcore.domain.money.transfers import Reference, Transfer, TransferKind
 from meetcore.testing.strategies.moments import near_midnight_wib
 
-__all__ = ["ACCOUNT", "CAPS", "DAY", "AccountHistory", "Act", "Refusal", "Slot", "Step", "account_histories"]
+__all__ = [
+    "ACCOUNT",
+    "CAPS",
+    "DAY",
+    "FIRST_KEYS",
+    "AccountHistory",
+    "Act",
+    "Refusal",
+    "Slot",
+    "Step",
+    "account_histories",
+]
 
 ACCOUNT: Final = UUID("01930000-0000-7000-8000-000000000001")
 """The account whose life it is."""
 DAY: Final = date(2028, 2, 28)
 """The WIB day around whose end a history takes place: the next one is a leap day."""
-CAPS: Final[Mapping[UUID, int | None]] = {UUID(int=1): 80, UUID(int=2): 25, UUID(int=3): None}
+CAPS: Final[Mapping[UUID, int | None]] = {
+    UUID(int=1): 80,
+    UUID(int=2): 25,
+    UUID(int=3): None,
+    UUID(int=4): 25,
+}
 """The account's keys, and what each may spend on a day."""
+FIRST_KEYS: Final[Mapping[UUID, UUID]] = {UUID(int=4): UUID(int=2)}
+"""The keys that were rolled from another, whose cap they share."""
 
 Slot: TypeAlias = tuple[UUID, date]
-"""A key and a day of its cap."""
+"""A key that a cap is counted under, and a day."""
 Refusal: TypeAlias = InsufficientCredits | CreditCapExceeded
 """The two ways in which paid work is not admitted."""
 
@@ -86,7 +104,7 @@ _OFTEN: Final = (Act.CHARGE, Act.HOLD, Act.HOLD, Act.SETTLE_FOR_MORE)  # what ot
 class Step:
     """One decision: what was asked, the state that it met, and what came of it.
 
-    `usage` is that of the key and day it counts for, afterwards; none where no cap is touched. `hold` was
+    `usage` is that of the cap and day it counts for, afterwards; none where no cap is touched. `hold` was
     taken, settled or released. Without an entry and a refusal the operation was in the ledger already,
     or it was one that leaves no entry.
     """
@@ -159,9 +177,10 @@ class AccountHistory:
         """The transfers of a kind, in the order of the history."""
         return [entry.transfer for entry in self.entries if entry.transfer.kind is kind]
 
-    def usage(self, slot: Slot) -> CapUsage:
-        """What the key spent and holds on the day."""
-        return self.usages.get(slot, CapUsage(*slot))
+    def usage(self, key: UUID, day: date) -> CapUsage:
+        """The usage of the key's cap on the day."""
+        first = FIRST_KEYS.get(key, key)
+        return evolve(self.usages.get((first, day), CapUsage(first, day)), api_key_id=key)
 
     def new_id(self) -> UUID:
         """An id that this life has not used."""
@@ -187,7 +206,7 @@ class AccountHistory:
             self.funds = step.after
             self.steps.append(step)
             if step.usage is not None:
-                self.usages[step.usage.api_key_id, step.usage.day] = step.usage
+                self.usages[step.usage.cap_key_id, step.usage.day] = step.usage
         return step
 
     def _top_up(self, inputs: _StepInput) -> Step:
@@ -212,7 +231,7 @@ class AccountHistory:
         return self._give(inputs, -1)
 
     def _charge(self, inputs: _StepInput) -> Step:
-        id_, usage = self.new_id(), self.usage((inputs.key, cap_day(inputs.at)))
+        id_, usage = self.new_id(), self.usage(inputs.key, cap_day(inputs.at))
         settled = holds.charge(
             self.funds, usage, self.caps[inputs.key], id_, f"meeting:{id_.int}", inputs.amount,
             Reference("meeting", str(id_.int)), inputs.at,
@@ -224,7 +243,7 @@ class AccountHistory:
         kind = TransferKind.NOTULEN_CHARGE if inputs.amount % 2 else TransferKind.MEETING_CHARGE
         reference = Reference("work", str(id_.int))
         hold = Hold(id_, f"work:{id_.int}", kind, inputs.amount, reference, inputs.key, day)
-        reserved = holds.take(self.funds, self.usage((inputs.key, day)), self.caps[inputs.key], hold)
+        reserved = holds.take(self.funds, self.usage(inputs.key, day), self.caps[inputs.key], hold)
         self.open_holds.append(hold)
         return inputs.reserved(reserved, hold)
 
@@ -233,8 +252,8 @@ class AccountHistory:
         if hold is None:
             return None
         self.open_holds.remove(hold)
-        slot = hold.api_key_id, hold.cap_day
-        return inputs.reserved(holds.release(self.funds, self.usage(slot), hold), hold)
+        usage = self.usage(hold.api_key_id, hold.cap_day)
+        return inputs.reserved(holds.release(self.funds, usage, hold), hold)
 
     def _settle(self, inputs: _StepInput, more: int = 0) -> Step | None:
         hold = inputs.one_of(self.open_holds)
@@ -242,7 +261,7 @@ class AccountHistory:
             return None
         self.open_holds.remove(hold)
         amount = max(1, hold.amount + more)
-        usage = self.usage((hold.api_key_id, hold.cap_day))
+        usage = self.usage(hold.api_key_id, hold.cap_day)
         settled = holds.settle(self.funds, usage, hold, amount, self.new_id(), inputs.at)
         return inputs.posted(settled.posting, settled.usage, hold)
 
@@ -265,7 +284,7 @@ class AccountHistory:
             return inputs.posted(posting)
         assert charge.api_key_id is not None
         assert charge.cap_day is not None
-        usage = self.usage((charge.api_key_id, charge.cap_day))
+        usage = self.usage(charge.api_key_id, charge.cap_day)
         return inputs.posted(posting, holds.refund_usage(usage, charge.amount))
 
     def _refund_again(self, inputs: _StepInput) -> Step | None:

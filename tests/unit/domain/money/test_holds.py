@@ -19,6 +19,7 @@ from meetcore.testing.strategies import money
 from meetcore.testing.strategies.account_histories import (
     ACCOUNT,
     CAPS,
+    FIRST_KEYS,
     AccountHistory,
     Act,
     Refusal,
@@ -81,8 +82,8 @@ class Recount:
 
 
 def slot_of(step: Step) -> Slot:
-    """The key and the date in WIB at which something was asked for."""
-    return step.key, (step.at + timedelta(hours=7)).date()
+    """The key whose cap counts it, and the date in WIB at which something was asked for."""
+    return FIRST_KEYS.get(step.key, step.key), (step.at + timedelta(hours=7)).date()
 
 
 def recounted(history: AccountHistory) -> Iterator[tuple[Step, Recount]]:
@@ -134,11 +135,12 @@ def test_a_settlement_charges_what_the_hold_was_for(history: AccountHistory) -> 
 
 
 @given(account_histories())
-def test_usage_is_what_the_key_spent_and_holds_on_the_day(history: AccountHistory) -> None:
+def test_usage_is_what_was_spent_and_is_held_under_the_cap_on_the_day(history: AccountHistory) -> None:
     for step, sums in recounted(history):
         if step.usage is not None:
-            slot = step.usage.api_key_id, step.usage.day
-            assert step.usage == CapUsage(*slot, sums.spent[slot], sums.held(slot))
+            slot = step.usage.cap_key_id, step.usage.day
+            of_key = CapUsage(step.usage.api_key_id, slot[1], sums.spent[slot], sums.held(slot), slot[0])
+            assert step.usage == of_key
             assert step.usage.used == sums.spent[slot] + sums.held(slot)
             assert min(step.usage.spent, step.usage.held) >= 0
 
@@ -153,6 +155,31 @@ def test_the_daily_cap_is_never_passed_in_any_interleaving_and_at_any_instant_ro
         for slot in {*sums.spent, *(slot for slot, _ in sums.open.values())}:
             cap = history.caps[slot[0]]
             assert cap is None or sums.spent[slot] + sums.held(slot) <= cap + sums.excess[slot]
+
+
+@pytest.mark.spec("5/7")
+@given(account_histories())
+def test_rolled_keys_spend_under_one_cap_and_the_ledger_names_the_key_that_paid(
+    history: AccountHistory,
+) -> None:
+    """By the transfers alone, where no settlement passed what was held: the ledger has no word of the cap."""
+    spent: Counter[tuple[UUID | None, date | None]] = Counter()
+    excess: Counter[date | None] = Counter()
+    for step, _ in recounted(history):
+        if step.entry is None:
+            continue
+        transfer = step.entry.transfer
+        spent[transfer.api_key_id, transfer.cap_day] -= step.entry.amount
+        if step.hold is not None:
+            assert transfer.api_key_id == step.hold.api_key_id
+            excess[transfer.cap_day] += max(0, transfer.amount - step.hold.amount)
+        elif step.act is Act.CHARGE:
+            assert transfer.api_key_id == step.key
+    for key, first in FIRST_KEYS.items():
+        cap = CAPS[first]
+        assert cap is not None
+        for day in {day for _, day in spent}:
+            assert spent[key, day] + spent[first, day] <= cap + excess[day]
 
 
 @pytest.mark.spec("5/7")
@@ -180,7 +207,7 @@ def test_a_refund_gives_the_cap_of_its_charges_day_back_and_no_other(
     assert full is not None
     assert isinstance(full.refusal, CreditCapExceeded)
     history.play(Act.REFUND, 0, refunded_at, KEY)
-    assert history.usage((KEY, cap_day(at))) == CapUsage(KEY, cap_day(at))
+    assert history.usage(KEY, cap_day(at)) == CapUsage(KEY, cap_day(at))
     again = history.play(Act.CHARGE, cap, at, KEY)
     assert again is not None
     assert again.refusal is None

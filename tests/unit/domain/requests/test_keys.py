@@ -11,15 +11,17 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from meetcore.domain.errors import InsufficientScope, InvalidApiKey
+from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey
 from meetcore.domain.requests.keys import (
     DEFAULT_NAME,
     MAX_NAME,
+    MAX_OVERLAP_H,
     SECRET_BYTES,
     SECRET_LENGTH,
     ApiKey,
     InvalidExpiry,
     InvalidName,
+    InvalidOverlap,
     Scope,
     check_expiry,
     check_name,
@@ -32,6 +34,7 @@ from meetcore.domain.requests.keys import (
     mint,
     read_bearer,
     require_scope,
+    roll,
 )
 from meetcore.testing.strategies.requests import api_keys, key_prefixes, key_texts
 
@@ -264,3 +267,48 @@ def test_a_key_is_shown_by_its_prefix_and_its_last_four_characters(prefix: str, 
 
 def test_a_key_whose_end_was_not_kept_is_shown_by_its_prefix() -> None:
     assert masked("mk", KEY) == "mk_live_…"
+
+
+NEW_ID, MEMBER = UUID(int=2), UUID(int=3)
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.spec("5/7")
+@given(api_keys(NOW), st.integers(0, MAX_OVERLAP_H))
+def test_a_rolled_key_is_a_new_one_for_the_same_and_the_old_one_ends(key: ApiKey, overlap_h: int) -> None:
+    rolled = roll(key, overlap_h, NEW_ID, MINTED, NOW, MEMBER)
+    assert rolled.new == ApiKey(
+        NEW_ID, key.account_id, key.scopes, key.daily_cap, NOW, key.expires_at, None, key.name, MINTED[-4:],
+        MEMBER, None, key.id,
+    )  # fmt: skip
+    assert check_usable(rolled.new, NOW) == rolled.new
+    end = NOW + overlap_h * HOUR
+    if overlap_h:
+        assert check_usable(rolled.old, NOW) == rolled.old
+        assert rolled.old.expires_at == (end if key.expires_at is None else min(end, key.expires_at))
+    for later in (end, end + TICK):
+        with pytest.raises(InvalidApiKey):
+            check_usable(rolled.old, later)
+    assert evolve(rolled.old, expires_at=key.expires_at, revoked_at=None) == key
+
+
+def test_keys_that_are_rolled_one_after_another_share_the_cap_of_the_first() -> None:
+    used = evolve(KEY, name="Kasir", last_used_at=NOW, created_by=MEMBER)
+    second = roll(used, 1, NEW_ID, MINTED, NOW).new
+    third = roll(second, 1, UUID(int=4), MINTED, NOW).new
+    assert [key.cap_key_id for key in (used, second, third)] == [KEY.id] * 3
+    assert (third.name, third.last_used_at, third.created_by) == ("Kasir", None, None)
+
+
+@given(api_keys(NOW, is_usable=False))
+def test_only_a_key_that_can_be_used_is_rolled(key: ApiKey) -> None:
+    with pytest.raises(Conflict) as refused:
+        roll(key, 1, NEW_ID, MINTED, NOW)
+    assert refused.value.details == {"id": str(key.id)}
+
+
+@pytest.mark.parametrize("overlap_h", [-1, MAX_OVERLAP_H + 1, 1.0, True, None])
+def test_an_overlap_is_up_to_seven_days_of_whole_hours(overlap_h: int) -> None:
+    assert MAX_OVERLAP_H == 7 * 24
+    with pytest.raises(InvalidOverlap, match="0 to 168 whole hours"):
+        roll(KEY, overlap_h, NEW_ID, MINTED, NOW)

@@ -16,7 +16,8 @@ FUNDS = Columns(Funds, "a", "funds_", renamed={"account_id": "id"})
 TRANSFER = Columns(Transfer, "t", "transfer_", nested={"reference": "reference_"})
 ENTRY = Columns(Entry, "e", "entry_", renamed={"key_id": "chain_key"}, without=("transfer",))
 HOLD = Columns(Hold, "hold", "hold_", nested={"reference": "reference_"})
-USAGE = Columns(CapUsage, "u", "usage_")
+# Usage is stored once for each cap, under the key that it is counted under.
+USAGE = Columns(CapUsage, "u", "usage_", renamed={"cap_key_id": "api_key_id"}, without=("api_key_id",))
 
 # Takes the account's lock and reads its funds. Rows of other tables in the same statement come
 # from a snapshot taken before the lock was waited for: `seen_version` shows it.
@@ -50,7 +51,7 @@ WRITE_FUNDS = """
         FROM guard WHERE accounts.id = guard.account_id
     )"""
 
-# Holds credits, and counts them in the key's usage of its day.
+# Holds credits, and counts them in the cap's usage of its day.
 OPEN_HOLD = f"""
     hold AS (
         INSERT INTO ledger_holds (account_id, {HOLD.names}) SELECT account_id, {HOLD.values} FROM guard
@@ -65,7 +66,7 @@ WRITE_USAGE = """
         WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
     )"""
 
-# The end of a hold, and the key's usage after it.
+# The end of a hold, and the cap's usage after it.
 CLOSE_HOLD = f"""
     closed AS (
         DELETE FROM ledger_holds USING guard
@@ -93,5 +94,11 @@ def entry_parameters(entry: Entry) -> Row:
 
 
 def usage(row: Row, api_key_id: UUID, day: date) -> CapUsage:
-    """A key's usage on a day; a day without a row is unused."""
-    return CapUsage(api_key_id, day, row["usage_spent"] or 0, row["usage_held"] or 0)
+    """The usage of a key's cap on a day; a day without a row is unused."""
+    return CapUsage(
+        api_key_id,
+        day,
+        row["usage_spent"] or 0,
+        row["usage_held"] or 0,
+        row["key_first_key_id"] or api_key_id,
+    )

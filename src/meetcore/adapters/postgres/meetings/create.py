@@ -42,7 +42,7 @@ from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 
 # Everything that the decision on a new meeting needs, under the account's lock: its funds, the
-# key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
+# key's cap and its usage, what the operation charged before, the idempotency key, and the best fitting
 # free host (`domain.meetings.hosts.choose_host`), locked until the transaction ends.
 # The join on `locked` makes sure that the account is locked before the host. Contended is what is
 # free, but for others' locks. A larger host is not taken while the smaller ones are only locked: one may be released,
@@ -58,7 +58,7 @@ WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-    clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
+    clock_timestamp() AS now, k.daily_cap, k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held,
     {TRANSFER.select}, {KEY_COLUMNS}, free.*,
     %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
     (
@@ -69,7 +69,8 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
         FROM hosts h WHERE %(per_day)s::integer IS NOT NULL AND {FITS}) AS creations_left
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(k.first_key_id, %(api_key_id)s) AND u.day = %(day)s
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 LEFT JOIN free ON true
@@ -128,14 +129,16 @@ _LOAD_LEASED = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
     {MEETING_COLUMNS}, COALESCE(h.provider_user_id, '') AS provider_user_id, {TRANSFER.select}, {HOLD.select},
-    u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
+    k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
 LEFT JOIN hosts h ON h.id = m.host_id
 LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
+LEFT JOIN api_keys k ON k.id = COALESCE(hold.api_key_id, t.api_key_id)
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id
-    AND u.api_key_id = COALESCE(hold.api_key_id, t.api_key_id) AND u.day = COALESCE(hold.cap_day, t.cap_day)
+    AND u.api_key_id = COALESCE(k.first_key_id, hold.api_key_id, t.api_key_id)
+    AND u.day = COALESCE(hold.cap_day, t.cap_day)
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = m.idempotency_key
 FOR NO KEY UPDATE OF m
 """

@@ -23,15 +23,16 @@ from meetcore.domain.notes.notes import Note
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.notes import NoteCreationView, NoteQuery
 
-# Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
+# Everything that the decision on a new note needs, under the account's lock: its funds, the key's cap and its usage,
 # the recording, and the note that is in its place.
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, k.daily_cap,
-       u.spent AS usage_spent, u.held AS usage_held
+       k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
-LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(k.first_key_id, %(api_key_id)s) AND u.day = %(day)s
 """
 
 # The recording that notes are wanted of. The account is locked by now.

@@ -29,12 +29,15 @@ from meetcore.ports.notes import NoteSettlement
 _LOAD_SETTLEMENT = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version, {NOTE_COLUMNS},
-    {HOLD.select}, u.spent AS usage_spent, u.held AS usage_held
+    {HOLD.select}, u.spent AS usage_spent, u.held AS usage_held,
+    k.first_key_id AS key_first_key_id
 FROM locked
 JOIN notes n ON n.account_id = locked.account_id AND n.id = %(note_id)s AND n.hold_id IS NOT NULL
     AND (%(token)s::uuid IS NULL OR n.lease_token = %(token)s)
 JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = n.hold_id
-JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = hold.api_key_id AND u.day = hold.cap_day
+LEFT JOIN api_keys k ON k.id = hold.api_key_id
+JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = COALESCE(k.first_key_id, hold.api_key_id)
+    AND u.day = hold.cap_day
 FOR NO KEY UPDATE OF n
 """
 
