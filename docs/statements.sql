@@ -742,6 +742,19 @@ UPDATE provider_events SET payload = NULL, lease_token = NULL, due_at = NULL
 WHERE id = %(id)s AND lease_token = %(token)s;
 
 
+-- key_uses ------------------------------------------------------------------------------------------------------------
+
+-- Writes later uses than are stored. The rows are locked in one order, for other processes write the same ones.
+-- _SAVE
+WITH due AS MATERIALIZED (
+    SELECT k.id, used.at FROM api_keys k
+    JOIN unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS used (id, at) ON used.id = k.id
+    WHERE k.last_used_at IS NULL OR k.last_used_at < used.at
+    ORDER BY k.id FOR NO KEY UPDATE OF k
+)
+UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, due.at) FROM due WHERE k.id = due.id;
+
+
 -- ledger.append -------------------------------------------------------------------------------------------------------
 
 -- Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.

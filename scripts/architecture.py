@@ -34,6 +34,7 @@ from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
+from meetcore.adapters.memory.key_uses import MemoryKeyUses
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
@@ -185,9 +186,10 @@ async def running() -> AsyncIterator[Running]:
     ports = Ports(
         clock=clock, entropy=SeededEntropy(1), store=MemoryStore(clock, SeededEntropy(2), state),
         queries=MemoryQueries(state, clock), registry=MemoryRegistry(state), audit=MemoryLedgerAudit(state),
-        housekeeping=MemoryHousekeeping(state, clock), counters=MemoryRateCounters(),
-        notifier=MemoryWorkerNotifier(), notes_notifier=MemoryWorkerNotifier(), resolver=_Resolver(),
-        provider=provider, files=files, sender=_Sender(), notes=NotePorts(_Editor(), None, LocalNoteWriter()),
+        housekeeping=MemoryHousekeeping(state, clock), key_uses=MemoryKeyUses(state),
+        counters=MemoryRateCounters(), notifier=MemoryWorkerNotifier(), notes_notifier=MemoryWorkerNotifier(),
+        resolver=_Resolver(), provider=provider, files=files, sender=_Sender(),
+        notes=NotePorts(_Editor(), None, LocalNoteWriter()),
     )  # fmt: skip
     application = build(ports, Policy(base_url=BASE_URL))
     account = await application.administration.create_account("ani@example.com", "Ani", 1000)

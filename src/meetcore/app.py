@@ -38,7 +38,7 @@ from meetcore.composition.infrastructure import Network, check_schema, open_appl
 from meetcore.composition.ports import Part
 from meetcore.composition.providers import provider_pages, webhook_parsers
 from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
-from meetcore.composition.worker import working
+from meetcore.composition.worker import api_tasks, working
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.webhooks.addresses import Network as AddressNetwork
 from meetcore.ports.queries import Queries
@@ -112,6 +112,7 @@ class Service:
                 if self._settings is None:
                     with suppress(StoreUnavailable):
                         await asyncio.to_thread(warn_of_role, settings)
+            await stack.enter_async_context(api_tasks(application))
             base_url, runtime, admit = settings.base_url, application.runtime, application.admit
             document = daily_document(OPERATIONS, base_url)
             limits = _request_limits(settings)

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
 from tests.support.api_contract import Contract
-from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of
+from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of, started
 
 UNKNOWN_ID = "01890000-0000-7000-8000-000000000000"
 DELIVERIES = f"/webhooks/{UNKNOWN_ID}/deliveries"
@@ -167,6 +168,23 @@ async def test_an_expired_key_stops_at_its_instant(harness: ApiHarness, contract
         assert (await there.get("/me")).status_code == 200
         clock.at = expires_at
         assert code_of(await there.get("/me")) == REFUSED
+
+
+async def test_the_last_use_of_a_key_is_written_when_the_process_ends(
+    harness: ApiHarness, customer: Customer, contract: Contract
+) -> None:
+    other = await harness.another_key(customer)
+    service = Service(harness.settings, harness.network)
+    before = datetime.now(UTC).replace(second=0, microsecond=0)
+    async with started(service), client_of(service, contract) as http:
+        assert (await customer.at(http).get("/me")).status_code == 200
+    rows = await harness.query(
+        "SELECT id, last_used_at FROM api_keys WHERE account_id = %s", customer.account_id
+    )
+    last_used = {row["id"]: row["last_used_at"] for row in rows}
+    assert before <= last_used[customer.key.key.id] <= datetime.now(UTC)
+    assert last_used[customer.key.key.id].second == 0
+    assert last_used[other.key.key.id] is None
 
 
 @pytest.mark.spec("5/3")

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.deliveries.rows import DELIVERY
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
+from meetcore.adapters.postgres.key_uses import PostgresKeyUses
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.pool import Pool
@@ -62,6 +63,7 @@ class PostgresRig:
         self.queries = PostgresQueries(pool, cipher)
         self.registry = PostgresRegistry(pool)
         self.housekeeping = PostgresHousekeeping(pool)
+        self.key_uses = PostgresKeyUses(pool)
         self.audit = PostgresLedgerAudit(pool)
         self.cipher = cipher
 

@@ -39,6 +39,7 @@ from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
 from meetcore.usecases.send_mails import SendMails
 from meetcore.usecases.sync_recording_files import SyncRecordingFiles
+from meetcore.usecases.track_key_use import TrackKeyUse
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.transcribe_recording import TranscribeRecording
 from meetcore.usecases.verify_ledger import VerifyLedger
@@ -120,18 +121,20 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     queue = NoteQueue(policy.catalogue, runtime, reports.failed_note)
     mail_queue = MailQueue(runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
     deliver = _deliver(ports, policy, reports, runtime, mail_queue)
+    admit = _admit(ports, policy)
     notes = None
     if ports.notes is not None:
         notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
     return Application(
         ports, policy, runtime,
         _api(ports, policy, reports, runtime, meetings, queue),
-        _admit(ports, policy),
+        admit,
         Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix),
         VerifyLedger(ports.audit, policy.chain_keys),
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,
         {
+            Part.API: (PeriodicTask("key uses", admit.uses, policy.periods.key_uses_s),),
             Part.WEBHOOKS: (
                 *_webhook_tasks(ports, policy, runtime, meetings, deliver),
                 *_mail_tasks(ports, policy, reports, runtime),
@@ -212,7 +215,10 @@ def _api(
 def _admit(ports: Ports, policy: Policy) -> Admit:
     lookups = KeyLookups(policy.unknown_keys_at_once, DigestMemory(policy.unknown_key_remembered))
     duplicates = DuplicateLimit(policy.duplicates_waiting)
-    return Admit(ports.queries, ports.counters, policy.quotas, policy.key_prefix, duplicates, lookups)
+    return Admit(
+        ports.queries, ports.counters, policy.quotas, policy.key_prefix, TrackKeyUse(ports.key_uses),
+        duplicates, lookups,
+    )  # fmt: skip
 
 
 def _deliver(

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
+from meetcore.adapters.postgres.key_uses import PostgresKeyUses
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.migrate import MigrationRefused, missing
 from meetcore.adapters.postgres.pool import Pool, make_pool
@@ -173,8 +174,8 @@ async def open_ports(
         store = PostgresStore(pool, cipher)
         ports = Ports(
             SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher), PostgresRegistry(pool),
-            PostgresLedgerAudit(pool), PostgresHousekeeping(pool), MemoryRateCounters(), notifier,
-            notes_notifier, network.resolver, provider, files,
+            PostgresLedgerAudit(pool), PostgresHousekeeping(pool), PostgresKeyUses(pool),
+            MemoryRateCounters(), notifier, notes_notifier, network.resolver, provider, files,
             listen=partial(_listening, broker), maintain=_maintenance(store, PostgresRateCounters(pool)),
         )  # fmt: skip
         if Part.API in parts:

@@ -38,6 +38,7 @@ class Periods:
     recordings_s: float = 1.0
     expiry_s: float = 30.0
     mails_s: float = 1.0
+    key_uses_s: float = 60.0
 
 
 @frozen

@@ -12,6 +12,7 @@ from meetcore.ports.audit import LedgerAudit
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.housekeeping import Housekeeping
+from meetcore.ports.key_uses import KeyUses
 from meetcore.ports.mail_texts import MailTexts
 from meetcore.ports.mailer import Mailer
 from meetcore.ports.note_writer import NoteWriter
@@ -86,6 +87,7 @@ class Ports:
     registry: Registry
     audit: LedgerAudit
     housekeeping: Housekeeping
+    key_uses: KeyUses
     counters: RateCounters
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier

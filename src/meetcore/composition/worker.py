@@ -1,18 +1,24 @@
 """Run the application's background work, in its own process or on the event loop of the API.
 
 Two independent parts, each with its queue: one sends webhooks and maintains meetings, one measures recordings
-and writes notes.
+and writes notes. A third is what each process of the API repeats for itself.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
+from typing import Final
 
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
 from meetcore.adapters.worker.note_worker import NoteWorker
+from meetcore.adapters.worker.scheduler import Scheduler, log_faults
 from meetcore.composition.application import Application
 from meetcore.composition.ports import Part
+from meetcore.usecases.periodic_task import PeriodicTask
+
+LAST_ROUND_S: Final = 5.0
+"""How long the tasks of the API may take when the process ends: the database may be away."""
 
 
 @asynccontextmanager
@@ -31,6 +37,27 @@ async def working(application: Application, threads: int = 1) -> AsyncIterator[N
             on_notify[part] = partial(loop.call_soon_threadsafe, worker.wake)
         await stack.enter_async_context(application.ports.listen(on_notify, threads))
         yield
+
+
+@asynccontextmanager
+async def api_tasks(application: Application) -> AsyncIterator[None]:
+    """Repeat on this event loop what each process of the API does for itself, once more at the end."""
+    tasks = application.periodic_tasks[Part.API]
+    scheduler = Scheduler(tasks, lambda: None)
+    running = asyncio.create_task(scheduler.run())
+    try:
+        yield
+    finally:
+        scheduler.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ROUND_S):
+                await running
+                for task in tasks:
+                    await log_faults(partial(_once, task), task.name)
+
+
+async def _once(task: PeriodicTask) -> bool:
+    return bool(await task.work())
 
 
 def _workers(application: Application) -> dict[Part, DeliveryWorker | NoteWorker]:

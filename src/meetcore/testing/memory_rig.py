@@ -9,6 +9,7 @@ from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
+from meetcore.adapters.memory.key_uses import MemoryKeyUses
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
@@ -52,6 +53,7 @@ class MemoryRig:
         self.queries = MemoryQueries(self.state, self.clock)
         self.registry = MemoryRegistry(self.state)
         self.housekeeping = MemoryHousekeeping(self.state, self.clock)
+        self.key_uses = MemoryKeyUses(self.state)
         self.audit = MemoryLedgerAudit(self.state)
 
     def now(self) -> datetime:

@@ -22,19 +22,22 @@ from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, Queries
 from meetcore.ports.rate_counters import RateCounters
 from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.key_lookups import KeyLookups
+from meetcore.usecases.track_key_use import TrackKeyUse
 
 
 @frozen
 class Admit:
     """Admits every request, with one instant for both checks.
 
-    `duplicates` bounds the requests that wait for another one with the same idempotency key.
+    `duplicates` bounds the requests that wait for another one with the same idempotency key. `uses`
+    keeps each key that was accepted.
     """
 
     queries: Queries
     counters: RateCounters
     quotas: Quotas
     key_prefix: str
+    uses: TrackKeyUse
     duplicates: DuplicateLimit = field(factory=DuplicateLimit)
     lookups: KeyLookups = field(factory=KeyLookups)
 
@@ -57,6 +60,7 @@ class Admit:
         assert caller is not None
         check_active(caller.account.suspended_at)
         self.lookups.valid.add(key_digest, now)
+        self.uses.add(caller.key, now)
         return caller
 
     async def count(self, key_id: UUID, operation_class: OperationClass, now: datetime) -> RateVerdict:

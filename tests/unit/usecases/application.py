@@ -16,6 +16,7 @@ from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
+from meetcore.adapters.memory.key_uses import MemoryKeyUses
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.registry import MemoryRegistry
@@ -220,7 +221,8 @@ class ApplicationHarness:
             store, provider = DyingStore(store, crash_point), DyingProvider(provider, crash_point)
         ports = Ports(
             self.clock, self.runtime.entropy, store, self.queries, self.registry,
-            MemoryLedgerAudit(self.state), MemoryHousekeeping(self.state, self.clock), MemoryRateCounters(),
+            MemoryLedgerAudit(self.state), MemoryHousekeeping(self.state, self.clock),
+            MemoryKeyUses(self.state), MemoryRateCounters(),
             self.notifier, self.notes_notifier, self.resolver, provider, self.fake_recordings,
             notes=NotePorts(self.editor, self.listener, self.scribe),
         )  # fmt: skip

@@ -8,6 +8,8 @@ from uuid import UUID
 import pytest
 from attrs import define, field
 
+from meetcore.adapters.memory.key_uses import MemoryKeyUses
+from meetcore.adapters.memory.state import MemoryState
 from meetcore.domain.errors import InvalidApiKey, ServiceUnavailable
 from meetcore.domain.requests.keys import ApiKey, Scope, digest, mint
 from meetcore.domain.requests.rate_window import Quotas
@@ -15,6 +17,7 @@ from meetcore.ports.queries import AccountSummary, Caller
 from meetcore.usecases import key_lookups
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
+from meetcore.usecases.track_key_use import TrackKeyUse
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 _numbers = count()
@@ -49,7 +52,8 @@ class SlowQueries:
 
 
 def admission(queries: SlowQueries, at_once: int = 2) -> Admit:
-    return Admit(queries, None, Quotas(), "mk", lookups=KeyLookups(at_once))  # type: ignore[arg-type]  # nothing is counted
+    uses = TrackKeyUse(MemoryKeyUses(MemoryState()))
+    return Admit(queries, None, Quotas(), "mk", uses, lookups=KeyLookups(at_once))  # type: ignore[arg-type]  # nothing is counted
 
 
 async def enter(admit: Admit, key: str, now: datetime = NOW) -> Caller:

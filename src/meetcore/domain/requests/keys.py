@@ -38,6 +38,7 @@ __all__ = [
     "last_four",
     "masked",
     "mint",
+    "minute_of_use",
     "read_bearer",
     "require_scope",
     "roll",
@@ -165,6 +166,11 @@ def last_four(text: str) -> str:
 def masked(prefix: str, key: ApiKey) -> str:
     """A key's text as it is shown after it was made: `mk_live_…abcd`."""
     return f"{prefix}_live_…{key.last_four or ''}"
+
+
+def minute_of_use(at: datetime) -> datetime:
+    """The minute by which the last use of a key is known."""
+    return at.replace(second=0, microsecond=0)
 
 
 def check_name(name: str) -> str:

@@ -29,6 +29,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
       and a key's whole machine       IdempotencyMachineContract
+    ports.key_uses                  KeyUsesContract              rig: KeyUsesRig
     ports.audit                     LedgerAuditContract          rig: LedgerAuditRig
     ports.rate_counters             RateCountersContract         counters
                                     SharedRateCountersContract   counters, other_counters
@@ -70,6 +71,7 @@ from meetcore.testing.contracts.housekeeping import HousekeepingContract
 from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
 from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract, Play
+from meetcore.testing.contracts.key_uses import KeyUsesContract
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerContract, LedgerRepositoryContract
 from meetcore.testing.contracts.mail_repository import MailRepositoryContract
@@ -91,6 +93,7 @@ from meetcore.testing.contracts.store import StoreContract
 from meetcore.testing.contracts.store_rig import (
     FullRig,
     HousekeepingRig,
+    KeyUsesRig,
     LedgerAuditRig,
     LedgerRig,
     QueriesRig,
@@ -125,6 +128,8 @@ __all__ = [
     "IdempotencyMachineContract",
     "IdempotencyRepositoryContract",
     "InteractiveProviderContract",
+    "KeyUsesContract",
+    "KeyUsesRig",
     "LedgerAuditContract",
     "LedgerAuditRig",
     "LedgerContract",

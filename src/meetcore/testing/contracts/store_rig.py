@@ -8,6 +8,7 @@
     QueriesRig       and the cheap reads
     RegistryRig      and what a broken constraint raises
     HousekeepingRig  and keys that grow old
+    KeyUsesRig       and the last uses of keys
     LedgerAuditRig   and a way to tamper with an entry
     FullRig          all of them: one class for one store
 
@@ -30,6 +31,7 @@ from meetcore.domain.money.ledger import Entry
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.audit import LedgerAudit
 from meetcore.ports.housekeeping import Housekeeping
+from meetcore.ports.key_uses import KeyUses
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
 from meetcore.ports.store import LedgerRepository, Store
@@ -193,6 +195,15 @@ class HousekeepingRig(Rig, Protocol):
         ...
 
 
+class KeyUsesRig(Rig, Protocol):
+    """For `KeyUsesContract`."""
+
+    @property
+    def key_uses(self) -> KeyUses:
+        """The last uses of keys of the same store."""
+        ...
+
+
 class Tampering(Enum):
     """What an attacker may do to a ledger. `number` is the entry's, where there is one."""
 
@@ -221,5 +232,5 @@ class LedgerAuditRig(Rig, Protocol):
         ...
 
 
-class FullRig(StoreRig, HousekeepingRig, LedgerAuditRig, Protocol):
+class FullRig(StoreRig, HousekeepingRig, KeyUsesRig, LedgerAuditRig, Protocol):
     """Everything about one store, for all the suites."""
