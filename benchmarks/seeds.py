@@ -84,10 +84,11 @@ async def furnish_numbered(application: Application) -> UUID:
         digits = account_number(number)
         id_ = UUID(f"{ID_LEAD}{digits}")
         account = NewAccount(id_, id_, f"bench{number}@example.com", "Bench", 100, now)
-        await application.ports.registry.add_account(account)
-        await application.ports.registry.add_key(
-            ApiKey(id_, id_, tuple(SCOPES), None, now), bytes.fromhex(f"{DIGEST_LEAD}{digits}")
-        )
+        async with application.ports.store.begin() as tx:
+            await tx.registry.add_account(account)
+            await tx.registry.add_key(
+                ApiKey(id_, id_, tuple(SCOPES), None, now), bytes.fromhex(f"{DIGEST_LEAD}{digits}")
+            )
         await application.administration.top_up(id_, CREDITS)
     return UUID(f"{ID_LEAD}{account_number(1)}")
 

@@ -2,6 +2,27 @@
 -- `%(name)s` is a parameter, sent apart from the text. A test explains each one on filled tables.
 
 
+-- audit_log -----------------------------------------------------------------------------------------------------------
+
+-- Writes one entry.
+-- _APPEND
+INSERT INTO audit_log (id, at, account_id, action, target_id, client_address, is_impersonated, actor_kind, actor_id, actor_name, details) VALUES (%(audit_id)s, %(audit_at)s, %(account_id)s, %(audit_action)s, %(audit_target_id)s, %(audit_client_address)s,
+    %(audit_is_impersonated)s, %(audit_actor_kind)s, %(audit_actor_id)s, %(audit_actor_name)s, %(details)s);
+
+-- A page of the whole log, by the primary key backwards.
+-- _LIST
+SELECT g.id AS audit_id, g.at AS audit_at, g.account_id, g.action AS audit_action, g.target_id AS audit_target_id,
+    g.client_address AS audit_client_address, g.is_impersonated AS audit_is_impersonated,
+    g.actor_kind AS audit_actor_kind, g.actor_id AS audit_actor_id, g.actor_name AS audit_actor_name, g.details FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s;
+
+-- The same of one account.
+-- _LIST_OF_ACCOUNT
+SELECT g.id AS audit_id, g.at AS audit_at, g.account_id, g.action AS audit_action, g.target_id AS audit_target_id,
+    g.client_address AS audit_client_address, g.is_impersonated AS audit_is_impersonated,
+    g.actor_kind AS audit_actor_kind, g.actor_id AS audit_actor_id, g.actor_name AS audit_actor_name, g.details FROM audit_log g
+WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s;
+
+
 -- callers -------------------------------------------------------------------------------------------------------------
 
 -- The key of a digest with its account: what authentication needs, and all that GET /me shows.
@@ -2908,6 +2929,12 @@ SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_emai
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
     a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE a.id = %(id)s;
 
+-- One account under its lock.
+-- _LOAD_ACCOUNT
+SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE a.id = %(id)s FOR NO KEY UPDATE;
+
 -- Suspends an account; a second call keeps the first time.
 -- _SUSPEND
 UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1 WHERE a.id = %(id)s
@@ -2947,6 +2974,13 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
 
+-- One key, locked.
+-- _LOAD_KEY
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k WHERE k.id = %(id)s FOR NO KEY UPDATE;
+
 -- Revokes a key; a second call keeps the first time.
 -- _REVOKE
 UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
@@ -2977,6 +3011,13 @@ SELECT h.id AS host_id, h.provider_user_id AS host_provider_user_id, h.capacity 
     h.creations AS host_creations, h.creations_on AS host_creations_on,
     h.unavailable_until AS host_unavailable_until FROM hosts h ORDER BY h.capacity, h.provider_user_id;
 
+-- One host, locked.
+-- _LOAD_HOST
+SELECT h.id AS host_id, h.provider_user_id AS host_provider_user_id, h.capacity AS host_capacity,
+    h.max_concurrent AS host_max_concurrent, h.uses AS host_uses, h.is_active AS host_is_active,
+    h.creations AS host_creations, h.creations_on AS host_creations_on,
+    h.unavailable_until AS host_unavailable_until FROM hosts h WHERE h.id = %(id)s FOR NO KEY UPDATE;
+
 -- Gives a host meetings, or no new ones.
 -- _SET_HOST_ACTIVE
 UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING h.id AS host_id, h.provider_user_id AS host_provider_user_id, h.capacity AS host_capacity,
@@ -2991,7 +3032,7 @@ UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING h.id 
 -- _NEEDED
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
-         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
+         WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
@@ -3003,7 +3044,7 @@ WHERE c.relkind IN ('r', 'p')
 SELECT name FROM (
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
-         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
+         WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
@@ -3013,7 +3054,7 @@ WHERE c.relkind IN ('r', 'p')
 WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unnest(needed) AS p)
 ORDER BY name;
 
--- What a role may do that the service need not: alter the ledger's tables, change what is in them, make others.
+-- What a role may do that the service need not: alter the tables that are only added to, change what is in them, make others.
 -- _EXCESS
 SELECT r.rolsuper AS is_superuser,
     COALESCE(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')), false) AS is_owner,
@@ -3021,7 +3062,7 @@ SELECT r.rolsuper AS is_superuser,
         OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false) AS may_change,
     COALESCE(bool_or(has_schema_privilege(r.oid, c.relnamespace, 'CREATE')), false) AS may_create,
     current_database() AS database
-FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(ledger)s::regclass[])
+FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(append_only)s::regclass[])
 WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper;
 
 

@@ -112,10 +112,27 @@ class SqliteLedgerRepository:
         return 0
 
 
+class SqliteAccountRegistry:
+    """Opens accounts."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def add_account(self, account: NewAccount) -> None:
+        """Open an account with empty funds.
+
+        Raises:
+            sqlite3.IntegrityError: its id or its e-mail address is in use.
+        """
+        funds = _converter.unstructure(open_account(account.id, account.low_threshold))
+        await self._connection.execute(_ADD_ACCOUNT, funds | _converter.unstructure(account))
+
+
 class SqliteLedgerTransaction:
     """An open transaction."""
 
     def __init__(self, connection: Connection) -> None:
+        self.registry = SqliteAccountRegistry(connection)
         self.ledger = SqliteLedgerRepository(connection)
 
 
@@ -130,20 +147,3 @@ class SqliteLedgerStore:
         """A clean exit commits, an exception rolls back."""
         async with self._database.transaction() as connection:
             yield SqliteLedgerTransaction(connection)
-
-
-class SqliteAccountRegistry:
-    """Opens accounts."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def add_account(self, account: NewAccount) -> None:
-        """Open an account with empty funds.
-
-        Raises:
-            sqlite3.IntegrityError: its id or its e-mail address is in use.
-        """
-        funds = _converter.unstructure(open_account(account.id, account.low_threshold))
-        async with self._database.transaction() as connection:
-            await connection.execute(_ADD_ACCOUNT, funds | _converter.unstructure(account))

@@ -6,7 +6,7 @@ from uuid import UUID
 from meetcore.domain.money.ledger import Entry, legs
 
 from .connection import Database
-from .ledger import SqliteAccountRegistry, SqliteLedgerStore, entries_of
+from .ledger import SqliteLedgerStore, entries_of
 
 __all__ = ["SqliteLedgerRig"]
 
@@ -19,7 +19,6 @@ class SqliteLedgerRig:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.store = SqliteLedgerStore(database)
-        self.registry = SqliteAccountRegistry(database)
 
     async def until_lock_contended(self) -> None:
         """Return at once: here a transaction waits before it begins."""

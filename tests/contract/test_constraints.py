@@ -11,6 +11,7 @@ from meetcore.adapters.sandbox.state import SandboxMeetingState
 from meetcore.domain.mails.contents import MailKind
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.provider_events import ProviderEventKind
+from meetcore.domain.members.audit import ActorKind
 from meetcore.domain.money.ledger import Book, TransferKind
 from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.notes.recordings import RecordingStatus
@@ -23,6 +24,7 @@ from tests.support.postgres_rig import PostgresRig
 
 ENUMS: dict[str, type[StrEnum]] = {
     "api_keys.scopes": Scope,
+    "audit_log.actor_kind": ActorKind,
     "deliveries.event_kind": EventKind,
     "deliveries.status": DeliveryStatus,
     "events.kind": EventKind,
@@ -46,9 +48,9 @@ ENUMS: dict[str, type[StrEnum]] = {
 }
 
 _FREE_TEXT = """
-accounts.email accounts.full_name api_keys.last_four api_keys.name
-deliveries.lease_host delivery_attempts.address delivery_attempts.error
-delivery_attempts.response_excerpt hosts.provider_user_id
+ accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
+ audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
+ delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
 idempotency_keys.key ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
 mails.last_error mails.recipient

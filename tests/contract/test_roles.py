@@ -64,6 +64,9 @@ ATTACKS = [
     *(f"DROP TABLE {table}" for table in LEDGER),
     *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in LEDGER),
     *(f"ALTER TABLE {table} OWNER TO CURRENT_USER" for table in LEDGER),
+    "UPDATE audit_log SET actor_name = 'nobody'",
+    "DELETE FROM audit_log",
+    "TRUNCATE audit_log",
     "SET session_replication_role = replica",
     "ALTER FUNCTION refuse_change() RENAME TO allow_change",
     "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
@@ -74,7 +77,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_the_service_role_cannot_change_the_ledger(owned: tuple[str, str], attack: str) -> None:
+def test_the_service_role_cannot_change_ledger_or_audit_log(owned: tuple[str, str], attack: str) -> None:
     url, role = owned
     with (
         psycopg.connect(as_role(url, role)) as connection,

@@ -26,6 +26,9 @@ INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, 
 SELECT a, a, n || '@example.com', 'A', at, 0, false, 1 FROM many;
 INSERT INTO api_keys (id, account_id, digest, scopes, created_at)
 SELECT b, a, sha256(n::text::bytea), '{}', at FROM many;
+INSERT INTO audit_log
+    (id, account_id, at, actor_kind, actor_name, action, target_id, details, is_impersonated)
+SELECT b, a, at, 'system', 'root', 'key.created', 'x', '{}', false FROM many;
 INSERT INTO ledger_transfers
     (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
 SELECT a, b, 'x', 'topup', 1, 'topups', 'customer', 'topup', 'x' FROM many;

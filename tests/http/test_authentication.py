@@ -146,7 +146,7 @@ async def test_the_keys_of_a_suspended_account_stop_at_their_next_request(
         assert "suspended" in answer.json()["error"]["message"]
         assert code_of(await one.post("/meetings", harness.body())) == REFUSED
     assert (await other.get("/me")).status_code == 200
-    await harness.application.ports.registry.resume_account(customer.account_id)
+    await harness.application.administration.resume_account(customer.account_id)
     assert (await customer.get("/me")).status_code == 200
 
 

@@ -71,7 +71,7 @@ async def test_the_cap_has_what_is_left_until_midnight_wib(harness: ApiHarness, 
     assert record["daily_cap"].pop("resets_at") in (utc_text(midnight), utc_text(later))
     assert record["daily_cap"] == {"cap": 15, "spent": TIER_CREDITS, "remaining": 5}
     assert record["balance"] == 990
-    await harness.application.ports.registry.set_daily_cap(capped.key.key.id, 4)
+    await harness.application.administration.set_daily_cap(capped.key.key.id, 4)
     assert (await credits_of(capped))["daily_cap"]["remaining"] == 0
     assert (await credits_of(customer))["daily_cap"] is None
     await customer.delete(f"/meetings/{meeting['id']}")

@@ -226,7 +226,7 @@ async def test_the_host_key_is_returned_near_the_meeting_only(
             assert await tx.host_keys.save(due.host_id, due.token, f"key of {due.host_id}")
     meeting = await customer.make_meeting(pricing_tier_id="large-500")
     assert meeting["host_key"] is None
-    await harness.application.ports.registry.disable_host(host.id)
+    await harness.application.administration.disable_host(host.id)
     start, path = start_of(meeting), f"/meetings/{parse_id(meeting['id'], 'meeting')}"
     key = f"key of {host.id}"
     for minutes, expected in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():

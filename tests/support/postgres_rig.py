@@ -61,7 +61,7 @@ class PostgresRig:
         self.owner = pool if owner is None else owner
         self.store = PostgresStore(pool, cipher)
         self.queries = PostgresQueries(pool, cipher)
-        self.registry = PostgresRegistry(pool)
+        self.registry = PostgresRegistry(pool, cipher)
         self.housekeeping = PostgresHousekeeping(pool)
         self.key_uses = PostgresKeyUses(pool)
         self.audit = PostgresLedgerAudit(pool)

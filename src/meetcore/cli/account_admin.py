@@ -87,7 +87,7 @@ def resume_account(id: str, /, *, json: Json = False) -> None:
 
     show_change(
         "account resume",
-        lambda app: app.administration.registry.resume_account(account_id),
+        lambda app: app.administration.resume_account(account_id),
         _record,
         before=lambda app: app.administration.registry.find_account(account_id),
         as_json=json,

@@ -191,7 +191,7 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
 
     show_change(
         "key set-cap",
-        lambda app: app.administration.registry.set_daily_cap(key_id, cap),
+        lambda app: app.administration.set_daily_cap(key_id, cap),
         _key_record,
         before=lambda app: _find_key(app, key_id),
         as_json=json,
@@ -279,7 +279,7 @@ def disable_host(id: str, /, *, json: Json = False) -> None:
 
     show_change(
         "host disable",
-        lambda app: app.administration.registry.disable_host(host_id),
+        lambda app: app.administration.disable_host(host_id),
         _host_record,
         before=lambda app: _find_host(app, host_id),
         as_json=json,
@@ -299,7 +299,7 @@ def enable_host(id: str, /, *, json: Json = False) -> None:
 
     show_change(
         "host enable",
-        lambda app: app.administration.registry.enable_host(host_id),
+        lambda app: app.administration.enable_host(host_id),
         _host_record,
         before=lambda app: _find_host(app, host_id),
         as_json=json,

@@ -33,6 +33,7 @@ COMMANDS = (
     ("account", "accounts:account", "Accounts: who pays."),
     ("key", "accounts:key", "API keys: who may do what."),
     ("credits", "accounts:credits_", "Credits: top up, and prove the ledger."),
+    ("audit", "audit:audit", "The audit log: who changed what."),
     ("host", "accounts:host", "Licensed hosts at the video provider."),
 )
 

@@ -14,10 +14,10 @@ log = structlog.get_logger("meetcore")
 def log_action(action: str, record: Mapping[str, object]) -> None:
     """Log that a command changed something."""
     fields = {name: record[name] for name in _SHOWN if name in record}
-    log.info("operator action", action=action, operator=_system_user(), **fields)
+    log.info("operator action", action=action, operator=system_user(), **fields)
 
 
-def _system_user() -> str:
+def system_user() -> str:
     """Return the user who runs the program; under `sudo`, the user who called it."""
     user = _name_of(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "unknown")
     behind = os.environ.get("SUDO_USER", "")

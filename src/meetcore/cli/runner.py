@@ -5,13 +5,17 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
+from attrs import evolve
+
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.cli.inputs import InputRefused
+from meetcore.cli.operator_log import system_user
 from meetcore.cli.output import ExitCode, complain
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import check_schema, check_secrets, open_application
 from meetcore.domain.errors import DomainError, InsufficientCredits
+from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry
@@ -95,11 +99,17 @@ def with_application(work: Callable[[Application], Awaitable[T]], *, as_json: bo
 
         async def inside() -> T:
             async with open_application(settings) as application:
-                return await work(application)
+                return await work(_acting_as_system_user(application))
 
         return asyncio.run(inside())
 
     return guarded(run, as_json=as_json)
+
+
+def _acting_as_system_user(application: Application) -> Application:
+    """The same application; what it changes stands in the audit log under the system's user."""
+    origin = ActionOrigin(Actor(ActorKind.SYSTEM, None, system_user()))
+    return evolve(application, administration=application.administration.acting_as(origin))
 
 
 def run_service(work: Coroutine[Any, Any, T]) -> T:

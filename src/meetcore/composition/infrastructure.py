@@ -173,8 +173,9 @@ async def open_ports(
         provider, files = await stack.enter_async_context(open_provider(settings, pool, keys))
         store = PostgresStore(pool, cipher)
         ports = Ports(
-            SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher), PostgresRegistry(pool),
-            PostgresLedgerAudit(pool), PostgresHousekeeping(pool), PostgresKeyUses(pool),
+            SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher),
+            PostgresRegistry(pool, cipher), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
+            PostgresKeyUses(pool),
             MemoryRateCounters(), notifier, notes_notifier, network.resolver, provider, files,
             listen=partial(_listening, broker), maintain=_maintenance(store, PostgresRateCounters(pool)),
         )  # fmt: skip

@@ -12,6 +12,7 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 `notes`     recordings, the life of a note, transcripts
 `webhooks`  endpoints, deliveries, events, signatures, addresses
 `requests`  keys, accounts, rate windows, idempotency
+`members`   people, their roles and sessions, the audit log
 `errors`    every refusal and its code
 `ids`       UUIDv7
 `field_info` what a field means, for schemas

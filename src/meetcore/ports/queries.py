@@ -8,6 +8,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, TransferKind
 from meetcore.domain.notes.notes import Note
@@ -300,6 +301,18 @@ class Queries(Protocol):
         Args:
             account_id: whose.
             wanted: which of them.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less.
+        """
+        ...
+
+    async def list_audit_entries(
+        self, account_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[AuditEntry]:
+        """Entries of the audit log, the newest first.
+
+        Args:
+            account_id: whose; of every account and of none where `None`.
             limit: how many at most, up to `MAX_PAGE`.
             before: only those whose ids are less.
         """

@@ -1,4 +1,7 @@
-"""What an operator keeps: accounts, keys and hosts. One statement each, no rule of money."""
+"""What an operator keeps: accounts, keys and hosts; no rule of money.
+
+`Registry` reads them; `RegistryRepository` changes them in a transaction, together with the audit entry.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +13,7 @@ from attrs import frozen
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.requests.keys import ApiKey
 
-__all__ = ["NewAccount", "Registry", "StoredAccount"]
+__all__ = ["NewAccount", "Registry", "RegistryRepository", "StoredAccount"]
 
 
 @frozen
@@ -41,7 +44,34 @@ class StoredAccount:
 
 
 class Registry(Protocol):
-    """The operator's records. A `NotFound` names what is missing."""
+    """The operator's records, read. One statement each; a `NotFound` names what is missing."""
+
+    async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
+        """The newest accounts, so many at most; with this e-mail address, in any case, where given."""
+        ...
+
+    async def find_account(self, account_id: UUID) -> StoredAccount:
+        """One account.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
+        """Every key, newest first; of one account where given."""
+        ...
+
+    async def list_hosts(self) -> Sequence[Host]:
+        """Every host, smallest first."""
+        ...
+
+
+class RegistryRepository(Protocol):
+    """The operator's records, changed. A `NotFound` names what is missing.
+
+    A load locks its row, so that what is read is what the change finds.
+    """
 
     async def add_account(self, account: NewAccount) -> None:
         """Open an active account with empty funds.
@@ -52,12 +82,8 @@ class Registry(Protocol):
         """
         ...
 
-    async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
-        """The newest accounts, so many at most; with this e-mail address, in any case, where given."""
-        ...
-
-    async def find_account(self, account_id: UUID) -> StoredAccount:
-        """One account.
+    async def load_account(self, account_id: UUID) -> StoredAccount:
+        """Take the account's lock and read it.
 
         Raises:
             NotFound: no such account.
@@ -96,8 +122,12 @@ class Registry(Protocol):
         """
         ...
 
-    async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
-        """Every key, newest first; of one account where given."""
+    async def load_key(self, key_id: UUID) -> ApiKey:
+        """Lock a key and read it.
+
+        Raises:
+            NotFound: no such key.
+        """
         ...
 
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
@@ -124,8 +154,12 @@ class Registry(Protocol):
         """
         ...
 
-    async def list_hosts(self) -> Sequence[Host]:
-        """Every host, smallest first."""
+    async def load_host(self, host_id: UUID) -> Host:
+        """Lock a host and read it.
+
+        Raises:
+            NotFound: no such host.
+        """
         ...
 
     async def disable_host(self, host_id: UUID) -> Host:

@@ -23,6 +23,7 @@ from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.audit_log import AuditLog
 from meetcore.ports.deliveries import DeliveryRepository
 from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository
@@ -32,6 +33,7 @@ from meetcore.ports.notes import NoteRepository
 from meetcore.ports.orphan_checks import OrphanCheckRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
+from meetcore.ports.registry import RegistryRepository
 
 __all__ = [
     "ConnectionLost",
@@ -181,6 +183,16 @@ class Transaction(Protocol):
         Raises:
             NotFound: no such account.
         """
+        ...
+
+    @property
+    def registry(self) -> RegistryRepository:
+        """Accounts, keys and hosts, to change them."""
+        ...
+
+    @property
+    def audit_log(self) -> AuditLog:
+        """What was changed, by whom."""
         ...
 
     @property

@@ -118,14 +118,14 @@ class StoreDriver:
         """Open an account with a capped key and a free one, and put two hosts in place."""
         now = self.runtime.now()
         await self.rig.reset()
-        await self.rig.registry.add_account(
-            NewAccount(
-                self.account_id, self.new_id(), email_of(self.account_id), "A Customer", LOW_THRESHOLD, now
-            )
+        account = NewAccount(
+            self.account_id, self.new_id(), email_of(self.account_id), "A Customer", LOW_THRESHOLD, now
         )
-        for key_id, cap in zip(self.key_ids, (DAILY_CAP, None), strict=True):
-            key = ApiKey(key_id, self.account_id, tuple(Scope), cap, now)
-            await self.rig.registry.add_key(key, self.runtime.entropy.token_bytes(32))
+        async with self.rig.store.begin() as tx:
+            await tx.registry.add_account(account)
+            for key_id, cap in zip(self.key_ids, (DAILY_CAP, None), strict=True):
+                key = ApiKey(key_id, self.account_id, tuple(Scope), cap, now)
+                await tx.registry.add_key(key, self.runtime.entropy.token_bytes(32))
         hosts = [Host(self.new_id(), f"user-{self.new_id()}", capacity) for capacity in (50, 100)]
         await self.rig.put_hosts(*hosts)
 

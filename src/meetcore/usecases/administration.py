@@ -1,14 +1,16 @@
-"""Operator tasks: accounts, keys, top-ups, hosts."""
+"""Changes of accounts, keys, balances and hosts, each with its audit entry in the same transaction."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.members.audit import SERVICE, ActionOrigin, Detail
 from meetcore.domain.money import ledger
-from meetcore.domain.money.ledger import Entry
+from meetcore.domain.money.ledger import Entry, Posting
 from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.requests.keys import (
     DEFAULT_NAME,
@@ -22,8 +24,9 @@ from meetcore.domain.requests.keys import (
     mint,
 )
 from meetcore.ports.registry import NewAccount, Registry, StoredAccount
-from meetcore.ports.store import Store
+from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.audit import record_action
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
@@ -58,13 +61,18 @@ class Adjusted:
 
 @frozen
 class Administration:
-    """The operator's use cases."""
+    """Changes as `origin` asks for them; reads are the registry's."""
 
     store: Store
     registry: Registry
     notifier: WorkerNotifier
     runtime: Runtime
     key_prefix: str
+    origin: ActionOrigin = SERVICE
+
+    def acting_as(self, origin: ActionOrigin) -> "Administration":
+        """Return the same use cases for another actor, who stands in the audit log."""
+        return evolve(self, origin=origin)
 
     async def create_account(self, email: str, full_name: str, credits: int = 0) -> NewAccount:
         """Open an account, with credits if any are given.
@@ -78,9 +86,14 @@ class Administration:
         account = NewAccount(
             self.runtime.new_id(now), self.runtime.new_id(now), email, full_name, DEFAULT_LOW_THRESHOLD, now
         )
-        await self.registry.add_account(account)
-        if credits:
-            await self.top_up(account.id, credits, f"opening-{account.id}")
+        due = 0
+        async with self.store.begin() as tx:
+            await tx.registry.add_account(account)
+            await self._record(tx, now, "account.created", account.id, account.id)
+            if credits:
+                _, due = await self._top_up(tx, now, account.id, credits, f"opening-{account.id}")
+        if due:
+            self.notifier.notify()
         return account
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
@@ -89,7 +102,14 @@ class Administration:
         Raises:
             NotFound: no such account.
         """
-        await self.registry.set_low_threshold(account_id, credits)
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = (await tx.registry.load_account(account_id)).low_threshold
+            if before != credits:
+                await tx.registry.set_low_threshold(account_id, credits)
+                await self._record(
+                    tx, now, "account.threshold_changed", account_id, account_id, before=before, after=credits
+                )
 
     async def top_up(self, account_id: UUID, amount: int, reference: str | None = None) -> ToppedUp:
         """Add credits, once for each reference.
@@ -99,22 +119,11 @@ class Administration:
             NotFound: no such account.
             Conflict: the reference belongs to a top-up of another amount.
         """
-        now = self.runtime.now()
-        transfer_id = self.runtime.new_id(now)
-        reference = reference or str(transfer_id)
         async with self.store.begin() as tx:
-            view = await tx.ledger.load_locked(account_id, ledger.top_up_operation(reference))
-            existing = None if view.entry is None else view.entry.transfer
-            posting = ledger.top_up(
-                view.funds, transfer_id, reference, amount, now, existing, self.runtime.chain_key
-            )
-            if posting.entry is None:
-                assert view.entry is not None
-                return ToppedUp(view.entry, view.funds.balance, is_new=False)
-            due = await tx.ledger.append(posting.funds, posting.entry, events_of(self.runtime, now, posting))
+            done, due = await self._top_up(tx, self.runtime.now(), account_id, amount, reference)
         if due:
             self.notifier.notify()
-        return ToppedUp(posting.entry, posting.funds.balance, is_new=True)
+        return done
 
     async def adjust(
         self, account_id: UUID, amount: int, reason: str, reference: str | None = None
@@ -147,7 +156,7 @@ class Administration:
             if posting.entry is None:
                 assert view.entry is not None
                 return Adjusted(view.entry, view.funds.balance, is_new=False)
-            due = await tx.ledger.append(posting.funds, posting.entry, events_of(self.runtime, now, posting))
+            due = await self._post(tx, now, posting, posting.entry, "credits.adjusted", reason=about.id)
         if due:
             self.notifier.notify()
         return Adjusted(posting.entry, posting.funds.balance, is_new=True)
@@ -160,7 +169,27 @@ class Administration:
         Raises:
             NotFound: no such account.
         """
-        return await self.registry.suspend_account(account_id, self.runtime.now())
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = await tx.registry.load_account(account_id)
+            account = await tx.registry.suspend_account(account_id, now)
+            if account != before:
+                await self._record(tx, now, "account.suspended", account_id, account_id)
+        return account
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        """Let the keys of a suspended account in again.
+
+        Raises:
+            NotFound: no such account.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = await tx.registry.load_account(account_id)
+            account = await tx.registry.resume_account(account_id)
+            if account != before:
+                await self._record(tx, now, "account.resumed", account_id, account_id)
+        return account
 
     async def create_key(
         self,
@@ -190,7 +219,12 @@ class Administration:
             self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at,
             name=name, last_four=last_four(text), created_by=created_by,
         )  # fmt: skip
-        await self.registry.add_key(key, digest(text))
+        async with self.store.begin() as tx:
+            await tx.registry.add_key(key, digest(text))
+            await self._record(
+                tx, now, "key.created", account_id, key.id, name=name, scopes=" ".join(unique), daily_cap=daily_cap,
+                expires_at=None if expires_at is None else utc_text(expires_at),
+            )  # fmt: skip
         return MintedKey(key, text)
 
     async def revoke_key(self, key_id: UUID) -> ApiKey:
@@ -199,7 +233,35 @@ class Administration:
         Raises:
             NotFound: no such key.
         """
-        return await self.registry.revoke_key(key_id, self.runtime.now())
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = await tx.registry.load_key(key_id)
+            key = await tx.registry.revoke_key(key_id, now)
+            if key != before:
+                await self._record(tx, now, "key.revoked", key.account_id, key_id)
+        return key
+
+    async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
+        """Change a key's cap in credits a day; `None` removes it (rule 5/7).
+
+        Raises:
+            NotFound: no such key.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = await tx.registry.load_key(key_id)
+            key = await tx.registry.set_daily_cap(key_id, daily_cap)
+            if key != before:
+                await self._record(
+                    tx,
+                    now,
+                    "key.cap_changed",
+                    key.account_id,
+                    key_id,
+                    before=before.daily_cap,
+                    after=daily_cap,
+                )
+        return key
 
     async def add_host(self, provider_user_id: str, capacity: int, max_concurrent: int = 1) -> Host:
         """Add a licensed host.
@@ -209,5 +271,67 @@ class Administration:
         """
         now = self.runtime.now()
         host = Host(self.runtime.new_id(now), provider_user_id, capacity, max_concurrent)
-        await self.registry.add_host(host, now)
+        async with self.store.begin() as tx:
+            await tx.registry.add_host(host, now)
+            await self._record(tx, now, "host.added", None, host.id, provider_user_id=provider_user_id)
         return host
+
+    async def disable_host(self, host_id: UUID) -> Host:
+        """Give a host no new meetings; those it has stay.
+
+        Raises:
+            NotFound: no such host.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = await tx.registry.load_host(host_id)
+            host = await tx.registry.disable_host(host_id)
+            if host != before:
+                await self._record(tx, now, "host.disabled", None, host_id)
+        return host
+
+    async def enable_host(self, host_id: UUID) -> Host:
+        """Give a host meetings again.
+
+        Raises:
+            NotFound: no such host.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before = await tx.registry.load_host(host_id)
+            host = await tx.registry.enable_host(host_id)
+            if host != before:
+                await self._record(tx, now, "host.enabled", None, host_id)
+        return host
+
+    async def _top_up(
+        self, tx: Transaction, now: datetime, account_id: UUID, amount: int, reference: str | None
+    ) -> tuple[ToppedUp, int]:
+        """Top up; the second value is how many deliveries became due."""
+        transfer_id = self.runtime.new_id(now)
+        reference = reference or str(transfer_id)
+        view = await tx.ledger.load_locked(account_id, ledger.top_up_operation(reference))
+        existing = None if view.entry is None else view.entry.transfer
+        posting = ledger.top_up(
+            view.funds, transfer_id, reference, amount, now, existing, self.runtime.chain_key
+        )
+        if posting.entry is None:
+            assert view.entry is not None
+            return ToppedUp(view.entry, view.funds.balance, is_new=False), 0
+        due = await self._post(tx, now, posting, posting.entry, "credits.topped_up", reference=reference)
+        return ToppedUp(posting.entry, posting.funds.balance, is_new=True), due
+
+    async def _post(
+        self, tx: Transaction, now: datetime, posting: Posting, entry: Entry, action: str, **details: Detail
+    ) -> int:
+        """Write an entry, its events and its audit entry; returns how many deliveries became due."""
+        await self._record(
+            tx, now, action, entry.account_id, entry.transfer.id, amount=entry.amount, **details
+        )
+        return await tx.ledger.append(posting.funds, entry, events_of(self.runtime, now, posting))
+
+    async def _record(
+        self, tx: Transaction, now: datetime, action: str, account_id: UUID | None, target_id: UUID,
+        **details: Detail,
+    ) -> None:  # fmt: skip
+        await record_action(tx, self.runtime, now, self.origin, action, account_id, target_id, **details)

@@ -27,10 +27,12 @@ STORE_SUITES = [
     contracts.OrphanCheckRepositoryContract,
     contracts.MailRepositoryContract,
     contracts.SharedCapContract,
+    contracts.AuditLogContract,
 ]
 # Proven by the suite that is named, because they are never used alone.
 WITHIN = {
     "Transaction": "StoreContract",
+    "RegistryRepository": "RegistryContract",
     "LedgerSnapshot": "LedgerAuditContract",
 }
 

@@ -12,6 +12,7 @@ from meetcore.adapters.memory.ledger import usage_of
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
+from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.notes.notes import Note, NoteStatus
 from meetcore.domain.notes.recordings import Recording, RecordingStatus
@@ -170,6 +171,16 @@ class MemoryQueries:
         ]
         found.sort(key=lambda one: one.id, reverse=True)
         return found[:limit]
+
+    async def list_audit_entries(
+        self, account_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[AuditEntry]:
+        found = [
+            entry
+            for entry in self._state.committed.audit_log.values()
+            if account_id in (None, entry.account_id) and (before is None or entry.id < before)
+        ]
+        return sorted(found, key=lambda entry: entry.id, reverse=True)[:limit]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         found = [one for one in self._state.committed.endpoints.values() if one.url_key == url_key]

@@ -16,20 +16,10 @@ from meetcore.ports.registry import NewAccount, StoredAccount
 
 
 class MemoryRegistry:
-    """Accounts, keys and hosts."""
+    """Accounts, keys and hosts, read."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state = state
-
-    async def add_account(self, account: NewAccount) -> None:
-        async with self._state.change() as tables:
-            if account.id in tables.accounts:
-                raise ConstraintBroken(f"account {account.id} is open already")
-            for known in tables.accounts.values():
-                if email_key(known.card.email) == email_key(account.email):
-                    raise Conflict("An account has this e-mail address already.", known.card.id)
-            funds = open_account(account.id, account.low_threshold)
-            tables.accounts[account.id] = Account(account, funds)
 
     async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
         every = self._state.committed.accounts.values()
@@ -39,59 +29,88 @@ class MemoryRegistry:
     async def find_account(self, account_id: UUID) -> StoredAccount:
         return _stored(account_of(self._state.committed, account_id))
 
-    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
-        async with self._state.change() as tables:
-            account = account_of(tables, account_id)
-            tables.accounts[account_id] = evolve(account, suspended_at=account.suspended_at or at)
-            return _stored(tables.accounts[account_id])
-
-    async def resume_account(self, account_id: UUID) -> StoredAccount:
-        async with self._state.change() as tables:
-            tables.accounts[account_id] = evolve(account_of(tables, account_id), suspended_at=None)
-            return _stored(tables.accounts[account_id])
-
-    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        async with self._state.change() as tables:
-            account = account_of(tables, account_id)
-            is_low = account.funds.available < credits
-            funds = evolve(account.funds, low_threshold=credits, is_low=is_low)
-            tables.accounts[account_id] = evolve(account, funds=funds)
-
-    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
-        async with self._state.change() as tables:
-            account_of(tables, key.account_id)
-            if key.id in tables.keys or key_digest in tables.key_of_digest:
-                raise ConstraintBroken("the key is kept already")
-            tables.keys[key.id] = key
-            tables.key_of_digest[key_digest] = key.id
-
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
         keys = self._state.committed.keys.values()
         matching = [key for key in keys if account_id is None or key.account_id == account_id]
         return sorted(matching, key=lambda key: key.id, reverse=True)
 
-    async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
-        async with self._state.change() as tables:
-            key = _key_of(tables, key_id)
-            since = at if key.revoked_at is None else min(key.revoked_at, at)
-            tables.keys[key_id] = evolve(key, revoked_at=since)
-            return tables.keys[key_id]
-
-    async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        async with self._state.change() as tables:
-            tables.keys[key_id] = evolve(_key_of(tables, key_id), daily_cap=daily_cap)
-            return tables.keys[key_id]
-
-    async def add_host(self, host: Host, at: datetime) -> None:
-        async with self._state.change() as tables:
-            for known in tables.hosts.values():
-                if known.provider_user_id == host.provider_user_id:
-                    raise Conflict("This provider user is a host already.", known.id)
-            tables.hosts[host.id] = Host(host.id, host.provider_user_id, host.capacity, host.max_concurrent)
-
     async def list_hosts(self) -> Sequence[Host]:
         hosts = self._state.committed.hosts.values()
         return sorted(hosts, key=lambda host: (host.capacity, host.provider_user_id))
+
+
+class MemoryRegistryRepository:
+    """Accounts, keys and hosts, changed."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def add_account(self, account: NewAccount) -> None:
+        tables = self._tables
+        if account.id in tables.accounts:
+            raise ConstraintBroken(f"account {account.id} is open already")
+        for known in tables.accounts.values():
+            if email_key(known.card.email) == email_key(account.email):
+                raise Conflict("An account has this e-mail address already.", known.card.id)
+        funds = open_account(account.id, account.low_threshold)
+        tables.accounts[account.id] = Account(account, funds)
+
+    async def load_account(self, account_id: UUID) -> StoredAccount:
+        return _stored(account_of(self._tables, account_id))
+
+    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
+        tables = self._tables
+        account = account_of(tables, account_id)
+        tables.accounts[account_id] = evolve(account, suspended_at=account.suspended_at or at)
+        return _stored(tables.accounts[account_id])
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        tables = self._tables
+        tables.accounts[account_id] = evolve(account_of(tables, account_id), suspended_at=None)
+        return _stored(tables.accounts[account_id])
+
+    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
+        tables = self._tables
+        account = account_of(tables, account_id)
+        is_low = account.funds.available < credits
+        funds = evolve(account.funds, low_threshold=credits, is_low=is_low)
+        tables.accounts[account_id] = evolve(account, funds=funds)
+
+    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
+        tables = self._tables
+        account_of(tables, key.account_id)
+        if key.id in tables.keys or key_digest in tables.key_of_digest:
+            raise ConstraintBroken("the key is kept already")
+        tables.keys[key.id] = key
+        tables.key_of_digest[key_digest] = key.id
+
+    async def load_key(self, key_id: UUID) -> ApiKey:
+        return _key_of(self._tables, key_id)
+
+    async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
+        tables = self._tables
+        key = _key_of(tables, key_id)
+        since = at if key.revoked_at is None else min(key.revoked_at, at)
+        tables.keys[key_id] = evolve(key, revoked_at=since)
+        return tables.keys[key_id]
+
+    async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
+        tables = self._tables
+        tables.keys[key_id] = evolve(_key_of(tables, key_id), daily_cap=daily_cap)
+        return tables.keys[key_id]
+
+    async def add_host(self, host: Host, at: datetime) -> None:
+        tables = self._tables
+        for known in tables.hosts.values():
+            if known.provider_user_id == host.provider_user_id:
+                raise Conflict("This provider user is a host already.", known.id)
+        tables.hosts[host.id] = Host(host.id, host.provider_user_id, host.capacity, host.max_concurrent)
+
+    async def load_host(self, host_id: UUID) -> Host:
+        host = self._tables.hosts.get(host_id)
+        if host is None:
+            raise NotFound("No host with this id.")
+        return host
 
     async def disable_host(self, host_id: UUID) -> Host:
         return await self._set_active(host_id, is_active=False)
@@ -100,12 +119,9 @@ class MemoryRegistry:
         return await self._set_active(host_id, is_active=True)
 
     async def _set_active(self, host_id: UUID, *, is_active: bool) -> Host:
-        async with self._state.change() as tables:
-            host = tables.hosts.get(host_id)
-            if host is None:
-                raise NotFound("No host with this id.")
-            tables.hosts[host_id] = evolve(host, is_active=is_active)
-            return tables.hosts[host_id]
+        host = evolve(await self.load_host(host_id), is_active=is_active)
+        self._tables.hosts[host_id] = host
+        return host
 
 
 def _stored(account: Account) -> StoredAccount:

@@ -21,6 +21,7 @@ from meetcore.domain.mails.mails import Mail
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.provider_events import ProviderEvent
+from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.chain_keys import Seal
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds
@@ -174,6 +175,7 @@ class Tables:
 
     accounts: dict[UUID, Account] = field(factory=dict)
     keys: dict[UUID, ApiKey] = field(factory=dict)
+    audit_log: dict[UUID, AuditEntry] = field(factory=dict)
     key_of_digest: dict[bytes, UUID] = field(factory=dict)
     hosts: dict[UUID, Host] = field(factory=dict)
     host_keys: dict[UUID, StoredHostKey] = field(factory=dict)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
 
+from meetcore.adapters.memory.audit_log import MemoryAuditLog
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
@@ -15,6 +16,7 @@ from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
+from meetcore.adapters.memory.registry import MemoryRegistryRepository
 from meetcore.adapters.memory.state import MemoryState, Tables, account_of
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
@@ -25,6 +27,8 @@ class MemoryTransaction:
 
     def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
         self._tables = tables
+        self._registry = MemoryRegistryRepository(tables)
+        self._audit_log = MemoryAuditLog(tables)
         self._idempotency = MemoryIdempotencyRepository(tables, clock)
         self._ledger = MemoryLedgerRepository(tables, clock, entropy)
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
@@ -40,6 +44,14 @@ class MemoryTransaction:
     async def lock_account(self, account_id: UUID) -> None:
         """Make sure that the account exists; the transaction is the lock."""
         account_of(self._tables, account_id)
+
+    @property
+    def registry(self) -> MemoryRegistryRepository:
+        return self._registry
+
+    @property
+    def audit_log(self) -> MemoryAuditLog:
+        return self._audit_log
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:

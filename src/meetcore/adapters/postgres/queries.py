@@ -2,6 +2,7 @@
 
 from psycopg.errors import ReadOnlySqlTransaction
 
+from meetcore.adapters.postgres.audit_log import AuditReads
 from meetcore.adapters.postgres.callers import CallerReads
 from meetcore.adapters.postgres.deliveries.read import DeliveryReads
 from meetcore.adapters.postgres.endpoints.read import EndpointReads
@@ -18,7 +19,14 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
 
 
 class PostgresQueries(
-    CallerReads, MeetingReads, TransactionReads, EndpointReads, DeliveryReads, RecordingReads, NoteReads
+    CallerReads,
+    MeetingReads,
+    TransactionReads,
+    EndpointReads,
+    DeliveryReads,
+    RecordingReads,
+    NoteReads,
+    AuditReads,
 ):
     """Frequent reads that must be cheap."""
 

@@ -1,8 +1,7 @@
-"""The operator's records in PostgreSQL: accounts, keys, hosts. One statement each."""
+"""The operator's records in PostgreSQL: accounts, keys, hosts."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -11,7 +10,7 @@ from meetcore.adapters.postgres.advisory_locks import ACCOUNT_EMAIL
 from meetcore.adapters.postgres.callers import API_KEY
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.adapters.postgres.hosts.free import HOST
-from meetcore.adapters.postgres.pool import Pool, translated
+from meetcore.adapters.postgres.repository import Reads, Repository
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.requests.keys import ApiKey
@@ -44,6 +43,9 @@ SELECT {_ACCOUNT.select} FROM accounts a WHERE lower(a.email) = lower(%(email)s)
 # One account.
 _FIND_ACCOUNT = f"SELECT {_ACCOUNT.select} FROM accounts a WHERE a.id = %(id)s"
 
+# One account under its lock.
+_LOAD_ACCOUNT = f"SELECT {_ACCOUNT.select} FROM accounts a WHERE a.id = %(id)s FOR NO KEY UPDATE"
+
 # Suspends an account; a second call keeps the first time.
 _SUSPEND = f"""
 UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1 WHERE a.id = %(id)s
@@ -74,6 +76,9 @@ _LIST_KEYS_OF_ACCOUNT = f"""
 SELECT {API_KEY.select} FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
 """
 
+# One key, locked.
+_LOAD_KEY = f"SELECT {API_KEY.select} FROM api_keys k WHERE k.id = %(id)s FOR NO KEY UPDATE"
+
 # Revokes a key; a second call keeps the first time.
 _REVOKE = f"""
 UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING {API_KEY.select}
@@ -96,61 +101,71 @@ _HOST_OF_USER = "SELECT id FROM hosts WHERE provider_user_id = %(user)s"
 # Every host, the smallest first.
 _LIST_HOSTS = f"SELECT {HOST.select} FROM hosts h ORDER BY h.capacity, h.provider_user_id"
 
+# One host, locked.
+_LOAD_HOST = f"SELECT {HOST.select} FROM hosts h WHERE h.id = %(id)s FOR NO KEY UPDATE"
+
 # Gives a host meetings, or no new ones.
 _SET_HOST_ACTIVE = f"""
 UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING {HOST.select}
 """
 
 
-class PostgresRegistry:
-    """Accounts, keys and hosts."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def add_account(self, account: NewAccount) -> None:
-        parameters = _NEW_ACCOUNT.parameters(account) | {"email": account.email}
-        with translated():
-            async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute(_TAKE_EMAIL, parameters)
-                known = await (await connection.execute(_ACCOUNT_OF_EMAIL, parameters)).fetchone()
-                if known is not None and known["id"] != account.id:
-                    raise Conflict("An account has this e-mail address already.", known["id"])
-                await connection.execute(_ADD_ACCOUNT, parameters)
+class PostgresRegistry(Reads):
+    """Accounts, keys and hosts, read."""
 
     async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
         statement = _LIST_ACCOUNTS if email is None else _LIST_ACCOUNTS_OF_EMAIL
         return [_ACCOUNT.read(row) for row in await self._all(statement, {"email": email, "limit": limit})]
 
     async def find_account(self, account_id: UUID) -> StoredAccount:
-        return _one_account(await self._all(_FIND_ACCOUNT, {"id": account_id}))
-
-    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
-        return _one_account(await self._all(_SUSPEND, {"id": account_id, "at": at}))
-
-    async def resume_account(self, account_id: UUID) -> StoredAccount:
-        return _one_account(await self._all(_RESUME, {"id": account_id}))
-
-    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        if not await self._all(_SET_LOW, {"id": account_id, "low": credits}):
-            raise NotFound("No account with this id.")
-
-    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
-        parameters = API_KEY.parameters(key) | {"digest": key_digest}
-        try:
-            await self._all(_ADD_KEY, parameters)
-        except psycopg.errors.ForeignKeyViolation as error:
-            raise NotFound("No account with this id.") from error
+        return _account(await self._one(_FIND_ACCOUNT, {"id": account_id}))
 
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
         statement = _LIST_KEYS if account_id is None else _LIST_KEYS_OF_ACCOUNT
         return [API_KEY.read(row) for row in await self._all(statement, {"account_id": account_id})]
 
+    async def list_hosts(self) -> Sequence[Host]:
+        return [HOST.read(row) for row in await self._all(_LIST_HOSTS, {})]
+
+
+class PostgresRegistryRepository(Repository):
+    """Accounts, keys and hosts, changed."""
+
+    async def add_account(self, account: NewAccount) -> None:
+        parameters = _NEW_ACCOUNT.parameters(account) | {"email": account.email}
+        await self._one(_TAKE_EMAIL, parameters)
+        known = await self._one(_ACCOUNT_OF_EMAIL, parameters)
+        if known is not None and known["id"] != account.id:
+            raise Conflict("An account has this e-mail address already.", known["id"])
+        await self._connection.execute(_ADD_ACCOUNT, parameters)
+
+    async def load_account(self, account_id: UUID) -> StoredAccount:
+        return _account(await self._one(_LOAD_ACCOUNT, {"id": account_id}))
+
+    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
+        return _account(await self._one(_SUSPEND, {"id": account_id, "at": at}))
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        return _account(await self._one(_RESUME, {"id": account_id}))
+
+    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
+        if not await self._changed(_SET_LOW, {"id": account_id, "low": credits}):
+            raise NotFound("No account with this id.")
+
+    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
+        try:
+            await self._connection.execute(_ADD_KEY, API_KEY.parameters(key) | {"digest": key_digest})
+        except psycopg.errors.ForeignKeyViolation as error:
+            raise NotFound("No account with this id.") from error
+
+    async def load_key(self, key_id: UUID) -> ApiKey:
+        return _key(await self._one(_LOAD_KEY, {"id": key_id}))
+
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
-        return self._key(await self._all(_REVOKE, {"id": key_id, "at": at}))
+        return _key(await self._one(_REVOKE, {"id": key_id, "at": at}))
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        return self._key(await self._all(_SET_CAP, {"id": key_id, "cap": daily_cap}))
+        return _key(await self._one(_SET_CAP, {"id": key_id, "cap": daily_cap}))
 
     async def add_host(self, host: Host, at: datetime) -> None:
         parameters = {
@@ -160,40 +175,34 @@ class PostgresRegistry:
             "max_concurrent": host.max_concurrent,
             "at": at,
         }
-        if await self._all(_ADD_HOST, parameters):
+        if await self._one(_ADD_HOST, parameters):
             return
-        known = await self._all(_HOST_OF_USER, parameters)
-        raise Conflict("This provider user is a host already.", known[0]["id"] if known else host.id)
+        known = await self._one(_HOST_OF_USER, parameters)
+        raise Conflict("This provider user is a host already.", known["id"] if known else host.id)
 
-    async def list_hosts(self) -> Sequence[Host]:
-        return [HOST.read(row) for row in await self._all(_LIST_HOSTS, {})]
+    async def load_host(self, host_id: UUID) -> Host:
+        return _host(await self._one(_LOAD_HOST, {"id": host_id}))
 
     async def disable_host(self, host_id: UUID) -> Host:
-        return await self._set_active(host_id, is_active=False)
+        return _host(await self._one(_SET_HOST_ACTIVE, {"id": host_id, "is_active": False}))
 
     async def enable_host(self, host_id: UUID) -> Host:
-        return await self._set_active(host_id, is_active=True)
-
-    async def _set_active(self, host_id: UUID, *, is_active: bool) -> Host:
-        found = await self._all(_SET_HOST_ACTIVE, {"id": host_id, "is_active": is_active})
-        if not found:
-            raise NotFound("No host with this id.")
-        return HOST.read(found[0])
-
-    @staticmethod
-    def _key(found: list[Row]) -> ApiKey:
-        if not found:
-            raise NotFound("No key with this id.")
-        return API_KEY.read(found[0])
-
-    async def _all(self, query: str, parameters: dict[str, Any]) -> list[Row]:
-        with translated():
-            async with self._pool.connection() as connection:
-                cursor = await connection.execute(query, parameters)
-                return await cursor.fetchall() if cursor.description is not None else []
+        return _host(await self._one(_SET_HOST_ACTIVE, {"id": host_id, "is_active": True}))
 
 
-def _one_account(found: list[Row]) -> StoredAccount:
-    if not found:
+def _account(row: Row | None) -> StoredAccount:
+    if row is None:
         raise NotFound("No account with this id.")
-    return _ACCOUNT.read(found[0])
+    return _ACCOUNT.read(row)
+
+
+def _key(row: Row | None) -> ApiKey:
+    if row is None:
+        raise NotFound("No key with this id.")
+    return API_KEY.read(row)
+
+
+def _host(row: Row | None) -> Host:
+    if row is None:
+        raise NotFound("No host with this id.")
+    return HOST.read(row)

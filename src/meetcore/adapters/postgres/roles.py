@@ -1,7 +1,7 @@
-"""Two roles: the owner of the tables, who migrates, and the service's, who can only add to the ledger.
+"""Two roles: the owner of the tables, who migrates, and the service's, who can only add to ledger and audit log.
 
 Who owns a table can do anything to it, triggers or not. The service's role is given no DDL, and neither UPDATE
-nor DELETE nor TRUNCATE on the ledger; its password does not suffice to change the ledger.
+nor DELETE nor TRUNCATE on the ledger and the audit log; its password does not suffice to change them.
 """
 
 from typing import Any, Final
@@ -11,7 +11,7 @@ from psycopg import sql
 
 from meetcore.adapters.postgres.pool import translated
 
-LEDGER: Final = ("ledger_entries", "ledger_transfers", "ledger_seals")
+APPEND_ONLY: Final = ("ledger_entries", "ledger_transfers", "ledger_seals", "audit_log")
 """Tables that are only added to."""
 VERSIONS: Final = "schema_migrations"
 
@@ -19,7 +19,7 @@ VERSIONS: Final = "schema_migrations"
 _NEEDED = """
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
-         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
+         WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
@@ -34,7 +34,7 @@ WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unn
 ORDER BY name
 """
 
-# What a role may do that the service need not: alter the ledger's tables, change what is in them, make others.
+# What a role may do that the service need not: alter the tables that are only added to, change what is in them, make others.
 _EXCESS = """
 SELECT r.rolsuper AS is_superuser,
     COALESCE(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')), false) AS is_owner,
@@ -42,11 +42,11 @@ SELECT r.rolsuper AS is_superuser,
         OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false) AS may_change,
     COALESCE(bool_or(has_schema_privilege(r.oid, c.relnamespace, 'CREATE')), false) AS may_create,
     current_database() AS database
-FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(ledger)s::regclass[])
+FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(append_only)s::regclass[])
 WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper
 """
 
-_PARAMETERS: Final = {"versions": VERSIONS, "ledger": list(LEDGER)}
+_PARAMETERS: Final = {"versions": VERSIONS, "append_only": list(APPEND_ONLY)}
 
 
 class GrantRefused(Exception):
@@ -151,9 +151,11 @@ def role_warnings(connection: psycopg.Connection) -> list[str]:
 
 def _excess(connection: psycopg.Connection, role: str | None) -> dict[str, Any]:
     known = [
-        name for name in LEDGER if _rows(connection, "SELECT to_regclass(%(n)s) AS it", {"n": name})[0]["it"]
+        name
+        for name in APPEND_ONLY
+        if _rows(connection, "SELECT to_regclass(%(n)s) AS it", {"n": name})[0]["it"]
     ]
-    found = _rows(connection, _EXCESS, {"ledger": known, "role": role})
+    found = _rows(connection, _EXCESS, {"append_only": known, "role": role})
     return found[0] if found else {}
 
 

@@ -54,6 +54,22 @@ CREATE TABLE api_keys (
 ) WITH (fillfactor = 70);
 CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
 
+-- Who changed what, when and from where, of an account or of none. The service's role can only add to it.
+CREATE TABLE audit_log (
+    id               uuid PRIMARY KEY,
+    account_id       uuid REFERENCES accounts,
+    at               timestamptz NOT NULL,
+    actor_kind       text NOT NULL CHECK (actor_kind IN ('member', 'guest', 'operator', 'system')),
+    actor_id         uuid,  -- no foreign key: outlives
+    actor_name       text NOT NULL,
+    action           text NOT NULL,
+    target_id        text NOT NULL,  -- no foreign key: several
+    details          jsonb NOT NULL,
+    client_address   text,
+    is_impersonated  boolean NOT NULL
+);
+CREATE INDEX audit_log_of_account ON audit_log (account_id, id);
+
 -- Double entry. A transfer has two legs in ledger_entries, the customer's and the system's, under
 -- the customer's entry number; the customer's leg carries the running balance and the hash chain. `chain_key` names
 -- the key that an entry is chained under; without one it is of version 1.

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import psycopg
 
+from meetcore.adapters.postgres.audit_log import PostgresAuditLog
 from meetcore.adapters.postgres.deliveries.repository import PostgresDeliveryRepository
 from meetcore.adapters.postgres.endpoints.repository import PostgresEndpointRepository
 from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
@@ -19,6 +20,7 @@ from meetcore.adapters.postgres.meetings.seal import seal_join_urls
 from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
+from meetcore.adapters.postgres.registry import PostgresRegistryRepository
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import ConnectionLost
@@ -32,6 +34,8 @@ class PostgresTransaction:
 
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
+        self.registry = PostgresRegistryRepository(connection, cipher)
+        self.audit_log = PostgresAuditLog(connection, cipher)
         self.idempotency = PostgresIdempotencyRepository(connection, cipher)
         self.ledger = PostgresLedgerRepository(connection, cipher)
         self.meetings = PostgresMeetingRepository(connection, cipher)

@@ -16,6 +16,8 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.host_keys
       .HostKeyRepository              HostKeyRepositoryContract
       .OrphanCheckRepository          OrphanCheckRepositoryContract
+    ports.audit_log
+      .AuditLog                       AuditLogContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.mails
@@ -59,6 +61,7 @@ is tested where the PostgreSQL adapter is.
 """
 
 from meetcore.testing.contracts.audio_editor import AudioEditorContract
+from meetcore.testing.contracts.audit_log import AuditLogContract
 from meetcore.testing.contracts.cipher import CipherContract, ReversibleCipherContract
 from meetcore.testing.contracts.clock import ClockContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
@@ -114,6 +117,7 @@ from meetcore.testing.contracts.worker_notifier import (
 
 __all__ = [
     "AudioEditorContract",
+    "AuditLogContract",
     "CipherContract",
     "ClockContract",
     "DeliveryLimitsContract",

@@ -11,7 +11,14 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
-from meetcore.testing.contracts.transactions import AT, new_host, new_id, open_customer, scheduled
+from meetcore.testing.contracts.transactions import (
+    AT,
+    new_host,
+    new_id,
+    open_customer,
+    registry_of,
+    scheduled,
+)
 
 
 async def claim_keys(rig: Rig, limit: int = 100, seconds: float = 60.0) -> Sequence[DueHostKey]:
@@ -58,7 +65,7 @@ class HostKeyRepositoryContract:
 
     async def test_a_host_that_is_added_is_due_at_once(self, rig: StoreRig) -> None:
         host = new_host()
-        await rig.registry.add_host(host, AT)
+        await registry_of(rig).add_host(host, AT)
         (due,) = await claim_keys(rig)
         assert (due.host_id, due.provider_user_id) == (host.id, host.provider_user_id)
 
@@ -117,10 +124,10 @@ class HostKeyRepositoryContract:
     async def test_hosts_that_have_no_key_to_show_are_never_due(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host(is_active=False), new_host(max_concurrent=2))
         host = new_host()
-        await rig.registry.add_host(host, AT)
-        await rig.registry.add_host(new_host(max_concurrent=3), AT)
+        await registry_of(rig).add_host(host, AT)
+        await registry_of(rig).add_host(new_host(max_concurrent=3), AT)
         assert await _due(rig) == [host.id]
-        await rig.registry.disable_host(host.id)
+        await registry_of(rig).disable_host(host.id)
         assert await _due(rig) == []
 
     async def test_a_key_that_is_claimed_is_in_place_no_more(self, rig: StoreRig) -> None:

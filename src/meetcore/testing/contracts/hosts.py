@@ -27,6 +27,7 @@ from meetcore.testing.contracts.transactions import (
     open_customer,
     provisioning,
     query_of,
+    registry_of,
     reserve,
     reserved,
     schedule,
@@ -155,7 +156,7 @@ class HostsContract:
         if gone == "taken":
             await reserved(rig, await open_customer(rig, 100), MeetingSpec())
         elif gone == "disabled":
-            await rig.registry.disable_host(host.id)
+            await registry_of(rig).disable_host(host.id)
         else:
             made = evolve(made, meeting=evolve(made.meeting, host_id=new_id()))
         before = await rig.registry.list_hosts()

@@ -21,6 +21,7 @@ from meetcore.testing.contracts.transactions import (
     new_id,
     open_customer,
     register,
+    registry_of,
     reserved,
     scheduled,
     top_up,
@@ -43,8 +44,8 @@ class QueriesContract(
         scopes = (Scope.WEBHOOKS_WRITE, Scope.MEETINGS_READ)
         key = ApiKey(new_id(), account.id, scopes, 500, AT, expires_at=AT)
         digest = bytes(range(16)) + account.id.bytes
-        await rig.registry.add_account(account)
-        await rig.registry.add_key(key, digest)
+        await registry_of(rig).add_account(account)
+        await registry_of(rig).add_key(key, digest)
         summary = AccountSummary(account.id, account.user_id, account.email, "Dewi Ayu", 0)
         assert await rig.queries.find_caller(digest) == Caller(key, summary)
         assert await rig.queries.find_caller(bytes(32)) is None
@@ -56,11 +57,11 @@ class QueriesContract(
             CallerIncludes(usage_on=AT.date()),
             CallerIncludes(meeting_id=new_id()),
         ):
-            await rig.registry.suspend_account(customer.account_id, AT)
+            await registry_of(rig).suspend_account(customer.account_id, AT)
             caller = await rig.queries.find_caller(customer.digest, includes)
             assert caller is not None
             assert caller.account.suspended_at == AT
-            await rig.registry.resume_account(customer.account_id)
+            await registry_of(rig).resume_account(customer.account_id)
             caller = await rig.queries.find_caller(customer.digest, includes)
             assert caller is not None
             assert caller.account.suspended_at is None
@@ -74,7 +75,7 @@ class QueriesContract(
 
     async def test_a_revoked_key_is_still_found(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
-        await rig.registry.revoke_key(customer.key_id, AT)
+        await registry_of(rig).revoke_key(customer.key_id, AT)
         caller = await rig.queries.find_caller(customer.digest)
         assert caller is not None
         assert caller.key.revoked_at == AT

@@ -22,6 +22,7 @@ from meetcore.testing.contracts.transactions import (
     new_id,
     open_customer,
     query_of,
+    registry_of,
     reserved,
 )
 
@@ -30,7 +31,7 @@ DAY = timedelta(days=1)
 
 async def _add_key(rig: RegistryRig, account_id: UUID, **fields: Any) -> ApiKey:
     key = evolve(ApiKey(new_id(), account_id, (Scope.CREDITS_READ,), None, AT), **fields)
-    await rig.registry.add_key(key, key.id.bytes * 2)
+    await registry_of(rig).add_key(key, key.id.bytes * 2)
     return key
 
 
@@ -52,14 +53,16 @@ class RegistryContract:
     async def test_an_account_is_opened_once(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig)
         with pytest.raises(rig.refusal):
-            await rig.registry.add_account(NewAccount(customer.account_id, new_id(), "b@x.id", "B", 0, AT))
+            await registry_of(rig).add_account(
+                NewAccount(customer.account_id, new_id(), "b@x.id", "B", 0, AT)
+            )
 
     async def test_an_email_address_is_one_accounts(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig)
         email = email_of(customer.account_id)
         for spelling in (email, email.upper()):
             with pytest.raises(Conflict) as caught:
-                await rig.registry.add_account(NewAccount(new_id(), new_id(), spelling, "B", 0, AT))
+                await registry_of(rig).add_account(NewAccount(new_id(), new_id(), spelling, "B", 0, AT))
             assert caught.value.details == {"id": str(customer.account_id)}
         assert [one.id for one in await rig.registry.list_accounts(email, 9)] == [customer.account_id]
 
@@ -67,7 +70,9 @@ class RegistryContract:
         self, rig: RegistryRig
     ) -> None:
         email = email_of(new_id())
-        both = (rig.registry.add_account(NewAccount(new_id(), new_id(), email, "B", 0, AT)) for _ in range(8))
+        both = (
+            registry_of(rig).add_account(NewAccount(new_id(), new_id(), email, "B", 0, AT)) for _ in range(8)
+        )
         outcomes = await asyncio.gather(*both, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes if outcome is not None] == [Conflict] * 7
         assert len(await rig.registry.list_accounts(email, 9)) == 1
@@ -91,12 +96,12 @@ class RegistryContract:
         customer = await open_customer(rig, 50)
         account = await rig.registry.find_account(customer.account_id)
         suspended = evolve(account, suspended_at=AT)
-        assert await rig.registry.suspend_account(account.id, AT) == suspended
-        assert await rig.registry.suspend_account(account.id, AT + DAY) == suspended
+        assert await registry_of(rig).suspend_account(account.id, AT) == suspended
+        assert await registry_of(rig).suspend_account(account.id, AT + DAY) == suspended
         assert await rig.registry.find_account(account.id) == suspended
         for _ in range(2):
-            assert await rig.registry.resume_account(account.id) == account
-        assert await rig.registry.suspend_account(account.id, AT + DAY) == evolve(
+            assert await registry_of(rig).resume_account(account.id) == account
+        assert await registry_of(rig).suspend_account(account.id, AT + DAY) == evolve(
             account, suspended_at=AT + DAY
         )
 
@@ -107,29 +112,35 @@ class RegistryContract:
         customer = await open_customer(rig, 50)
         await rig.put_hosts(new_host())
         await reserved(rig, customer, MeetingSpec(credits=10))
-        await rig.registry.set_low_threshold(customer.account_id, threshold)
+        await registry_of(rig).set_low_threshold(customer.account_id, threshold)
         funds = await funds_of(rig, customer)
         assert (funds.low_threshold, funds.is_low) == (threshold, is_low)
 
     async def test_what_is_not_there_is_not_found(self, rig: RegistryRig) -> None:
         with pytest.raises(NotFound):
-            await rig.registry.set_low_threshold(new_id(), 5)
+            await registry_of(rig).set_low_threshold(new_id(), 5)
         with pytest.raises(NotFound):
             await _add_key(rig, new_id())
         with pytest.raises(NotFound):
-            await rig.registry.revoke_key(new_id(), AT)
+            await registry_of(rig).revoke_key(new_id(), AT)
         with pytest.raises(NotFound):
-            await rig.registry.set_daily_cap(new_id(), 5)
+            await registry_of(rig).set_daily_cap(new_id(), 5)
         with pytest.raises(NotFound):
-            await rig.registry.disable_host(new_id())
+            await registry_of(rig).disable_host(new_id())
         with pytest.raises(NotFound):
-            await rig.registry.enable_host(new_id())
+            await registry_of(rig).enable_host(new_id())
+        with pytest.raises(NotFound):
+            await registry_of(rig).load_account(new_id())
+        with pytest.raises(NotFound):
+            await registry_of(rig).load_key(new_id())
+        with pytest.raises(NotFound):
+            await registry_of(rig).load_host(new_id())
         with pytest.raises(NotFound):
             await rig.registry.find_account(new_id())
         with pytest.raises(NotFound):
-            await rig.registry.suspend_account(new_id(), AT)
+            await registry_of(rig).suspend_account(new_id(), AT)
         with pytest.raises(NotFound):
-            await rig.registry.resume_account(new_id())
+            await registry_of(rig).resume_account(new_id())
 
     async def test_keys_are_listed_newest_first_and_by_account(self, rig: RegistryRig) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
@@ -147,49 +158,85 @@ class RegistryContract:
     async def test_a_digest_is_kept_once(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig)
         with pytest.raises(rig.refusal):
-            await rig.registry.add_key(
+            await registry_of(rig).add_key(
                 ApiKey(new_id(), customer.account_id, (Scope.CREDITS_READ,), None, AT), customer.digest
             )
 
+    async def test_a_load_reads_what_a_list_shows(self, rig: RegistryRig) -> None:
+        customer, host = await open_customer(rig, 50, cap=7), new_host()
+        await rig.put_hosts(host)
+        account = await rig.registry.find_account(customer.account_id)
+        (key,) = await rig.registry.list_keys(customer.account_id)
+        async with rig.store.begin() as tx:
+            assert await tx.registry.load_account(account.id) == account
+            assert await tx.registry.load_key(key.id) == key
+            assert await tx.registry.load_host(host.id) == host
+
+    async def test_a_change_waits_for_a_transaction_that_loaded_the_record(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig, cap=7)
+
+        async def double() -> None:
+            async with rig.store.begin() as tx:
+                key = await tx.registry.load_key(customer.key_id)
+                assert key.daily_cap is not None
+                await tx.registry.set_daily_cap(key.id, key.daily_cap * 2)
+
+        await asyncio.gather(*(double() for _ in range(5)))
+        (key,) = await rig.registry.list_keys(customer.account_id)
+        assert key.daily_cap == 7 * 2**5
+
+    async def test_a_change_that_is_rolled_back_did_not_happen(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+
+        async def revoke_and_fail() -> None:
+            async with rig.store.begin() as tx:
+                await tx.registry.revoke_key(customer.key_id, AT)
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await revoke_and_fail()
+        (key,) = await rig.registry.list_keys(customer.account_id)
+        assert key.revoked_at is None
+
     async def test_a_revocation_is_never_put_off(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig)
-        assert (await rig.registry.revoke_key(customer.key_id, AT)).revoked_at == AT
-        assert (await rig.registry.revoke_key(customer.key_id, AT + DAY)).revoked_at == AT
+        assert (await registry_of(rig).revoke_key(customer.key_id, AT)).revoked_at == AT
+        assert (await registry_of(rig).revoke_key(customer.key_id, AT + DAY)).revoked_at == AT
         (key,) = await rig.registry.list_keys(customer.account_id)
         assert key.revoked_at == AT
 
     async def test_a_cap_is_set_and_taken_away(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig)
         for cap in (500, 0, None):
-            assert (await rig.registry.set_daily_cap(customer.key_id, cap)).daily_cap == cap
+            assert (await registry_of(rig).set_daily_cap(customer.key_id, cap)).daily_cap == cap
             async with rig.store.begin() as tx:
                 assert (await tx.meetings.load_creation(query_of(customer, MeetingSpec()))).daily_cap == cap
 
     async def test_hosts_are_listed_smallest_first(self, rig: RegistryRig) -> None:
         hosts = [Host(new_id(), name, capacity) for name, capacity in (("b", 10), ("c", 5), ("a", 10))]
         for host in hosts:
-            await rig.registry.add_host(host, AT)
+            await registry_of(rig).add_host(host, AT)
         assert list(await rig.registry.list_hosts()) == [hosts[1], hosts[2], hosts[0]]
 
     async def test_a_provider_user_is_one_host(self, rig: RegistryRig) -> None:
         host = new_host()
-        await rig.registry.add_host(host, AT)
+        await registry_of(rig).add_host(host, AT)
         with pytest.raises(Conflict) as caught:
-            await rig.registry.add_host(new_host(provider_user_id=host.provider_user_id), AT)
+            await registry_of(rig).add_host(new_host(provider_user_id=host.provider_user_id), AT)
         assert caught.value.details == {"id": str(host.id)}
 
     async def test_a_new_host_is_active_and_unused(self, rig: RegistryRig) -> None:
         host = new_host(max_concurrent=2)
-        await rig.registry.add_host(evolve(host, uses=9, is_active=False), AT)
+        await registry_of(rig).add_host(evolve(host, uses=9, is_active=False), AT)
         assert list(await rig.registry.list_hosts()) == [host]
 
     async def test_a_disabled_host_keeps_its_meetings_and_gets_no_more(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig, 100)
         host = new_host(max_concurrent=2)
-        await rig.registry.add_host(host, AT)
+        await registry_of(rig).add_host(host, AT)
         made = await reserved(rig, customer, MeetingSpec())
-        assert await rig.registry.disable_host(host.id) == evolve(host.used(AT), is_active=False)
-        assert (await rig.registry.disable_host(host.id)).is_active is False
+        assert await registry_of(rig).disable_host(host.id) == evolve(host.used(AT), is_active=False)
+        assert (await registry_of(rig).disable_host(host.id)).is_active is False
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query_of(customer, MeetingSpec()))
             assert (list(view.free_hosts), view.is_contended) == ([], False)
@@ -198,8 +245,8 @@ class RegistryContract:
     async def test_a_host_that_is_enabled_again_has_meetings(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig, 100)
         host = new_host()
-        await rig.registry.add_host(host, AT)
-        await rig.registry.disable_host(host.id)
-        assert await rig.registry.enable_host(host.id) == host
-        assert (await rig.registry.enable_host(host.id)).is_active is True
+        await registry_of(rig).add_host(host, AT)
+        await registry_of(rig).disable_host(host.id)
+        assert await registry_of(rig).enable_host(host.id) == host
+        assert (await registry_of(rig).enable_host(host.id)).is_active is True
         assert (await reserved(rig, customer, MeetingSpec())).meeting.host_id == host.id

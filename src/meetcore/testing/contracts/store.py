@@ -1,5 +1,6 @@
 """A whole store at once: every repository of a transaction."""
 
+from meetcore.testing.contracts.audit_log import AuditLogContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
@@ -31,6 +32,7 @@ class StoreContract(
     OrphanCheckRepositoryContract,
     MailRepositoryContract,
     SharedCapContract,
+    AuditLogContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

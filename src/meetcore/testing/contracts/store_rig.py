@@ -38,7 +38,7 @@ from meetcore.ports.store import LedgerRepository, Store
 
 
 class AccountRegistry(Protocol):
-    """The one operation of `meetcore.ports.registry.Registry` that a ledger needs."""
+    """The one operation of `meetcore.ports.registry.RegistryRepository` that a ledger needs."""
 
     async def add_account(self, account: NewAccount) -> None:
         """Open an active account with empty funds."""
@@ -46,7 +46,12 @@ class AccountRegistry(Protocol):
 
 
 class LedgerTransaction(Protocol):
-    """The one repository of `meetcore.ports.store.Transaction` that a ledger needs."""
+    """The part of `meetcore.ports.store.Transaction` that a ledger needs."""
+
+    @property
+    def registry(self) -> AccountRegistry:
+        """Where accounts are opened."""
+        ...
 
     @property
     def ledger(self) -> LedgerRepository:
@@ -68,11 +73,6 @@ class LedgerAccess(Protocol):
     @property
     def store(self) -> LedgerStore:
         """The transactions under test."""
-        ...
-
-    @property
-    def registry(self) -> AccountRegistry:
-        """Where accounts of the same store are opened."""
         ...
 
 
@@ -122,7 +122,7 @@ class Rig(LedgerAccess, Protocol):
 
     @property
     def registry(self) -> Registry:
-        """The operator's records of the same store: customers are opened by it."""
+        """The operator's records of the same store."""
         ...
 
     async def put_hosts(self, *hosts: Host) -> None:

@@ -7,9 +7,10 @@ Owns customers, meeting specs and transactions. Refuses to expect anything of a 
 """
 
 import os
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -36,7 +37,7 @@ from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
-from meetcore.ports.registry import NewAccount
+from meetcore.ports.registry import NewAccount, RegistryRepository
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
 from meetcore.usecases import cancel_meeting, cancellation, provision, reserve_meeting
@@ -120,11 +121,11 @@ def email_of(account_id: UUID) -> str:
 async def open_account(rig: LedgerAccess, credits: int = 0, *, low_threshold: int = 0) -> Customer:
     """Open an account with these credits to begin with. Its key is not stored."""
     customer = Customer(new_id(), new_id(), os.urandom(32))
-    await rig.registry.add_account(
-        NewAccount(
-            customer.account_id, new_id(), email_of(customer.account_id), "A Customer", low_threshold, AT
-        )
+    account = NewAccount(
+        customer.account_id, new_id(), email_of(customer.account_id), "A Customer", low_threshold, AT
     )
+    async with rig.store.begin() as tx:
+        await tx.registry.add_account(account)
     if credits:
         await top_up(rig, customer, credits, "opening")
     return customer
@@ -136,7 +137,7 @@ async def open_customer(
     """Open an account with a key for everything, and these credits to begin with; `cap` is credits a day."""
     customer = await open_account(rig, credits, low_threshold=low_threshold)
     key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
-    await rig.registry.add_key(key, customer.digest)
+    await registry_of(rig).add_key(key, customer.digest)
     return customer
 
 
@@ -144,8 +145,27 @@ async def rolled(rig: Rig, customer: Customer) -> Customer:
     """Add a key that is rolled from the customer's; the old one goes on."""
     keys = {key.id: key for key in await rig.registry.list_keys(customer.account_id)}
     new, digest = roll(keys[customer.key_id], 1, new_id(), "", AT).new, os.urandom(32)
-    await rig.registry.add_key(new, digest)
+    await registry_of(rig).add_key(new, digest)
     return Customer(customer.account_id, new.id, digest)
+
+
+class _EachAlone:
+    """The registry's changes, each in a transaction of its own."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*arguments: Any) -> Any:
+            async with self._rig.store.begin() as tx:
+                return await getattr(tx.registry, name)(*arguments)
+
+        return call
+
+
+def registry_of(rig: Rig) -> RegistryRepository:
+    """Give the registry of a store, each of its changes in a transaction of its own."""
+    return cast("RegistryRepository", _EachAlone(rig))
 
 
 async def top_up(

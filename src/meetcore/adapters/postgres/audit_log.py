@@ -1,0 +1,45 @@
+"""The audit log in PostgreSQL: the service's role can add to it, and neither change nor delete."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from meetcore.adapters.postgres.columns import Columns
+from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository
+from meetcore.domain.members.audit import AuditEntry
+
+_ENTRY = Columns(AuditEntry, "g", "audit_", nested={"actor": "actor_"}, without=("details",))
+
+# Writes one entry.
+_APPEND = f"INSERT INTO audit_log ({_ENTRY.names}, details) VALUES ({_ENTRY.values}, %(details)s)"
+
+# A page of the whole log, by the primary key backwards.
+_LIST = f"""
+SELECT {_ENTRY.select}, g.details FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
+"""
+
+# The same of one account.
+_LIST_OF_ACCOUNT = f"""
+SELECT {_ENTRY.select}, g.details FROM audit_log g
+WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
+"""
+
+
+class PostgresAuditLog(Repository):
+    """Entries of changes."""
+
+    async def append(self, entry: AuditEntry) -> None:
+        parameters = _ENTRY.parameters(entry) | {"details": Jsonb(dict(entry.details))}
+        await self._connection.execute(_APPEND, parameters)
+
+
+class AuditReads(Reads):
+    """Reads of the audit log."""
+
+    async def list_audit_entries(
+        self, account_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[AuditEntry]:
+        statement = _LIST if account_id is None else _LIST_OF_ACCOUNT
+        page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
+        return [_ENTRY.read(row, details=row["details"]) for row in await self._all(statement, page)]

@@ -1,0 +1,26 @@
+"""Write the audit entry of a change, in the transaction of the change."""
+
+from datetime import datetime
+from uuid import UUID
+
+from meetcore.domain.members.audit import ActionOrigin, AuditEntry, Detail
+from meetcore.ports.store import Transaction
+from meetcore.usecases.runtime import Runtime
+
+
+async def record_action(
+    tx: Transaction,
+    runtime: Runtime,
+    now: datetime,
+    origin: ActionOrigin,
+    action: str,
+    account_id: UUID | None,
+    target_id: object,
+    **details: Detail,
+) -> None:
+    """Write that `origin` did `action` to `target_id`. No secret may be among the details."""
+    entry = AuditEntry(
+        runtime.new_id(now), now, account_id, origin.actor, action, str(target_id), details,
+        origin.client_address, origin.is_impersonated,
+    )  # fmt: skip
+    await tx.audit_log.append(entry)
