@@ -222,8 +222,8 @@ class Administration:
         async with self.store.begin() as tx:
             await tx.registry.add_key(key, digest(text))
             await self._record(
-                tx, now, "key.created", account_id, key.id, name=name, scopes=" ".join(unique), daily_cap=daily_cap,
-                expires_at=None if expires_at is None else utc_text(expires_at),
+                tx, now, "key.created", account_id, key.id, name=name, scopes=" ".join(unique),
+                daily_cap=daily_cap, expires_at=None if expires_at is None else utc_text(expires_at),
             )  # fmt: skip
         return MintedKey(key, text)
 

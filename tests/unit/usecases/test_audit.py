@@ -64,7 +64,7 @@ async def test_the_entries_of_new_records_name_them_and_hold_no_secret() -> None
     assert topped_up.details["amount"] == 100
     assert (key.target_id, key.details) == (
         str(minted.key.id),
-        {"scopes": "credits:read", "daily_cap": 9, "expires_at": None},
+        {"name": "API key", "scopes": "credits:read", "daily_cap": 9, "expires_at": None},
     )
     assert minted.text not in repr(log_of(harness))
     assert (key.actor.kind, key.actor.name) == (ActorKind.SYSTEM, "meetcore")
