@@ -1,0 +1,139 @@
+"""What each kind of mail says. Names and URLs that others chose are cut to one line of printed characters."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from attrs import frozen
+from babel.dates import format_datetime
+from babel.numbers import format_decimal
+
+from meetcore.adapters.mail_texts.catalogues import translations
+from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, MailContent, SignInLink
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.webhooks.deliveries import HELD_FOR
+
+MAX_NAME: Final = 200
+_TIME: Final = "d MMMM y, HH:mm"
+_ELLIPSIS: Final = "…"
+
+
+@frozen
+class Letter:
+    """A mail before it is laid out: sentences, things that they list, and one link with its label."""
+
+    subject: str
+    sentences: tuple[str, ...]
+    label: str
+    url: str
+    items: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+@frozen
+class LetterWriter:
+    """Writes letters of a site in one language."""
+
+    site: str
+    language: Language
+
+    def write(self, content: MailContent) -> Letter:
+        """Write the letter of a mail."""
+        match content:
+            case SignInLink():
+                return self._sign_in(content)
+            case Invitation():
+                return self._invitation(content)
+            case EndpointDisabled():
+                return self._disabled(content)
+            case LowCredits():
+                return self._low_credits(content)
+
+    def _sign_in(self, link: SignInLink) -> Letter:
+        _ = self._text
+        return Letter(
+            _("Your link to sign in to %(site)s", site=self.site),
+            (
+                _("With this link you sign in to %(site)s.", site=self.site),
+                _(
+                    "It works once, in the browser that asked for it, until %(time)s.",
+                    time=self._time(link.expires_at),
+                ),
+            ),
+            _("Sign in"),
+            link.url,
+            after=(_("If you did not ask for it, ignore this e-mail: without the link nobody gets in."),),
+        )
+
+    def _invitation(self, invitation: Invitation) -> Letter:
+        _ = self._text
+        names = {"member": one_line(invitation.invited_by), "account": one_line(invitation.account_name)}
+        return Letter(
+            _("%(member)s invites you to %(account)s", **names),
+            (
+                _("%(member)s invites you to work on %(account)s at %(site)s.", site=self.site, **names),
+                _("The invitation is valid until %(time)s.", time=self._time(invitation.expires_at)),
+            ),
+            _("Accept the invitation"),
+            invitation.url,
+            after=(_("If you do not expect this, ignore this e-mail."),),
+        )
+
+    def _disabled(self, disabled: EndpointDisabled) -> Letter:
+        _ = self._text
+        count = len(disabled.urls)
+        return Letter(
+            self._plural("A webhook was disabled", "%(count)s webhooks were disabled", count),
+            (
+                _(
+                    "The last %(failures)s deliveries failed, so that nothing is sent here since %(time)s:",
+                    failures=self._number(disabled.failures),
+                    time=self._time(disabled.disabled_at),
+                ),
+            ),
+            _("See why, and make it active again"),
+            disabled.page_url,
+            tuple(one_line(url) for url in disabled.urls),
+            (
+                _(
+                    "Events are kept for %(hours)s hours, and sent when the webhook is active again.",
+                    hours=self._number(HELD_FOR // timedelta(hours=1)),
+                ),
+            ),
+        )
+
+    def _low_credits(self, low: LowCredits) -> Letter:
+        _ = self._text
+        return Letter(
+            _("Your credits at %(site)s are running low", site=self.site),
+            (
+                _(
+                    "There are %(balance)s credits left. You asked to be told below %(threshold)s.",
+                    balance=self._number(low.balance),
+                    threshold=self._number(low.threshold),
+                ),
+            ),
+            _("See the balance"),
+            low.page_url,
+        )
+
+    def _text(self, message: str, **values: str) -> str:
+        return translations(self.language).gettext(message) % values
+
+    def _plural(self, one: str, many: str, count: int) -> str:
+        message = translations(self.language).ngettext(one, many, count)
+        return message % {"count": self._number(count)}
+
+    def _time(self, at: datetime) -> str:
+        shown = format_datetime(at.astimezone(WIB), _TIME, tzinfo=WIB, locale=self.language.value)
+        return f"{shown} WIB"
+
+    def _number(self, number: int) -> str:
+        return format_decimal(number, locale=self.language.value)
+
+
+def one_line(text: str) -> str:
+    """Put a text on one line, without what is not printed, cut to `MAX_NAME` characters."""
+    printed = "".join(character if character.isprintable() else " " for character in text)
+    line = " ".join(printed.split())
+    return line if len(line) <= MAX_NAME else line[: MAX_NAME - 1] + _ELLIPSIS
