@@ -49,6 +49,15 @@ _TAMPERINGS = {
     Tampering.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = %(account_id)s",
 }
 
+_EMPTIED = (
+    "hosts", "account_creations", "meetings", "orphan_checks", "host_reservations", "webhook_endpoints",
+    "webhook_account_hosts", "webhook_hosts", "events", "deliveries", "delivery_attempts", "provider_events",
+    "recordings", "notes", "transcript_chunks", "mails",
+)  # fmt: skip
+# One statement, at whose end references are checked. TRUNCATE takes a hundred times as long: it makes new
+# files for each table and index, and waits for the disk.
+_EMPTY = f"WITH {', '.join(f'{table}_ AS (DELETE FROM {table})' for table in _EMPTIED)} SELECT"
+
 
 class PostgresRig:
     """The Postgres adapter on a pool whose database is not shared. Fills `contracts.FullRig`."""
@@ -93,11 +102,7 @@ class PostgresRig:
             await connection.execute(statement, parameters)
 
     async def reset(self) -> None:
-        await self.rows(
-            """TRUNCATE hosts, account_creations, meetings, orphan_checks, host_reservations,
-                webhook_endpoints, webhook_account_hosts, webhook_hosts, events, deliveries,
-                delivery_attempts, provider_events, recordings, notes, transcript_chunks, mails"""
-        )
+        await self.rows(_EMPTY)
 
     async def put_hosts(self, *hosts: Host) -> None:
         await self.rows(
