@@ -183,7 +183,8 @@ WITH place AS (
         chosen.had_lease
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
-    c.had_lease
+    c.had_lease,
+    CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
@@ -299,7 +300,8 @@ WITH claim AS (
     SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret, host.consecutive_failures AS host_failures
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, host.consecutive_failures AS host_failures
     FROM webhook_endpoints w JOIN host USING (account_id, host)
     WHERE (w.account_id, w.id) IN (SELECT account_id, id FROM posted_to)
     ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
@@ -371,7 +373,8 @@ WITH failing AS (
     RETURNING w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until
 ), held AS (
     UPDATE deliveries d
     SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
@@ -498,21 +501,24 @@ WHERE d.account_id = old.account_id AND d.id = old.id
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w WHERE w.url_key = %(url_key)s;
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until FROM webhook_endpoints w WHERE w.url_key = %(url_key)s;
 
 -- One of an account's webhook endpoints.
 -- _FIND_ENDPOINT
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s;
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s;
 
 -- A page of an account's webhook endpoints, by the primary key backwards.
 -- _LIST_ENDPOINTS
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIMIT %(limit)s;
 
 
@@ -523,7 +529,8 @@ WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIM
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.url_key = %(url_key)s;
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.url_key = %(url_key)s;
 
 -- How many endpoints an account has.
 -- _COUNT
@@ -540,27 +547,32 @@ WITH host AS (
     ON CONFLICT (account_id, host) DO UPDATE SET consecutive_failures = webhook_account_hosts.consecutive_failures
 )
 INSERT INTO webhook_endpoints (id, account_id, url, url_key, description, event_types, state, consecutive_failures, disabled_at, created_by,
-    created_at, secret)
+    created_at, secret, previous_secret, previous_secret_until)
 VALUES (%(endpoint_id)s, %(account_id)s, %(endpoint_url)s, %(endpoint_url_key)s, %(endpoint_description)s,
     %(endpoint_event_types)s, %(endpoint_state)s, %(endpoint_consecutive_failures)s, %(endpoint_disabled_at)s,
-    %(endpoint_created_by)s, %(endpoint_created_at)s, %(endpoint_secret)s);
+    %(endpoint_created_by)s, %(endpoint_created_at)s, %(endpoint_secret)s, %(endpoint_previous_secret)s,
+    %(endpoint_previous_secret_until)s);
 
 -- An endpoint, locked against deliveries that record their outcome.
 -- _LOAD
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret FROM webhook_endpoints w
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
 
 -- Writes an endpoint. What waits at one that is inactive now is held, the throttled too; a post in flight keeps its
 -- claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
--- does not open stays as it is until it is rotated.
+-- does not open stays as it is until it is rotated, the previous one until its end.
 -- _SAVE
 WITH endpoint AS (
     UPDATE webhook_endpoints SET description = %(endpoint_description)s, event_types = %(endpoint_event_types)s,
         state = %(endpoint_state)s, consecutive_failures = %(endpoint_consecutive_failures)s,
-        disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret)
+        disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret),
+        previous_secret = CASE WHEN %(endpoint_previous_secret_until)s::timestamptz IS NOT NULL
+            THEN COALESCE(%(endpoint_previous_secret)s, previous_secret) END,
+        previous_secret_until = %(endpoint_previous_secret_until)s
     WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
 )
 UPDATE deliveries
@@ -612,7 +624,8 @@ WHERE h.host = account_host.host AND NOT EXISTS (
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret, clock_timestamp() AS now FROM webhook_endpoints w
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, clock_timestamp() AS now FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
 
 -- The same with the delivery that is to be sent again. Only the endpoint is locked: what is read of the
@@ -621,7 +634,8 @@ WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE;
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
     d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at, clock_timestamp() AS now
 FROM webhook_endpoints w JOIN deliveries d ON d.account_id = w.account_id AND d.endpoint_id = w.id
@@ -701,6 +715,13 @@ DELETE FROM mails WHERE ctid IN (
     SELECT ctid FROM mails
     WHERE created_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND due_at IS NULL
     ORDER BY created_at LIMIT %(portion)s);
+
+-- Forgets replaced secrets that do not sign any more.
+-- _PURGE_PREVIOUS_SECRETS
+UPDATE webhook_endpoints SET previous_secret = NULL, previous_secret_until = NULL
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM webhook_endpoints WHERE previous_secret_until < %(before)s
+    ORDER BY previous_secret_until LIMIT %(portion)s FOR NO KEY UPDATE SKIP LOCKED));
 
 
 -- idempotency ---------------------------------------------------------------------------------------------------------

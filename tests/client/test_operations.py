@@ -149,6 +149,7 @@ async def test_a_webhook_from_creation_to_deletion(invoke: ClientUnderTest, harn
     assert await invoke("webhooks.get", made.id) == made
     rotated = await invoke("webhooks.rotate_secret", made.id)
     assert rotated.secret not in (made.secret, None)
+    assert (await invoke("webhooks.rotate_secret", made.id, overlap=0)).secret != rotated.secret
     await invoke("webhooks.delete", made.id)
     with pytest.raises(NotFound):
         await invoke("webhooks.get", made.id)

@@ -1,6 +1,6 @@
 """One value that does not decrypt breaks its own record and no other, and nothing that is stored."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -15,6 +15,7 @@ from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.ports.queries import MeetingFilter, NoteFilter
 from meetcore.testing.contracts.note_transactions import completed
+from meetcore.testing.contracts.outbox import claim, outbox
 from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
 from meetcore.testing.contracts.transactions import (
     Customer,
@@ -100,6 +101,28 @@ async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotat
     await save_endpoint(rig, evolve(shown, secret="whsec_rotated"))
     found = await rig.queries.find_endpoint(customer.account_id, broken.id)
     assert found == evolve(shown, secret="whsec_rotated")
+
+
+@pytest.mark.usefixtures("fresh_logs")
+async def test_a_previous_secret_that_does_not_open_stops_no_delivery_and_is_not_overwritten(
+    postgres_rig: PostgresRig,
+):
+    rig = postgres_rig
+    _, endpoint = await outbox(rig)
+    until = datetime.now(UTC) + timedelta(hours=1)
+    rotated = evolve(endpoint, secret="whsec_new", previous_secret="whsec_old", previous_secret_until=until)
+    await save_endpoint(rig, rotated)
+    await break_values(rig, "webhook_endpoints", endpoint.id, "previous_secret")
+    await save_endpoint(rig, evolve(rotated, previous_secret=None, description="changed"))
+    ((claimed,), _) = await claim(rig)
+    assert (claimed.secret, claimed.previous_secret) == ("whsec_new", None)
+    ((stored,),) = [
+        row.values()
+        for row in await rig.rows(
+            "SELECT previous_secret FROM webhook_endpoints WHERE id = %(id)s", id=endpoint.id
+        )
+    ]
+    assert stored == BROKEN
 
 
 @pytest.mark.usefixtures("fresh_logs")

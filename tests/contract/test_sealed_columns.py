@@ -23,6 +23,7 @@ from meetcore.testing.contracts.note_transactions import (
 from meetcore.testing.contracts.provider_event_inbox import add_event, new_file, provider_event
 from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
 from meetcore.testing.contracts.transactions import (
+    AT,
     Customer,
     MeetingSpec,
     finish_cancelling,
@@ -56,7 +57,10 @@ async def live(rig: PostgresRig) -> Customer:
         (due,) = await tx.host_keys.claim_due(10, Lease(new_id(), 60.0))
         assert await tx.host_keys.save(due.host_id, due.token, "SEALED-host-key")
     endpoint = await register(rig, new_endpoint(customer, secret="SEALED-hook", description=PLAIN))
-    await save_endpoint(rig, evolve(endpoint, secret="SEALED-hook-2"))
+    await save_endpoint(
+        rig,
+        evolve(endpoint, secret="SEALED-hook-2", previous_secret="SEALED-hook-1", previous_secret_until=AT),
+    )
     made = await reserved(rig, customer, MeetingSpec(key="a", password="SEALED-draft-pw"))
     await reserved(rig, customer, MeetingSpec(key="left in progress", password="SEALED-draft-pw"))
     link = "https://meet.example/j/7?pwd=SEALED-link"
@@ -118,6 +122,7 @@ async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgre
         b"link",
         b"bound",
         b"hook-2",
+        b"hook-1",
         b"told",
         b"file",
         b"host-key",

@@ -203,6 +203,29 @@ async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
             signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], now)
 
 
+@pytest.mark.spec("4.3/3", "1/op/rotate-secret")
+async def test_after_a_rotation_the_trio_carries_both_signatures_unless_the_overlap_is_nothing(
+    opened: Opened,
+) -> None:
+    async with opened("1") as office:
+        customer = await office.harness.customer()
+        webhook = await office.register(customer, "credit.topup.succeeded")
+        path = f"/webhooks/{webhook['id']}"
+        secrets = [signature.new_secret(bytes(32)), webhook["secret"]]
+        for query, signs in (("", 2), ("?overlap=24", 2), ("?overlap=0", 1)):
+            secrets.append((await customer.post(f"{path}/rotate-secret{query}", None)).json()["secret"])
+            await customer.post(f"{path}/test", None)
+            [sent] = await office.next()
+            assert len(sent.headers["webhook-signature"].split(" ")) == signs
+            verifiers = [standardwebhooks.Webhook(secret) for secret in secrets[::-1]]
+            for verifier in verifiers[:signs]:
+                verifier.verify(sent.body.decode(), sent.headers)
+            with pytest.raises(standardwebhooks.WebhookVerificationError):
+                verifiers[signs].verify(sent.body.decode(), sent.headers)
+            first = {**sent.headers, "webhook-signature": sent.headers["webhook-signature"].split(" ")[0]}
+            verifiers[0].verify(sent.body.decode(), first)
+
+
 @pytest.mark.spec("1/webhooks")
 async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) -> None:
     async with opened("1") as office:

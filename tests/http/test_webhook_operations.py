@@ -161,8 +161,11 @@ async def test_a_rotation_gives_another_secret_and_changes_nothing_else(
     assert len(base64.b64decode(record["secret"].removeprefix("whsec_"))) == 32
     assert without_secret(record) == without_secret(made) | {"is_active": False}
     assert (await customer.get(path)).json() == record
-    [row] = await harness.query("SELECT secret FROM webhook_endpoints WHERE id = %s", made["id"])
+    [row] = await harness.query(
+        "SELECT secret, previous_secret FROM webhook_endpoints WHERE id = %s", made["id"]
+    )
     assert record["secret"].encode() not in bytes(row["secret"])
+    assert made["secret"].encode() not in bytes(row["previous_secret"])
 
 
 @pytest.mark.spec("1/op/rotate-secret", "4/idem-replay", "4/idem-reused")
@@ -174,6 +177,23 @@ async def test_a_repeated_rotation_gives_the_same_secret(customer: Customer) -> 
     assert again.headers["Idempotent-Replayed"] == "true"
     assert (await customer.get(path)).json() == first.json()
     other = await customer.post(f"{path}/test", None, idem=key)
+    assert code_of(other) == (422, "idempotency_key_reused")
+
+
+@pytest.mark.spec("7/400", "1/op/rotate-secret")
+@pytest.mark.parametrize("overlap", ["", "-1", "25", "1.5", "024", "٣", "24&overlap=0"])
+async def test_an_overlap_is_whole_hours_up_to_a_day(customer: Customer, overlap: str) -> None:
+    made = await customer.make_webhook()
+    refused = await customer.post(f"/webhooks/{made['id']}/rotate-secret?overlap={overlap}", None)
+    assert set(fields_of(refused)) == {"overlap"}
+    assert (await customer.get(f"/webhooks/{made['id']}")).json() == made
+
+
+@pytest.mark.spec("4/idem-reused", "1/op/rotate-secret")
+async def test_another_overlap_is_another_request(customer: Customer) -> None:
+    path, key = f"/webhooks/{(await customer.make_webhook())['id']}/rotate-secret", new_key()
+    assert (await customer.post(path, None, idem=key)).status_code == 200
+    other = await customer.post(f"{path}?overlap=0", None, idem=key)
     assert code_of(other) == (422, "idempotency_key_reused")
 
 

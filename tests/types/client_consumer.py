@@ -41,7 +41,7 @@ def blocking(day: date, at: datetime, meeting_id: UUID) -> None:
         hook = client.webhooks.create(url="https://x", event_types=[EventKind.CREDIT_LOW, "meeting.created"])
         assert_type(hook.secret, str | None)
         assert_type(client.webhooks.update(hook.id, description=None), meetcore.Webhook)
-        assert_type(client.webhooks.rotate_secret(hook.id), meetcore.Webhook)
+        assert_type(client.webhooks.rotate_secret(hook.id, overlap=0), meetcore.Webhook)
         assert_type(client.webhooks.test(hook.id), meetcore.Delivery)
         assert_type(client.webhooks.deliveries(hook.id, status="failed"), meetcore.Pages[meetcore.Delivery])
         assert_type(client.webhooks.resend(hook.id, "x").attempts, tuple[meetcore.Attempt, ...])

@@ -265,9 +265,20 @@ class WebhookOperations(Resource[M]):
         return change("DELETE", path_of("webhooks", webhook_id), NoneType, idempotency_key)
 
     @operation
-    def rotate_secret(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Call[Webhook]:
-        """Replace the secret; what waits is signed with the new one. Verify with both for a while."""
-        return change("POST", path_of("webhooks", webhook_id, "rotate-secret"), Webhook, idempotency_key)
+    def rotate_secret(
+        self, webhook_id: Id, *, overlap: int | None = None, idempotency_key: str | None = None
+    ) -> Call[Webhook]:
+        """Replace the secret; what waits is signed with the new one. Verify with both for a while.
+
+        Args:
+            webhook_id: of which webhook.
+            overlap: for how many hours the Standard Webhooks headers carry a signature with the old secret,
+                too: 0 to 24, or 24 if it is None.
+            idempotency_key: see `operations`.
+        """
+        query = {} if overlap is None else {"overlap": str(overlap)}
+        path = path_of("webhooks", webhook_id, "rotate-secret")
+        return change("POST", path, Webhook, idempotency_key, query=query)
 
     @operation
     def test(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Call[Delivery]:

@@ -44,7 +44,8 @@ class ClaimLimits:
 class Claimed:
     """A delivery to post now: where to, what, and the secret to sign with; recorded with its token.
 
-    `had_expired_lease` where an earlier claim ended without a record.
+    `had_expired_lease` where an earlier claim ended without a record. `previous_secret` is the one before the
+    last rotation while it still signs.
     """
 
     account_id: UUID
@@ -56,6 +57,7 @@ class Claimed:
     body: bytes = field(repr=False)
     token: UUID = field(repr=False)
     had_expired_lease: bool = False
+    previous_secret: str | None = field(default=None, repr=False)
 
 
 @frozen

@@ -1,6 +1,6 @@
 """Purge records that are no longer needed, in small portions that block no other work."""
 
-from datetime import date
+from datetime import date, datetime
 from typing import Protocol
 
 __all__ = ["Housekeeping"]
@@ -35,6 +35,14 @@ class Housekeeping(Protocol):
 
     async def purge_mails(self, older_than_s: float) -> int:
         """Forget mails that were made longer ago than this, unless they are still to be sent.
+
+        Returns:
+            How many went.
+        """
+        ...
+
+    async def purge_previous_secrets(self, before: datetime) -> int:
+        """Forget the secrets of endpoints that were replaced and have not signed since this instant.
 
         Returns:
             How many went.

@@ -221,7 +221,9 @@ class StoreDriver:
 
     async def rotate(self, which: int) -> object:
         """Give an endpoint another secret."""
-        return _timeless(await self._rotate(self._caller, self._endpoint_id(which), NO_KEY))
+        return _timeless(
+            await self._rotate(self._caller, self._endpoint_id(which), NO_KEY, self.runtime.now())
+        )
 
     def _endpoint_id(self, which: int) -> UUID:
         return self.endpoint_ids[which % len(self.endpoint_ids)]

@@ -80,7 +80,9 @@ class DeliverWebhooks:
             SenderExhausted, PostDeferred: this side could not carry it out; nothing is to be recorded.
         """
         signed_at = int(self.runtime.now().timestamp())
-        headers = signing_headers(claimed.secret, str(claimed.event_id), claimed.body, signed_at)
+        headers = signing_headers(
+            claimed.secret, str(claimed.event_id), claimed.body, signed_at, claimed.previous_secret
+        )
         headers |= {
             "Content-Type": "application/json",
             "User-Agent": USER_AGENT,

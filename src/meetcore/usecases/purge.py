@@ -14,7 +14,7 @@ PROVIDER_EVENTS_KEPT = timedelta(days=7)
 
 @frozen
 class Purge:
-    """Delete idempotency keys, provider events, counts of creations and mails that are past their time."""
+    """Delete idempotency keys, provider events, counts, mails and secrets that are past their time."""
 
     housekeeping: Housekeeping
     runtime: Runtime
@@ -23,5 +23,7 @@ class Purge:
         """Delete all that is past its time, in portions that block no other work."""
         await self.housekeeping.purge_idempotency(timedelta(hours=KEY_RETENTION_HOURS).total_seconds())
         await self.housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
-        await self.housekeeping.purge_creations(self.runtime.now().astimezone(UTC).date() - timedelta(days=1))
+        now = self.runtime.now()
+        await self.housekeeping.purge_creations(now.astimezone(UTC).date() - timedelta(days=1))
         await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())
+        await self.housekeeping.purge_previous_secrets(now)

@@ -1,6 +1,6 @@
 """Registering, changing and removing webhook endpoints (spec 4.3, 4.4), and giving them new secrets."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from attrs import field, frozen
@@ -11,6 +11,7 @@ from meetcore.domain.webhooks.addresses import Network, vet
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE, ReleasePace
 from meetcore.domain.webhooks.endpoints import (
     ENDPOINTS_PER_ACCOUNT,
+    SECRET_OVERLAP,
     Endpoint,
     EndpointChanges,
     check_room,
@@ -142,8 +143,15 @@ class RotateSecret:
     store: Store
     runtime: Runtime
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
-        """Replace the secret; the old one signs nothing from now on but the posts in flight.
+    async def __call__(
+        self,
+        caller: Caller,
+        endpoint_id: UUID,
+        request: IdempotentRequest,
+        now: datetime,
+        overlap: timedelta = SECRET_OVERLAP,
+    ) -> Outcome:
+        """Replace the secret; for the overlap the old one signs beside it, where a header holds several.
 
         Returns:
             The endpoint with its new secret, or a refusal: NotFound.
@@ -158,7 +166,7 @@ class RotateSecret:
             endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
-            changed = rotate_secret(endpoint, secret)
+            changed = rotate_secret(endpoint, secret, now, overlap)
             await tx.endpoints.save(changed)
             return Outcome(endpoint_record(changed, with_secret=True))
 

@@ -126,7 +126,7 @@ async def test_operations_on_a_missing_webhook_change_nothing():
     resend = harness.process().api.resend_delivery
     answers = [
         await harness.process().api.remove_webhook(caller, UNKNOWN_ID, none),
-        await harness.process().api.rotate_secret(caller, UNKNOWN_ID, none),
+        await harness.process().api.rotate_secret(caller, UNKNOWN_ID, none, now),
         await harness.process().api.send_test_event(caller, UNKNOWN_ID, none, now),
         await resend(caller, UNKNOWN_ID, UNKNOWN_ID, none, now),
         await resend(caller, endpoint.id, UNKNOWN_ID, none, now),
@@ -139,12 +139,15 @@ async def test_a_rotation_changes_the_secret_once_for_each_key():
     harness, endpoint = await application_with_webhook()
     rotate = harness.process().api.rotate_secret
     for _ in range(2):
-        await rotate(harness.caller, endpoint.id, harness.request_key("k", "rotate"))
+        await rotate(harness.caller, endpoint.id, harness.request_key("k", "rotate"), harness.now())
     first = only_endpoint(harness)
     assert first.secret != endpoint.secret
-    assert evolve(first, secret=endpoint.secret) == endpoint
-    await rotate(harness.caller, endpoint.id, harness.request_key(None))
-    assert only_endpoint(harness).secret != first.secret
+    assert first.previous_secret == endpoint.secret
+    assert evolve(first, secret=endpoint.secret, previous_secret=None, previous_secret_until=None) == endpoint
+    await rotate(harness.caller, endpoint.id, harness.request_key(None), harness.now())
+    second = only_endpoint(harness)
+    assert second.secret != first.secret
+    assert second.previous_secret == first.secret, "only the one before is kept"
 
 
 async def test_a_removal_leaves_the_url_free_and_nothing_that_waits():

@@ -51,6 +51,18 @@ def flag(description: str) -> Filter:
     return Filter(read, {"type": "boolean"}, description)
 
 
+def whole_number(least: int, most: int, description: str) -> Filter:
+    """Create a parameter for a whole number within bounds."""
+
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+        if not (is_number and least <= int(text) <= most):
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
+
+    return Filter(read, {"type": "integer", "minimum": least, "maximum": most}, description)
+
+
 def record_id(description: str) -> Filter:
     """Create a parameter for a record id; a text that is no id matches nothing."""
 

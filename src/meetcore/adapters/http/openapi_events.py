@@ -29,7 +29,7 @@ _HEADERS = (
     ("webhook-timestamp", "The unix time of signing (Standard Webhooks).", "1795260783"),
     (
         "webhook-signature",
-        "`v1,<base64>` (Standard Webhooks).",
+        "`v1,<base64>` (Standard Webhooks); after a rotation two of them, with a space between, the new secret's first.",
         "v1,hCAQc5X1tvaDVSqiLDOBjGb0ipzQ5cmuDAOnOcGVJ4Y=",
     ),
 )

@@ -13,7 +13,7 @@ from meetcore.adapters.memory.outbox import hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
 from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, hold
 from meetcore.domain.webhooks.destinations import HostFailures
-from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host
+from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host, previous_secret
 from meetcore.ports.clock import Clock
 from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease
@@ -88,6 +88,7 @@ class MemoryDeliveryRepository:
             event.payload,
             token,
             had_expired_lease,
+            previous_secret(endpoint, self._clock.now()),
         )
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:

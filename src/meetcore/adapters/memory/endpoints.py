@@ -60,6 +60,8 @@ class MemoryEndpointRepository:
             consecutive_failures=endpoint.consecutive_failures,
             disabled_at=endpoint.disabled_at,
             secret=endpoint.secret,
+            previous_secret=endpoint.previous_secret,
+            previous_secret_until=endpoint.previous_secret_until,
         )
         if not endpoint.is_active:
             hold_waiting(self._tables, endpoint, self._clock.now())

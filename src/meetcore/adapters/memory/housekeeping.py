@@ -1,6 +1,8 @@
 """Forgetting in memory."""
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+
+from attrs import evolve
 
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.ports.clock import Clock
@@ -54,4 +56,15 @@ class MemoryHousekeeping:
             ]
             for id_ in old:
                 del tables.mails[id_]
+        return len(old)
+
+    async def purge_previous_secrets(self, before: datetime) -> int:
+        async with self._state.change() as tables:
+            old = [
+                (name, one)
+                for name, one in tables.endpoints.items()
+                if one.previous_secret_until is not None and one.previous_secret_until < before
+            ]
+            for name, one in old:
+                tables.endpoints[name] = evolve(one, previous_secret=None, previous_secret_until=None)
         return len(old)

@@ -1,6 +1,6 @@
 """Forgetting in PostgreSQL, some thousand rows at a time."""
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from meetcore.adapters.postgres.pool import Pool, translated
@@ -38,6 +38,14 @@ DELETE FROM mails WHERE ctid IN (
     ORDER BY created_at LIMIT %(portion)s)
 """
 
+# Forgets replaced secrets that do not sign any more.
+_PURGE_PREVIOUS_SECRETS = """
+UPDATE webhook_endpoints SET previous_secret = NULL, previous_secret_until = NULL
+WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM webhook_endpoints WHERE previous_secret_until < %(before)s
+    ORDER BY previous_secret_until LIMIT %(portion)s FOR NO KEY UPDATE SKIP LOCKED))
+"""
+
 
 class PostgresHousekeeping:
     """Delete what has expired."""
@@ -56,6 +64,9 @@ class PostgresHousekeeping:
 
     async def purge_mails(self, older_than_s: float) -> int:
         return await self._purge(_PURGE_MAILS, {"older_than_s": older_than_s})
+
+    async def purge_previous_secrets(self, before: datetime) -> int:
+        return await self._purge(_PURGE_PREVIOUS_SECRETS, {"before": before})
 
     async def _purge(self, query: str, older: dict[str, Any]) -> int:
         gone = 0

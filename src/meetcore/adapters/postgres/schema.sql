@@ -287,6 +287,7 @@ CREATE TABLE webhook_account_hosts (
 CREATE INDEX webhook_account_hosts_of_host ON webhook_account_hosts (host);
 
 -- `released_until`: what was held and is released by now is due one by one until then; no more before.
+-- `previous_secret` is the one before the last rotation, sealed as `secret` is: it signs, too, until its end.
 CREATE TABLE webhook_endpoints (
     account_id            uuid NOT NULL REFERENCES accounts,
     id                    uuid NOT NULL,
@@ -304,17 +305,23 @@ CREATE TABLE webhook_endpoints (
     secret                bytea NOT NULL,
     released_until        timestamptz,
     host                  text NOT NULL GENERATED ALWAYS AS (split_part(url_key, '/', 3)) STORED,
+    previous_secret       bytea,
+    previous_secret_until timestamptz,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, url_key),
-    FOREIGN KEY (account_id, host) REFERENCES webhook_account_hosts
+    FOREIGN KEY (account_id, host) REFERENCES webhook_account_hosts,
+    CONSTRAINT webhook_endpoints_previous_secret_check CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL))
 );
 CREATE INDEX webhook_endpoints_at_host ON webhook_endpoints (account_id, host);
+CREATE INDEX webhook_endpoints_previous_secrets ON webhook_endpoints (previous_secret_until)
+    WHERE previous_secret_until IS NOT NULL;
 
 -- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
 -- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
 -- A delivery that waits behind the posts in flight at its endpoint is throttled, so that it delays no other, until one of
 -- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that
--- an event is about; erasing the note deletes the event.
+-- an event is about; erasing the note deletes the event. `failed_at` is when a delivery failed or expired,
+-- `attempts_before_recovery` how many attempts were made before it was recovered.
 CREATE TABLE events (
     account_id  uuid NOT NULL,  -- no foreign key: caller
     id          uuid NOT NULL,
@@ -327,6 +334,8 @@ CREATE TABLE events (
     PRIMARY KEY (account_id, id),
     CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'))
 );
+CREATE INDEX events_of_kind ON events (account_id, kind, id);
+CREATE INDEX events_age ON events (created_at);
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 
 CREATE TABLE deliveries (
@@ -345,6 +354,8 @@ CREATE TABLE deliveries (
     created_at     timestamptz NOT NULL,
     is_throttled   boolean NOT NULL DEFAULT false,
     lease_host     text,
+    failed_at      timestamptz,
+    attempts_before_recovery integer NOT NULL DEFAULT 0,
     PRIMARY KEY (account_id, id),
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL)),
@@ -357,6 +368,7 @@ CREATE INDEX deliveries_in_flight_at_host ON deliveries (lease_host, account_id)
 CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE status = 'held';
 CREATE INDEX deliveries_open ON deliveries (account_id, endpoint_id, id) WHERE status <> 'succeeded';
 CREATE INDEX deliveries_held_at ON deliveries (held_at) WHERE status = 'held';
+CREATE INDEX deliveries_failed ON deliveries (account_id, endpoint_id, failed_at) WHERE failed_at IS NOT NULL;
 CREATE INDEX deliveries_of_endpoint ON deliveries (account_id, endpoint_id, id);
 CREATE INDEX deliveries_of_notes ON deliveries (account_id, event_id)
     WHERE event_kind IN ('note.completed', 'note.failed');

@@ -23,7 +23,7 @@ So an endpoint is DISABLED exactly when its counter is 20 and `disabled_at` is s
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from uuid import UUID
@@ -39,6 +39,8 @@ __all__ = [
     "DISABLE_AFTER_FAILURES",
     "ENDPOINTS_PER_ACCOUNT",
     "MAX_DESCRIPTION_LENGTH",
+    "MAX_OVERLAP_HOURS",
+    "SECRET_OVERLAP",
     "TRANSITIONS",
     "UNSET",
     "Endpoint",
@@ -50,6 +52,7 @@ __all__ = [
     "check_room",
     "disable_with_host",
     "pause",
+    "previous_secret",
     "record_failure",
     "record_success",
     "register",
@@ -65,6 +68,10 @@ DISABLE_AFTER_FAILURES = 20
 
 ENDPOINTS_PER_ACCOUNT = 50
 """Endpoints that an account may have, inactive ones included, where the operator sets no other number."""
+
+MAX_OVERLAP_HOURS = 24
+SECRET_OVERLAP = timedelta(hours=MAX_OVERLAP_HOURS)
+"""How long the secret before a rotation signs beside the new one, where the caller does not say less."""
 
 MAX_DESCRIPTION_LENGTH = 200
 """Code points (rule 4.3/description)."""
@@ -114,6 +121,7 @@ class Endpoint:
     `url` is what the caller gave and `url_key` its normal form, at most one for each account (rule
     4.3/2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
     key, or of the member who made it by hand. `secret` is None where the stored one cannot be decrypted.
+    `previous_secret` is the one before the last rotation, which signs, too, before `previous_secret_until`.
     """
 
     id: UUID
@@ -128,6 +136,8 @@ class Endpoint:
     created_by: str
     created_at: datetime
     secret: str | None = field(repr=False)
+    previous_secret: str | None = field(default=None, repr=False)
+    previous_secret_until: datetime | None = None
 
     @property
     def is_active(self) -> bool:
@@ -285,15 +295,30 @@ def request_test(endpoint: Endpoint) -> WebhookTested:
     return WebhookTested(endpoint)
 
 
-def rotate_secret(endpoint: Endpoint, secret: str) -> Endpoint:
-    """Sign with another secret from now on, what waits to be sent included; nothing else changes.
+def rotate_secret(
+    endpoint: Endpoint, secret: str, now: datetime, overlap: timedelta = SECRET_OVERLAP
+) -> Endpoint:
+    """Sign with another secret from now on, what waits to be sent included.
+
+    The secret that was in use signs beside it for the overlap; one before that does not sign any more.
 
     Raises:
-        ValueError: it is the secret that is in use: nothing would have been rotated.
+        ValueError: it is the secret that is in use: nothing would have been rotated. Or the overlap is longer
+            than `SECRET_OVERLAP`, or less than nothing.
     """
     if secret == endpoint.secret:
         raise ValueError("a rotation needs a new secret")
-    return evolve(endpoint, secret=secret)
+    if not timedelta() <= overlap <= SECRET_OVERLAP:
+        raise ValueError(f"secrets overlap for 0 to {MAX_OVERLAP_HOURS} hours")
+    previous = endpoint.secret if overlap else None
+    until = None if previous is None else now + overlap
+    return evolve(endpoint, secret=secret, previous_secret=previous, previous_secret_until=until)
+
+
+def previous_secret(endpoint: Endpoint, now: datetime) -> str | None:
+    """Return the secret before the last rotation while it still signs."""
+    until = endpoint.previous_secret_until
+    return endpoint.previous_secret if until is not None and now < until else None
 
 
 def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:

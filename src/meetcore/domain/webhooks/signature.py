@@ -148,26 +148,37 @@ def _read_header(header: str) -> tuple[str, list[str]]:
     return timestamps[0], candidates
 
 
-def standard_webhooks_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
+def standard_webhooks_headers(
+    secret: str, event_id: str, body: bytes, at: int, previous_secret: str | None = None
+) -> dict[str, str]:
     """Sign as Standard Webhooks requires: id, timestamp (unix seconds) and signature headers.
+
+    With two secrets the header holds two signatures, that of `secret` first: a receiver accepts any of them.
 
     Args:
         secret: `whsec_` and the base64 of its bytes.
         event_id: the message id, the same over all retries, so that a receiver can drop doubles.
         body: the raw bytes as they are sent.
         at: unix time in seconds of this attempt, not of the event.
+        previous_secret: the one before a rotation, while receivers may still know only that.
 
     Raises:
-        ValueError: the secret is not `whsec_` and base64.
+        ValueError: a secret is not `whsec_` and base64.
         TypeError: see `sign`.
     """
     _check_time(at)
-    digest = hmac.digest(_decoded(secret), b"%b.%d.%b" % (event_id.encode(), at, body), "sha256")
+    signed = b"%b.%d.%b" % (event_id.encode(), at, body)
+    secrets = (secret,) if previous_secret is None else (secret, previous_secret)
     return {
         "webhook-id": event_id,
         "webhook-timestamp": str(at),
-        "webhook-signature": "v1," + binascii.b2a_base64(digest, newline=False).decode(),
+        "webhook-signature": " ".join(_standard_v1(each, signed) for each in secrets),
     }
+
+
+def _standard_v1(secret: str, signed: bytes) -> str:
+    digest = hmac.digest(_decoded(secret), signed, "sha256")
+    return "v1," + binascii.b2a_base64(digest, newline=False).decode()
 
 
 def _decoded(secret: str) -> bytes:
@@ -180,15 +191,18 @@ def _decoded(secret: str) -> bytes:
         raise ValueError(f"a secret is base64 after {SECRET_PREFIX}") from None
 
 
-def signing_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
+def signing_headers(
+    secret: str, event_id: str, body: bytes, at: int, previous_secret: str | None = None
+) -> dict[str, str]:
     """Give every header that signs one delivery: `X-Service-Signature` and the Standard Webhooks trio.
 
-    The arguments are those of `standard_webhooks_headers`.
+    The arguments are those of `standard_webhooks_headers`. `X-Service-Signature` is made with `secret` alone
+    (rule 4.3/3).
 
     Raises:
-        ValueError: the secret is not `whsec_` and base64.
+        ValueError: a secret is not `whsec_` and base64.
     """
     return {
         SIGNATURE_HEADER: sign(secret, body, at),
-        **standard_webhooks_headers(secret, event_id, body, at),
+        **standard_webhooks_headers(secret, event_id, body, at, previous_secret),
     }

@@ -1,6 +1,7 @@
 """Deliveries that no subscription decided: a test event, and an earlier delivery again."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from attrs import evolve
@@ -142,3 +143,16 @@ class EndpointPosting:
         await save_endpoint(rig, evolve(endpoint, secret="whsec_new"))
         await top_up(rig, customer, 5, "later", KIND)
         assert [one.secret for one in (await claim(rig))[0]] == ["whsec_new"] * 2
+
+    @pytest.mark.parametrize(("hours", "signs"), [(1, True), (-1, False)])
+    async def test_the_previous_secret_signs_until_its_end(
+        self, rig: StoreRig, hours: int, signs: bool
+    ) -> None:
+        _, endpoint = await outbox(rig)
+        until = rig.now() + timedelta(hours=hours)
+        await save_endpoint(
+            rig,
+            evolve(endpoint, secret="whsec_new", previous_secret="whsec_old", previous_secret_until=until),
+        )
+        ((claimed,), _) = await claim(rig)
+        assert (claimed.secret, claimed.previous_secret) == ("whsec_new", "whsec_old" if signs else None)

@@ -114,10 +114,14 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
             consecutive_failures=20,
             disabled_at=AT,
             secret="whsec_new",
+            previous_secret="whsec_old",
+            previous_secret_until=AT,
         )
         await save_endpoint(rig, changed)
         kept = evolve(changed, url=endpoint.url, url_key=endpoint.url_key, created_by=endpoint.created_by)
         assert await _load(rig, endpoint) == kept
+        await save_endpoint(rig, evolve(kept, previous_secret=None, previous_secret_until=None))
+        assert await _load(rig, endpoint) == evolve(kept, previous_secret=None, previous_secret_until=None)
 
     async def test_pausing_holds_what_waits_and_resuming_releases_it(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)

@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.mails.mails import Recipient, open_mail
 from meetcore.domain.requests.idempotency import IdempotencyRecord
@@ -20,11 +21,14 @@ from meetcore.testing.contracts.transactions import (
     Customer,
     MeetingSpec,
     email_of,
+    new_endpoint,
     new_host,
     new_id,
     open_customer,
     query_of,
+    register,
     reserved,
+    save_endpoint,
 )
 
 DAY_S = 86_400
@@ -125,3 +129,13 @@ class HousekeepingContract:
         assert await _used(rig, customer) == 1
         assert await rig.housekeeping.purge_creations(AT.date() + timedelta(days=1)) >= 1
         assert await _used(rig, customer) == 0
+
+    async def test_a_replaced_secret_is_forgotten_at_its_end(self, rig: HousekeepingRig) -> None:
+        customer = await open_customer(rig)
+        endpoint = await register(rig, new_endpoint(customer, secret="whsec_new"))
+        rotated = evolve(endpoint, previous_secret="whsec_old", previous_secret_until=AT)
+        await save_endpoint(rig, rotated)
+        for before, left in ((AT, rotated), (AT + timedelta(seconds=1), endpoint)):
+            await rig.housekeeping.purge_previous_secrets(before)
+            async with rig.store.begin() as tx:
+                assert await tx.endpoints.load_locked(customer.account_id, endpoint.id) == left

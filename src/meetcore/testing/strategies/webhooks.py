@@ -106,8 +106,15 @@ def endpoints(state: EndpointState | None = None) -> st.SearchStrategy[Endpoint]
     last = DISABLE_AFTER_FAILURES - 1
     counts = st.just(DISABLE_AFTER_FAILURES) if is_disabled else st.just(last) | st.integers(0, last)
     return st.builds(
-        lambda url, **fields: Endpoint(url=url.text, url_key=url.normalized, **fields),
+        lambda url, previous, **fields: Endpoint(
+            url=url.text,
+            url_key=url.normalized,
+            previous_secret=previous[0],
+            previous_secret_until=previous[1],
+            **fields,
+        ),
         parsed_webhook_urls(),
+        st.just((None, None)) | st.tuples(endpoint_secrets(), _MOMENTS),
         id=_IDS,
         account_id=_IDS,
         description=descriptions(),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
 from meetcore.domain.webhooks.endpoints import (
     DISABLE_AFTER_FAILURES,
+    MAX_OVERLAP_HOURS,
     TRANSITIONS,
     UNSET,
     Endpoint,
@@ -23,6 +24,7 @@ from meetcore.domain.webhooks.endpoints import (
     check_room,
     disable_with_host,
     pause,
+    previous_secret,
     record_failure,
     record_success,
     register,
@@ -223,15 +225,42 @@ def test_a_new_endpoint_is_what_was_registered_active_and_hides_its_secret() -> 
 @given(endpoints(), endpoint_secrets())
 def test_rotating_changes_the_secret_and_nothing_else(endpoint: Endpoint, secret: str) -> None:
     assume(secret != endpoint.secret)
-    rotated = rotate_secret(endpoint, secret)
+    rotated = rotate_secret(endpoint, secret, NOW)
     assert rotated.secret == secret
-    assert evolve(rotated, secret=endpoint.secret) == endpoint
+    assert previous_secret(rotated, NOW) == endpoint.secret
+    assert evolve(
+        rotated, secret=endpoint.secret, previous_secret=endpoint.previous_secret,
+        previous_secret_until=endpoint.previous_secret_until,
+    ) == endpoint  # fmt: skip
+    assert "whsec" not in repr(rotated)
+
+
+@given(endpoints(), endpoint_secrets(), st.integers(0, MAX_OVERLAP_HOURS), st.integers(0, 100_000))
+def test_the_secret_before_signs_for_the_overlap_and_no_longer(
+    endpoint: Endpoint, secret: str, hours: int, later_s: int
+) -> None:
+    assume(secret != endpoint.secret)
+    rotated = rotate_secret(endpoint, secret, NOW, timedelta(hours=hours))
+    signs = later_s < hours * 3600
+    assert previous_secret(rotated, NOW + timedelta(seconds=later_s)) == (endpoint.secret if signs else None)
+    assert (rotated.previous_secret is None) == (rotated.previous_secret_until is None) == (hours == 0)
+
+
+def test_a_secret_that_does_not_open_leaves_none_to_overlap() -> None:
+    rotated = rotate_secret(evolve(made(), secret=None), "whsec_new", NOW)
+    assert (rotated.previous_secret, rotated.previous_secret_until) == (None, None)
+
+
+@pytest.mark.parametrize("overlap", [timedelta(seconds=-1), timedelta(hours=24, microseconds=1)])
+def test_an_overlap_is_at_most_a_day(overlap: timedelta) -> None:
+    with pytest.raises(ValueError, match=r"^secrets overlap for 0 to 24 hours$"):
+        rotate_secret(made(), "whsec_new", NOW, overlap)
 
 
 @given(endpoints())
 def test_rotating_to_the_secret_in_use_raises(endpoint: Endpoint) -> None:
     with pytest.raises(ValueError, match=r"^a rotation needs a new secret$"):
-        rotate_secret(endpoint, endpoint.secret or "")
+        rotate_secret(endpoint, endpoint.secret or "", NOW)
 
 
 @pytest.mark.parametrize("state", EndpointState)

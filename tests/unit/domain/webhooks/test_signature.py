@@ -271,6 +271,24 @@ def test_the_standard_trio_is_the_formula_of_its_specification(
     assert headers["webhook-signature"] == f"v1,{expected}"
 
 
+@given(secrets, secrets, bodies, moments)
+def test_after_a_rotation_the_trio_has_both_signatures_and_the_specs_header_one(
+    secret: str, previous: str, body: bytes, at: int
+) -> None:
+    headers = signing_headers(secret, "evt", body, at, previous)
+    alone = [signing_headers(each, "evt", body, at)["webhook-signature"] for each in (secret, previous)]
+    assert headers["webhook-signature"] == " ".join(alone)
+    assert headers["X-Service-Signature"] == sign(secret, body, at)
+    assert headers["webhook-id"] == "evt"
+
+
+def test_an_independent_verifier_accepts_either_secret_after_a_rotation() -> None:
+    at = int(datetime.now(UTC).timestamp())
+    headers = standard_webhooks_headers(SECRET, "evt", b"{}", at, OLD_SECRET)
+    for secret in (SECRET, OLD_SECRET):
+        Webhook(secret).verify(b"{}", headers)
+
+
 def test_all_headers_of_a_delivery() -> None:
     headers = signing_headers(SECRET, "evt", BODY, NOW)
     assert headers["X-Service-Signature"] == sign(SECRET, BODY, NOW)

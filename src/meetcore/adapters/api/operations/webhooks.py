@@ -1,9 +1,12 @@
 """The operations on webhooks (spec 4.3, 4.4)."""
 
+from datetime import timedelta
+
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
+from meetcore.adapters.api.filters import whole_number
 from meetcore.adapters.api.operation import (
     ITS_ID,
     Call,
@@ -19,7 +22,7 @@ from meetcore.domain.records import webhooks as records
 from meetcore.domain.records.webhooks import endpoint_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.domain.webhooks.endpoints import EndpointChanges
+from meetcore.domain.webhooks.endpoints import MAX_OVERLAP_HOURS, EndpointChanges
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.idempotency import Outcome
 from meetcore.usecases.webhooks import Registration
@@ -155,12 +158,22 @@ async def remove_webhook(use: UseCases, call: Call) -> Outcome:
     rate_class=OperationClass.WRITE,
     record=records.WebhookWithSecret,
     summary="Replace the secret; what waits is signed with the new one",
-    about="The old secret is used no more, not even for retries.",
-    for_agents="Use it when a webhook's secret has leaked. The old one stops working at once.",
+    about="`X-Service-Signature` is made with the new secret at once, retries included. `webhook-signature` (Standard "
+    "Webhooks) carries a signature with each secret for 24 hours, the new one first; `overlap=0` ends that at once.",
+    for_agents="Use it when a webhook's secret has leaked, with overlap 0, or is due for renewal. The service's own "
+    "signature is made with the new one at once; webhook-signature carries both for 24 hours.",
+    options={
+        "overlap": whole_number(
+            0,
+            MAX_OVERLAP_HOURS,
+            "For how many hours the old secret signs beside the new one; 24 if it is absent.",
+        )
+    },
     example=examples.WEBHOOK_WITH_SECRET,
 )
 async def rotate_webhook_secret(use: UseCases, call: Call) -> Outcome:
-    return await use.rotate_secret(call.caller, path_id(call), call.required_request)
+    overlap = timedelta(hours=call.options.get("overlap", MAX_OVERLAP_HOURS))
+    return await use.rotate_secret(call.caller, path_id(call), call.required_request, call.now, overlap)
 
 
 @Operation(

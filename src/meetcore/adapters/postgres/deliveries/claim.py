@@ -14,10 +14,10 @@ from uuid import UUID
 import structlog
 from attrs import asdict, evolve
 
-from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.columns import Row, readable
 from meetcore.adapters.postgres.deliveries.outbox import event_context
 from meetcore.adapters.postgres.deliveries.rows import HOLD, PENDING
-from meetcore.adapters.postgres.endpoints.rows import endpoint_context
+from meetcore.adapters.postgres.endpoints.rows import endpoint_context, previous_context
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.deliveries import Claimed, ClaimLimits
@@ -141,7 +141,8 @@ WITH place AS (
         chosen.had_lease
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
-    c.had_lease
+    c.had_lease,
+    CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
@@ -195,4 +196,5 @@ def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
     return Claimed(
         account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token,
         row["had_lease"],
+        readable(cipher, row["previous_secret"], previous_context(account_id, row["endpoint_id"])),
     )  # fmt: skip

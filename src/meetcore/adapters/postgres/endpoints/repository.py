@@ -42,12 +42,15 @@ WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 
 # Writes an endpoint. What waits at one that is inactive now is held, the throttled too; a post in flight keeps its
 # claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
-# does not open stays as it is until it is rotated.
+# does not open stays as it is until it is rotated, the previous one until its end.
 _SAVE = f"""
 WITH endpoint AS (
     UPDATE webhook_endpoints SET description = %(endpoint_description)s, event_types = %(endpoint_event_types)s,
         state = %(endpoint_state)s, consecutive_failures = %(endpoint_consecutive_failures)s,
-        disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret)
+        disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret),
+        previous_secret = CASE WHEN %(endpoint_previous_secret_until)s::timestamptz IS NOT NULL
+            THEN COALESCE(%(endpoint_previous_secret)s, previous_secret) END,
+        previous_secret_until = %(endpoint_previous_secret_until)s
     WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
 )
 UPDATE deliveries

@@ -6,9 +6,17 @@ from meetcore.adapters.postgres.columns import Columns
 from meetcore.domain.webhooks.endpoints import Endpoint
 
 _CONTEXT = "{account_id}/webhooks/{id}/secret"
-ENDPOINT = Columns(Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT})
+_PREVIOUS_CONTEXT = "{account_id}/webhooks/{id}/previous_secret"
+ENDPOINT = Columns(
+    Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT, "previous_secret": _PREVIOUS_CONTEXT}
+)
 
 
 def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
     """What a webhook secret is sealed for."""
     return _CONTEXT.format(account_id=account_id, id=endpoint_id)
+
+
+def previous_context(account_id: UUID, endpoint_id: UUID) -> str:
+    """What the secret before the last rotation is sealed for."""
+    return _PREVIOUS_CONTEXT.format(account_id=account_id, id=endpoint_id)
