@@ -186,13 +186,10 @@ class MeetingRepository(Protocol):
         """The hold and the host are released; the idempotency key may try again.
 
         What was not made is not counted among the creations of its day, the host's (`Host.given_back`) and
-        the account's on that host. What `was_made` stays counted: the provider counted it, too.
+        the account's on that host. What `was_made` stays counted: the provider counted it, too. Meeting,
+        funds and usage are given as they are afterwards.
 
         Args:
-            view: the meeting in progress.
-            meeting: the same, given up.
-            funds: after the release.
-            usage: after the release.
             host_unavailable_until: the host gets no new meeting before, where given.
             look_again_s: a check for orphans of it is due then; none closes the one that is open.
             was_made: the provider made it, although it is given up.
@@ -233,8 +230,6 @@ class MeetingRepository(Protocol):
         """Write a status that the provider or the clock brought; a meeting that ended frees its host.
 
         Args:
-            meeting: with its new status.
-            events: to be sent.
             invalidates_host_key: where the host is freed, its key was the meeting's to show: it is forgotten
                 and due to be replaced, unless an earlier meeting of the host is not over.
 

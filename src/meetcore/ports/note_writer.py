@@ -18,7 +18,6 @@ class NoteWriter(Protocol):
 
         Args:
             transcript: what was said, something at least.
-            language: what to write in.
 
         Raises:
             AiUnavailable: not now.

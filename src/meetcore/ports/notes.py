@@ -100,9 +100,7 @@ class NoteRepository(Protocol):
         with the least in progress first.
 
         Args:
-            limit: how many at most.
             in_flight: how many may be under a lease at once, over all workers.
-            lease: for each of them.
         """
         ...
 
@@ -122,7 +120,6 @@ class NoteRepository(Protocol):
         """The transcript chunks of the task's recording so far, by their number.
 
         Args:
-            task: whose recording.
             source: a name for the files and how they were cut; chunks of another source are left out.
         """
         ...
@@ -139,8 +136,6 @@ class NoteRepository(Protocol):
         """A note in progress and its money, in one locked read.
 
         Args:
-            account_id: whose.
-            note_id: which.
             token: of the lease; `None` ends the note without its worker's lease.
 
         Returns:

@@ -48,7 +48,6 @@ class OrphanCheckRepository(Protocol):
         """Look again in so many seconds, unless another process has the check now.
 
         Args:
-            check: as it was claimed.
             after_s: seconds from now.
             failures: looks in a row that failed, this one included.
             is_sighting: an orphan was seen: the age counts from now.

@@ -69,8 +69,6 @@ class ProviderEventInbox(Protocol):
         """Take an event in, due at once.
 
         Args:
-            id: the new event's.
-            event: the parsed event.
             digest: a 32-byte digest of the raw body.
 
         Returns:

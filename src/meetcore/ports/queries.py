@@ -156,15 +156,14 @@ class FreeStartQuery:
 
 
 class Queries(Protocol):
-    """Frequent reads that must be cheap."""
+    """Frequent reads that must be cheap. A key's digest is its SHA-256.
+
+    A list has at most `limit` items, up to `MAX_PAGE`: only those whose ids (of ledger entries: numbers) are
+    less than `before`, which may be that of one that is gone or not shown.
+    """
 
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
-        """The key stored under a digest, whatever its validity, with its account, in one trip.
-
-        Args:
-            key_digest: SHA-256 of the key.
-            peek: what else to read of the account.
-        """
+        """The key stored under a digest, whatever its validity, with its account, in one trip."""
         ...
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
@@ -183,27 +182,13 @@ class Queries(Protocol):
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
     ) -> Sequence[Meeting]:
-        """An account's meetings that a customer may see, the newest first, each as `find_meeting` returns it.
-
-        Args:
-            account_id: whose.
-            wanted: which of them.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less; the id may be of one that is not shown.
-        """
+        """The meetings that a customer may see, the newest first, each as `find_meeting` gives it."""
         ...
 
     async def list_transactions(
         self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
-        """An account's own entries in the ledger, the newest first.
-
-        Args:
-            account_id: whose.
-            wanted: which of them.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose numbers are less.
-        """
+        """An account's own entries in the ledger, the newest first."""
         ...
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
@@ -235,13 +220,7 @@ class Queries(Protocol):
         ...
 
     async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
-        """An account's webhook endpoints, the newest first, their secrets opened.
-
-        Args:
-            account_id: whose.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less; the id may be of one that is gone.
-        """
+        """An account's webhook endpoints, the newest first, their secrets opened."""
         ...
 
     async def list_deliveries(
@@ -253,13 +232,6 @@ class Queries(Protocol):
         before: UUID | None,
     ) -> Sequence[DeliveryHistory] | None:
         """The deliveries to an account's endpoint, the newest first.
-
-        Args:
-            account_id: whose.
-            endpoint_id: to which.
-            status: only those that stand so.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less; the id may be of one that is gone.
 
         Returns:
             None when there is no such endpoint.
@@ -279,14 +251,7 @@ class Queries(Protocol):
     async def list_recordings(
         self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[Recording]:
-        """An account's recordings that a customer may see, the newest first.
-
-        Args:
-            account_id: whose.
-            meeting_id: only that of this meeting.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less.
-        """
+        """An account's recordings that a customer may see, the newest first."""
         ...
 
     async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
@@ -296,14 +261,7 @@ class Queries(Protocol):
     async def list_notes(
         self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
-        """An account's notes that are not erased, the newest first.
-
-        Args:
-            account_id: whose.
-            wanted: which of them.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less.
-        """
+        """An account's notes that are not erased, the newest first."""
         ...
 
     async def list_audit_entries(
@@ -313,8 +271,6 @@ class Queries(Protocol):
 
         Args:
             account_id: whose; of every account and of none where `None`.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less.
         """
         ...
 

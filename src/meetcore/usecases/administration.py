@@ -131,7 +131,6 @@ class Administration:
         """Correct a balance by hand, once for each reference; the only event is `credit.low`.
 
         Args:
-            account_id: whose balance.
             amount: credits, negative to take; no more than is available.
             reason: what it is for, kept in the ledger, where the customer reads it.
             reference: the operator's own name for it, such as a ticket's number.

@@ -50,7 +50,6 @@ class Admit:
             InvalidApiKey: no key, a malformed one, or one that is unknown, revoked, expired or of a suspended
                 account.
             ServiceUnavailable: too many unknown keys wait to be looked up.
-            StoreUnavailable: the database does not answer.
         """
         key_digest = digest(read_bearer(authorization, self.key_prefix))
         look_up = partial(self.queries.find_caller, key_digest, includes)

@@ -91,10 +91,8 @@ class CancelMeeting:
             What became of the meeting; or a refusal: NotFound, or Conflict where it has ended.
 
         Raises:
-            IdempotencyKeyReused: the key belongs to another request.
             UpstreamError: the provider did not remove it, or may not have; nothing was refunded yet.
             ServiceUnavailable: another process's cancellation takes too long.
-            StoreUnavailable: the database does not answer.
         """
         async with self.limit.turn((caller.account.id, meeting_id)) as wait_until:
             deadline = min(wait_until, request.deadline(self.wait_s))

@@ -47,7 +47,6 @@ class CollectRecordingFiles:
             provider: the one that reports them.
             provider_meeting_id: the meeting at the provider.
             files: the reported files.
-            now: the present instant.
             is_answer: whether they answer a query: then their addresses are current.
 
         Returns:

@@ -128,12 +128,10 @@ class CreateMeeting:
 
         Raises:
             InvalidRequest: the date or time does not exist.
-            IdempotencyKeyReused: the key belongs to another request.
             NoHostFree: no host is free for the whole of it.
             CreationsUsedUp: no host, or not this account, may have another meeting made today.
             ServiceUnavailable: the first request is still in progress.
             UpstreamError: the provider refused or did not answer.
-            StoreUnavailable: the database does not answer.
         """
         deadline = request.deadline(self.wait_s)
         for _ in range(MAX_HOSTS_TRIED):

@@ -140,8 +140,6 @@ class CreateNote:
 
         Raises:
             ServiceUnavailable: the recording has grown and is being measured.
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction) -> Outcome:

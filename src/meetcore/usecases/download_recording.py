@@ -55,7 +55,6 @@ class DownloadRecording:
         Raises:
             NotFound: the account has no such recording.
             Gone: it was deleted, or its retention is over.
-            StoreUnavailable: the database does not answer.
         """
         recording = await self.queries.find_recording(account_id, recording_id)
         _check(recording, now, "No recording with this id.")
@@ -70,7 +69,6 @@ class DownloadRecording:
         Raises:
             NotFound: it is not a link of ours, or there is no such part.
             Gone: the recording was deleted, its retention is over, or the link is.
-            StoreUnavailable: the database does not answer.
         """
         link = signed.link
         if not is_signed_by(self.keys, link, signed.signature):

@@ -81,8 +81,6 @@ async def wait_while_in_progress(
 
     Args:
         queries: read after each pause; the pauses grow.
-        account_id: whose meeting.
-        meeting_id: which.
         deadline: the event loop's time at which waiting ends.
         first_pause_s: seconds.
 

@@ -50,7 +50,6 @@ class EndDueMeetings:
         """Process every meeting that is due; returns how many.
 
         Raises:
-            StoreUnavailable: the database does not answer.
             ExceptionGroup: the failures of single ones; the others were processed.
         """
         processed = 0

@@ -62,7 +62,6 @@ class ExpireRecordings:
         """End up to `limit` recordings, each by itself; whether there may be more.
 
         Raises:
-            StoreUnavailable: the database does not answer.
             ExceptionGroup: of those that could not be ended; the others were.
         """
         async with self.store.at_once() as tx:
@@ -119,18 +118,10 @@ class DeleteRecording:
         """Delete a recording; idempotent.
 
         Args:
-            caller: whose.
-            recording_id: which.
-            request: identifies the request over its retries.
-            now: the request's instant.
             with_notes: whether notes are erased too, with their events.
 
         Returns:
             Nothing, or a refusal: NotFound.
-
-        Raises:
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
         failed: list[Note] = []
 

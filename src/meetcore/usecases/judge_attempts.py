@@ -51,8 +51,6 @@ class JudgedAttempts:
         """Judge one attempt; one whose claim was lost is skipped.
 
         Args:
-            claimed: the delivery.
-            attempt: the result of its post.
             jitter: drawn from [0, 1).
         """
         view = self._view_of.get((claimed.account_id, claimed.delivery_id))

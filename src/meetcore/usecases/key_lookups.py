@@ -76,7 +76,6 @@ class KeyLookups:
 
         Raises:
             ServiceUnavailable: too many unknown keys wait to be looked up.
-            StoreUnavailable: the database does not answer.
         """
         if self.valid.has(digest, now):
             return await look_up()

@@ -36,10 +36,6 @@ class SendTestEvent:
 
         Returns:
             The delivery. Or a refusal: NotFound, Conflict when the endpoint is paused or disabled.
-
-        Raises:
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction) -> Outcome:
@@ -81,10 +77,6 @@ class ResendDelivery:
         Returns:
             The delivery. Or a refusal: NotFound, Conflict when the endpoint is paused or disabled, Gone
             when the event is past its retention.
-
-        Raises:
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction) -> Outcome:

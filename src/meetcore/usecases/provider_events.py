@@ -47,7 +47,6 @@ class ReceiveProviderEvent:
         """Take an event in; false when it is a double.
 
         Args:
-            event: the parsed event.
             digest: a 32-byte digest of the raw body.
 
         Raises:

@@ -82,10 +82,6 @@ async def abandon(
     """Release hold and host: the meeting is given up. False when the lease is lost.
 
     Args:
-        tx: the transaction.
-        account_id: whose.
-        meeting_id: which.
-        token: of the lease.
         host_unavailable_until: the host gets no new meeting before, where given.
         look_again_s: after how long the provider is checked for orphans; `None` when there can be none.
         was_made: the provider made it.

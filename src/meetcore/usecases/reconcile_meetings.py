@@ -54,7 +54,6 @@ class ReconcileMeetings:
         No more are taken at a time than are worked on at once: a lease must not run out in a queue.
 
         Raises:
-            StoreUnavailable: the database does not answer.
             ExceptionGroup: the failures of single ones; the others were processed.
         """
         done = 0

@@ -61,7 +61,6 @@ class RemoveOrphans:
         """Look at what is due, at most so many; returns how many looks that were.
 
         Raises:
-            StoreUnavailable: the database does not answer.
             ExceptionGroup: the failures of single ones; the others were checked.
         """
         recording_checks = 0

@@ -33,7 +33,6 @@ class SyncRecordingFiles:
 
         Raises:
             FilesUnavailable: the provider did not answer, or the meeting belongs to another provider.
-            StoreUnavailable: the database does not answer.
         """
         require_own(self.files, provider)
         found = await self.files.find(provider_meeting_id)
@@ -46,7 +45,6 @@ class SyncRecordingFiles:
 
         Raises:
             FilesUnavailable: the provider gave no usable answer.
-            StoreUnavailable: the database does not answer.
         """
         await self.of_meeting(recording.provider, recording.provider_meeting_id)
         async with self.store.at_once() as tx:

@@ -100,7 +100,6 @@ class TranscribeRecording:
         """Transcribe the missing pieces of the task's recording and merge all of them.
 
         Args:
-            task: whose recording.
             kept: called with the number of each piece whose transcript was saved.
 
         Raises:
@@ -109,7 +108,6 @@ class TranscribeRecording:
             FilesUnavailable, FileGone: see `RecordingFiles.open`.
             MediaUnreadable: see `AudioEditor.cut`.
             AiUnavailable, AiRefused: see `Transcriber.transcribe`.
-            StoreUnavailable: the database does not answer.
         """
         if self.transcriber is None:
             raise NoTranscriber

@@ -65,8 +65,6 @@ class RegisterWebhook:
 
         Raises:
             HostUnresolved: the name did not resolve within 3 s, or too many look-ups are under way.
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
 
         async def look() -> None:
@@ -115,10 +113,6 @@ class UpdateWebhook:
 
         Returns:
             The endpoint, or a refusal: NotFound.
-
-        Raises:
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction) -> Outcome:
@@ -155,10 +149,6 @@ class RotateSecret:
 
         Returns:
             The endpoint with its new secret, or a refusal: NotFound.
-
-        Raises:
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
         secret = new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
 
@@ -184,10 +174,6 @@ class RemoveWebhook:
 
         Returns:
             Nothing, or a refusal: NotFound.
-
-        Raises:
-            IdempotencyKeyReused: the key belongs to another request.
-            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction) -> Outcome:

@@ -65,7 +65,6 @@ class WorkOnRecordings:
         """Work on what is due; whether there may be more.
 
         Raises:
-            StoreUnavailable: the database does not answer.
             ExceptionGroup: internal faults. What met one is due again later, as what the provider kept back.
         """
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)

@@ -85,11 +85,7 @@ class WriteNotes:
     transcript_wait_s: float = 0.0
 
     async def claim(self, limit: int) -> Sequence[NoteTask]:
-        """Take up to `limit` notes that are due and have room.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
+        """Take up to `limit` notes that are due and have room."""
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.begin() as tx:
             return await tx.notes.claim(limit, self.in_flight, lease)

@@ -14,7 +14,6 @@ def download_url(base_url: str, signed: SignedLink) -> str:
 
     Args:
         base_url: what the service is reached by from outside, without a final slash.
-        signed: the link.
     """
     link = signed.link
     query = {

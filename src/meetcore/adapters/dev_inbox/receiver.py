@@ -65,7 +65,6 @@ class InboxApp:
     Args:
         find_secret: the secrets registered for a URL, `https://inbox.meetcore.test` with path and
             query as they were sent; any of them may have signed.
-        now: the present instant, aware.
     """
 
     def __init__(self, find_secret: FindSecrets, *, now: Callable[[], datetime] = _utc_now) -> None:

@@ -60,13 +60,9 @@ class _Match:
 
 
 class ApiApp:
-    """The ASGI application of the API.
+    """The ASGI application of the API, on a `RequestPipeline` of the same arguments.
 
     Args:
-        use: what the operations call.
-        admit: authenticates and counts requests.
-        runtime: the clock, and new request ids.
-        base_url: where the service is reached, without a slash at its end.
         document: gives the OpenAPI document of an instant; it needs no key.
         limits: how large the query and how slow the body of a request may be.
     """

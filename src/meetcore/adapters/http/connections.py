@@ -65,7 +65,6 @@ class Connections:
         """Count a new connection in; `False` where it is one too many.
 
         Args:
-            connection: it waits for its first request.
             peer: the address at its other end, if it has one.
         """
         group = self._group_of(peer)

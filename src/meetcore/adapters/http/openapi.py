@@ -56,7 +56,6 @@ def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> 
     """Build the document as JSON.
 
     Args:
-        table: the operations to describe.
         base_url: where the service is reached.
         today: the day in WIB that examples are for.
     """

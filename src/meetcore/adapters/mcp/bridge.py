@@ -81,7 +81,6 @@ class _FarEnd:
         """Send one request.
 
         Args:
-            question: what to do with a session.
             away: the message if the service does not answer.
 
         Raises:

@@ -22,14 +22,9 @@ if TYPE_CHECKING:
 
 
 class LazyMcpApp:
-    """The ASGI application of the agent interface; `open` it before the first request.
+    """The ASGI application of the agent interface, on a `RequestPipeline` of the same arguments.
 
-    Args:
-        use: what the operations call.
-        admit: authenticates and counts requests.
-        runtime: the clock, and new request ids.
-        base_url: where the service is reached, without a slash at its end.
-        limits: how slow the body of a request may be.
+    `open` it before the first request. `limits` says how slow the body of a request may be.
     """
 
     def __init__(

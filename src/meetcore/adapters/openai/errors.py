@@ -51,8 +51,6 @@ def require_done(answer: Answer, log: Log, now: Callable[[], datetime]) -> bytes
     """The body of a successful answer.
 
     Args:
-        answer: what came back.
-        log: takes what an operator should fix.
         now: the present instant, aware, for a `Retry-After` that names one.
 
     Raises:

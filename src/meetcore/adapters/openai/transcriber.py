@@ -57,13 +57,7 @@ class _Transcription:
 
 
 class OpenAiTranscriber:
-    """Transcribes with a model of the endpoint, which detects the language itself.
-
-    Args:
-        access: the endpoint.
-        log: takes what an operator should fix.
-        now: the present instant, aware.
-    """
+    """Transcribes with a model of the endpoint, which detects the language itself."""
 
     def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
         self._access = access

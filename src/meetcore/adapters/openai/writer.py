@@ -48,13 +48,7 @@ class _Completion:
 
 
 class OpenAiNoteWriter:
-    """Writes with a model of the endpoint.
-
-    Args:
-        access: the endpoint.
-        log: takes what an operator should fix.
-        now: the present instant, aware.
-    """
+    """Writes with a model of the endpoint."""
 
     def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
         self._access = access

@@ -31,7 +31,6 @@ class NotificationConsumer:
         broker: from `broker_from_url`, one for each worker; `stop` closes it.
         on_wake: for each queue of notifications: thread-safe, quick, and fine to be called for no
             reason, such as `lambda: loop.call_soon_threadsafe(event.set)`.
-        log: a structlog logger or one like it.
         threads: threads that call `on_wake`.
         poll_s: seconds that a notification may lie in Redis, which is polled; the others deliver at once.
     """

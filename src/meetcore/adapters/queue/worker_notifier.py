@@ -26,7 +26,6 @@ class DramatiqWorkerNotifier:
 
     Args:
         broker: from `broker_from_url`.
-        log: a structlog logger or one like it.
         queue: the queue's name; the workers listen on the same.
         spacing_s: seconds between two messages, at least.
         pause_s: seconds without an attempt after the broker failed.

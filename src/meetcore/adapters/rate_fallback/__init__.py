@@ -34,7 +34,6 @@ class FallbackRateCounters:
     Args:
         primary: the shared store.
         fallback: what counts meanwhile; it should not fail.
-        log: a structlog logger or one like it.
         probe_every_s: seconds between two attempts on an unavailable store.
         monotonic: seconds from a clock that is never set back.
     """

@@ -58,7 +58,6 @@ def sandbox_routes(
         lookup: our meeting by its provider meeting id, `None` when there is none.
         on_event: called with `started` or `ended` after the state has changed, again when the button is
             pressed again, and never for a meeting that is over or was cancelled.
-        now: the present instant, aware.
     """
     pages = _Pages(provider, lookup, on_event, now)
     path = "/sandbox/meetings/{meeting_id}"

@@ -57,7 +57,6 @@ class SandboxProvider:
         faults: planned faults; those in titles work without.
         timeout_s: seconds after which a call that gets no answer is unknown by itself, for callers that
             have no shorter limit of their own.
-        now: the present instant, aware.
     """
 
     def __init__(

@@ -41,7 +41,6 @@ class SandboxRecordingFiles:
 
     Args:
         state: what happened to meetings; shared with the provider.
-        faults: planned faults.
         timeout_s: seconds after which a call without an answer fails as unavailable.
     """
 

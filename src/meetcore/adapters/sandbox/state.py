@@ -101,11 +101,7 @@ class SandboxState(Protocol):
 
 
 class MemorySandboxState:
-    """States and keys in the memory of one process: gone with it, and unknown to the others.
-
-    Args:
-        now: the present instant, aware.
-    """
+    """States and keys in the memory of one process: gone with it, and unknown to the others."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now

@@ -23,8 +23,6 @@ class SmtpMailer:
     """Sends mails.
 
     Args:
-        server: the mail server.
-        sender: who mails are from.
         timeout_s: for one mail.
     """
 

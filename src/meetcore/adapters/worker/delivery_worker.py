@@ -26,7 +26,6 @@ class DeliveryWorker:
     """Runs until it is stopped.
 
     Args:
-        deliver: the deliveries.
         periodic_tasks: run beside it; none waits for another.
         max_in_flight: posts at the same time.
         batch: deliveries taken or recorded in one transaction, at most.

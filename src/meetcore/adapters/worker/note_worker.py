@@ -22,7 +22,6 @@ class NoteWorker:
     """Runs until it is stopped.
 
     Args:
-        write: the notes.
         periodic_tasks: run beside it; none waits for another.
         round_s: how often due notes are looked for without a notification.
     """

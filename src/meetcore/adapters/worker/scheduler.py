@@ -20,7 +20,6 @@ class Scheduler:
     """Periodic tasks, of which none waits for another.
 
     Args:
-        periodic_tasks: what is to be done.
         on_due: called when a task reports that something may be due.
     """
 

@@ -62,8 +62,6 @@ class ZoomCalls:
     """The API of one account.
 
     Args:
-        access: the account.
-        log: takes what an operator should fix.
         now: the present instant, aware; Zoom names instants to wait for.
         budget_s: seconds for one call with all its repeats.
     """
@@ -90,7 +88,6 @@ class ZoomCalls:
         """Ask for one thing.
 
         Args:
-            method: of HTTP.
             path: below the API's address, its segments encoded.
             params: of the query.
             body: sent as JSON.

@@ -71,9 +71,6 @@ class ZoomProvider:
     """Makes meetings on the licensed users of one account.
 
     Args:
-        access: the account.
-        log: a structlog logger or one like it.
-        now: the present instant, aware.
         budget_s: seconds for one call with all its repeats; less than the 10 s that bound every provider.
     """
 

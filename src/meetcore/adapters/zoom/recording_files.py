@@ -47,9 +47,6 @@ class ZoomRecordingFiles:
     """Finds, reads and removes the files of one account's recordings.
 
     Args:
-        access: the account.
-        calls: its API.
-        log: takes what an operator should fix.
         read_s: seconds that the next bytes of a file may take.
     """
 

@@ -33,7 +33,6 @@ class Tokens:
     """Tokens of one server-to-server application.
 
     Args:
-        access: the application.
         line: the connections.
         log: takes the report when Zoom does not know the application.
         monotonic: seconds from a clock that is never set back.

@@ -80,17 +80,13 @@ def conclude(
     meeting: Meeting, state: ProviderMeetingState, charge: Transfer | None, funds: Funds, usage: CapUsage,
     transfer_id: UUID, at: datetime, key: ChainKey | None = None,
 ) -> Conclusion:  # fmt: skip
-    """Decide how a cancellation ends, once the provider has answered.
+    """Decide how a cancellation ends, once the provider has answered. See `ledger.refund` for its money.
 
     Args:
         meeting: in CANCELLING.
         state: the provider's answer.
         charge: what the meeting was paid with.
-        funds: the account's state under its lock.
         usage: of the key and day that the charge counted for.
-        transfer_id: for the refund.
-        at: the request's instant.
-        key: see `ledger.post`.
 
     Raises:
         ValueError: the meeting is not being cancelled, or is to be refunded and has no charge.

@@ -9,6 +9,9 @@ A hold reserves part of the available balance and of its key's daily cap (rule 5
 rolled from it share. It ends once, by settlement or by release. Its cap day comes from the request's instant
 and stays with it: a settlement or refund counts for that same day, whenever it happens.
 
+`funds`, `at`, `transfer_id` and `key` are those of `ledger`; `daily_cap` is the key's cap in credits a day,
+if it has one.
+
 Owns the admission of paid work. No new work may exceed the available balance or the cap;
 only the settlement of work already admitted may, because its real size is known last.
 """
@@ -91,9 +94,7 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
     """Reserve credits for work that is about to start.
 
     Args:
-        funds: the account's state under its lock.
         usage: the key's usage on the hold's cap day.
-        daily_cap: the key's cap in credits a day, if it has one.
         hold: what to reserve.
 
     Raises:
@@ -130,7 +131,6 @@ def is_sufficient(available: int, used: int, daily_cap: int | None, amount: int)
     Args:
         available: the account's balance less what is held, in credits.
         used: what the key spent and holds on the day (`CapUsage.used`).
-        daily_cap: the key's cap in credits a day, if it has one.
         amount: the price.
     """
     return amount <= available and (daily_cap is None or used + amount <= daily_cap)
@@ -171,13 +171,9 @@ def settle(
     """Turn a hold into a charge of what the work really cost.
 
     Args:
-        funds: the account's state under its lock.
         usage: the key's usage on the hold's cap day.
         hold: the open hold.
         amount: credits; more than was held may take the balance below zero and pass the cap.
-        transfer_id: the id for the charge.
-        at: the request's instant.
-        key: see `ledger.post`.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -206,16 +202,11 @@ def charge(
     """Admit and charge at once, for work that is certain when it is requested.
 
     Args:
-        funds: the account's state under its lock.
         usage: the key's usage on the WIB day of `at`; it also names the key.
-        daily_cap: the key's cap in credits a day, if it has one.
-        transfer_id: the id for the charge.
         operation: the charge's permanent name; not yet in the ledger.
         amount: credits.
         reference: what is paid for.
-        at: the request's instant.
         kind: what the charge is for.
-        key: see `ledger.post`.
 
     Raises:
         InvalidAmount: see `check_amount`.

@@ -7,6 +7,9 @@ numbered without gaps, with the balance after it and a hash over itself and its 
 An `operation` is a transfer's permanent name within its account ("topup:INV-7"). Posting an
 operation that is already in the ledger changes nothing. Reservations live in `holds`.
 
+In each decision `funds` is the account's state under its lock, `at` the request's instant, `transfer_id` the
+new transfer's and `key` what its entry is chained under; by SHA-256 alone when `None`.
+
 Owns the arithmetic of money and its history. No floats, clocks or storage: state comes in,
 new state and what happened go out, and a refusal raises before anything has changed.
 """
@@ -170,11 +173,8 @@ def post(
     runs backwards along the numbers.
 
     Args:
-        funds: the account's state under its lock.
         transfer: the movement; its operation is not yet in the ledger.
-        at: the request's instant.
         held: what open holds reserve afterwards; unchanged when `None`.
-        key: what the entry is chained under; by SHA-256 alone when `None`.
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.
@@ -214,13 +214,9 @@ def top_up(
     """Add paid credits once for each reference.
 
     Args:
-        funds: the account's state under its lock.
-        transfer_id: the id for the new transfer.
         reference: the payment's own name; the same one again changes nothing.
         amount: credits.
-        at: the request's instant.
         existing: what the ledger holds under this reference's operation, if anything.
-        key: see `post`.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -270,12 +266,8 @@ def refund(
     """Give a charge back, whole and once (rule 3/cancel-before).
 
     Args:
-        funds: the account's state under its lock.
         charge: the transfer to reverse.
-        transfer_id: the id for the new transfer.
-        at: the request's instant.
         existing: the refund that the ledger already holds for this charge, if any.
-        key: see `post`.
 
     Returns:
         The posting; without an entry when the charge was refunded before. The refund counts for
@@ -335,14 +327,10 @@ def adjust(
     """Correct a balance by hand: a positive amount gives, a negative one takes.
 
     Args:
-        funds: the account's state under its lock.
-        transfer_id: the id for the new transfer.
         operation: its permanent name; the same one again changes nothing.
         signed_amount: credits.
         reference: what it is about.
-        at: the request's instant.
         existing: what the ledger holds under this operation, if anything.
-        key: see `post`.
 
     Raises:
         InvalidAmount: zero or out of range.
