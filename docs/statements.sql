@@ -2995,12 +2995,21 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
 
--- One key, locked.
+-- Takes the lock of a key's account and raises the version, so that waiting readers read again.
+-- _LOCK_KEYS_ACCOUNT
+UPDATE accounts a SET version = a.version + 1 FROM api_keys k WHERE k.id = %(id)s AND a.id = k.account_id;
+
+-- One key. Its account is locked by now.
 -- _LOAD_KEY
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
-    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k WHERE k.id = %(id)s FOR NO KEY UPDATE;
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM api_keys k WHERE k.id = %(id)s;
+
+-- Ends a key, never later than before.
+-- _SAVE_KEY_END
+UPDATE api_keys SET expires_at = LEAST(expires_at, %(key_expires_at)s), revoked_at = LEAST(revoked_at, %(key_revoked_at)s)
+WHERE id = %(key_id)s;
 
 -- Revokes a key; a second call keeps the first time.
 -- _REVOKE
@@ -3009,12 +3018,19 @@ UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id;
 
--- Changes the daily cap of a key.
+-- Changes the daily cap of a key and of those that share it. They are locked in one order, as last uses are written.
 -- _SET_CAP
-UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+WITH shared AS MATERIALIZED (
+    SELECT k.id FROM api_keys one JOIN api_keys k ON k.account_id = one.account_id
+        AND COALESCE(k.first_key_id, k.id) = COALESCE(one.first_key_id, one.id)
+    WHERE one.id = %(id)s ORDER BY k.id FOR NO KEY UPDATE OF k
+), changed AS (
+    UPDATE api_keys k SET daily_cap = %(cap)s FROM shared WHERE k.id = shared.id RETURNING k.*
+)
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
-    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id;
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id FROM changed k WHERE k.id = %(id)s;
 
 -- Adds a host, unless its user is a host already.
 -- _ADD_HOST

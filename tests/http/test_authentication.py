@@ -6,11 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
+from attrs import evolve
 
 from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
 from tests.support.api_contract import Contract
-from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of, started
+from tests.support.api_harness import (
+    TIER_CREDITS,
+    ApiHarness,
+    Customer,
+    api_on,
+    client_of,
+    code_of,
+    started,
+)
 
 UNKNOWN_ID = "01890000-0000-7000-8000-000000000000"
 DELIVERIES = f"/webhooks/{UNKNOWN_ID}/deliveries"
@@ -168,6 +177,34 @@ async def test_an_expired_key_stops_at_its_instant(harness: ApiHarness, contract
         assert (await there.get("/me")).status_code == 200
         clock.at = expires_at
         assert code_of(await there.get("/me")) == REFUSED
+
+
+@pytest.mark.spec("5/3", "5/7")
+async def test_a_key_and_the_one_it_was_rolled_to_work_under_one_cap(
+    harness: ApiHarness, customer: Customer
+) -> None:
+    old = await harness.another_key(customer, daily_cap=2 * TIER_CREDITS)
+    administration = harness.application.administration
+    meeting = await old.make_meeting()
+    minted, _ = await administration.roll_key(old.key.key.id, 24)
+    new = evolve(old, key=minted)
+    for key in (old, new):
+        cap = (await key.get("/credits")).json()["daily_cap"]
+        assert (cap["cap"], cap["spent"]) == (2 * TIER_CREDITS, TIER_CREDITS)
+    await new.make_meeting()
+    for key in (old, new):
+        refused = await key.post("/meetings", harness.body())
+        assert code_of(refused) == (422, "credit_cap_exceeded")
+    await new.delete(f"/meetings/{meeting['id']}")
+    assert (await new.get("/credits")).json()["daily_cap"]["spent"] == TIER_CREDITS
+    listed = (await customer.get("/credits/transactions?limit=3")).json()["data"]
+    paid_by = [str(key.key.key.id) for key in (old, new, old)]
+    assert [each["api_key_id"] for each in listed] == paid_by, "a refund names the key of its charge"
+    await administration.set_daily_cap(old.key.key.id, 7)
+    assert (await new.get("/me")).json()["api_key"]["daily_credit_cap"] == 7
+    await administration.roll_key(minted.key.id, 0)
+    assert code_of(await new.get("/me")) == REFUSED
+    assert (await old.get("/me")).status_code == 200
 
 
 async def test_the_last_use_of_a_key_is_written_when_the_process_ends(

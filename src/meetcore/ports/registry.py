@@ -123,7 +123,7 @@ class RegistryRepository(Protocol):
         ...
 
     async def load_key(self, key_id: UUID) -> ApiKey:
-        """Lock a key and read it.
+        """Take the lock of a key's account, under which its keys are changed, and read the key.
 
         Raises:
             NotFound: no such key.
@@ -138,8 +138,14 @@ class RegistryRepository(Protocol):
         """
         ...
 
+    async def save_key_end(self, key: ApiKey) -> None:
+        """Write when a key expires and was revoked; an earlier end that is stored stays."""
+        ...
+
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; `None` removes it.
+        """Change a key's cap in credits a day, and that of all keys that share it; `None` removes it.
+
+        The caller holds the account's lock, so that no key is rolled meanwhile.
 
         Raises:
             NotFound: no such key.

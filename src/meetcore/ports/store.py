@@ -1,11 +1,11 @@
 """The store of money, meetings and endpoints: load, decide, save.
 
 A use case opens one transaction, loads what a decision needs under a lock, asks the domain, and saves what
-was decided. Under the lock of the account are changed: its money, its idempotency keys, the states of its
-meetings, recordings and notes, and the set of its endpoints; these decisions happen one after another. A load
-takes the lock where its docstring says so, else `lock_account` comes first. The settings of an endpoint and
-its deliveries are changed under the endpoint's lock. Progress of work that one process at a time does
-(deliveries, notes, mails, provider events, checks) is written under a lease, by its token.
+was decided. Under the lock of the account are changed: its money, its API keys, its idempotency keys, the
+states of its meetings, recordings and notes, and the set of its endpoints; these decisions happen one after
+another. A load takes the lock where its docstring says so, else `lock_account` comes first. The settings of
+an endpoint and its deliveries are changed under the endpoint's lock. Progress of work that one process at a
+time does (deliveries, notes, mails, provider events, checks) is written under a lease, by its token.
 
 Locks are taken in the order account, host, endpoint, mails. Leases run by the store's clock, `now` in each
 view.

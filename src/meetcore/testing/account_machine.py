@@ -1,9 +1,10 @@
 """A stateful machine that runs one account against several stores and compares them after each step.
 
 Top-ups, gifts, holds, settlements, cancellations with their refunds, the daily cap round midnight
-WIB, endpoints that are registered, paused, resumed, rotated, failed and disabled: Hypothesis draws
-the play. After every step each store must have answered alike and keep the same records, and the
-books of each must be right by themselves. Put a store that is proven first and yours beside it::
+WIB and over rolled keys, endpoints that are registered, paused, resumed, rotated, failed and
+disabled: Hypothesis draws the play. After every step each store must have answered alike and keep
+the same records, and the books of each must be right by themselves. Put a store that is proven
+first and yours beside it::
 
     def test_my_store_behaves_as_the_memory_store_does():
         with asyncio.Runner() as runner:
@@ -29,7 +30,7 @@ from meetcore.domain.money.ledger import Entry, Funds, TransferKind, first_broke
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.testing.contracts.store_rig import StoreRig
-from meetcore.testing.store_driver import Snapshot, StoreDriver, refused
+from meetcore.testing.store_driver import DAILY_CAP, Snapshot, StoreDriver, refused
 
 __all__ = ["AccountMachine", "Run"]
 
@@ -89,18 +90,23 @@ class AccountMachine(RuleBasedStateMachine):
         """Give or take by hand."""
         self._play(lambda driver: driver.adjust(amount))
 
-    @rule(key=st.integers(0, 1), credits=credits_, slot=st.integers(0, 2))
+    @rule(key=which, credits=credits_, slot=st.integers(0, 2))
     def hold(self, key: int, credits: int, slot: int) -> None:
         """Reserve, within balance, cap and hosts."""
         self._play(lambda driver: driver.hold(key, credits, slot))
 
-    @rule(key=st.integers(0, 1), credits=credits_, slot=st.integers(0, 2))
+    @rule(key=which, credits=credits_, slot=st.integers(0, 2))
     def create(self, key: int, credits: int, slot: int) -> None:
         """Reserve and settle: a meeting as it is mostly made."""
         before = len(self._first.made)
         self._play(lambda driver: driver.hold(key, credits, slot))
         if len(self._first.made) > before:
             self._play(lambda driver: driver.settle(before))
+
+    @rule(key=which, overlap_h=st.sampled_from((0, 1, 24)))
+    def roll(self, key: int, overlap_h: int) -> None:
+        """Roll a key; one that is revoked or expired is refused."""
+        self._play(lambda driver: driver.roll(key, overlap_h))
 
     @precondition(lambda self: self._first.made)
     @rule(which=which)
@@ -189,6 +195,11 @@ class AccountMachine(RuleBasedStateMachine):
         assert funds.held == sum(held), f"{name}: held is not the sum of the holds"
         assert _refunds_once(entries), f"{name}: a charge was refunded twice"
         assert funds.available >= 0, f"{name}: spent what was not there"
+        usage = snapshot["usage"]
+        assert isinstance(usage, list)
+        capped = [each.used for each in usage if each.cap_key_id == usage[0].api_key_id]
+        assert len(set(capped)) == 1, f"{name}: rolled keys see one usage"
+        assert capped[0] <= DAILY_CAP, f"{name}: the cap was passed"
 
 
 async def _result_of(action: Coroutine[Any, Any, object]) -> object:

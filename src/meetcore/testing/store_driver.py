@@ -96,7 +96,7 @@ class StoreDriver:
         self.clock = ManualClock(START)
         self.runtime = Runtime(self.clock, SeededEntropy(seed))
         self.account_id = self.new_id()
-        self.key_ids = (self.new_id(), self.new_id())
+        self.key_ids = [self.new_id(), self.new_id()]
         self.made: list[LeaseView] = []
         self.endpoint_ids: list[UUID] = []
         self.notifier = notifier = MemoryWorkerNotifier()
@@ -146,11 +146,19 @@ class StoreDriver:
         """Give or take credits by hand."""
         return await self._money.adjust(self.account_id, amount, "by hand")
 
+    async def roll(self, key: int, overlap_h: int) -> object:
+        """Put a key in the place of another, under whose cap it spends."""
+        minted, old = await self._money.roll_key(self.key_ids[key % len(self.key_ids)], overlap_h)
+        self.key_ids.append(minted.key.id)
+        return minted, old
+
     # Meetings
 
     async def hold(self, key: int, credits: int, slot: int) -> object:
         """Reserve credits and a host for one of the hours: the first step of making a meeting."""
-        draft = self._draft(self.key_ids[key], credits, START + timedelta(days=2, hours=slot))
+        draft = self._draft(
+            self.key_ids[key % len(self.key_ids)], credits, START + timedelta(days=2, hours=slot)
+        )
         query = creation_query(draft, 10, ABILITIES, None, can_wait=False)
         async with self.rig.store.begin() as tx:
             step = await reserve(tx, self.runtime, draft, query, NO_KEY, TERMS)

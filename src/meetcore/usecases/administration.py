@@ -8,7 +8,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
-from meetcore.domain.members.audit import SERVICE, ActionOrigin, Detail
+from meetcore.domain.members.audit import SERVICE, ActionOrigin, ActorKind, Detail
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Entry, Posting
 from meetcore.domain.requests.accounts import check_email
@@ -19,9 +19,11 @@ from meetcore.domain.requests.keys import (
     Scope,
     check_expiry,
     check_name,
+    check_overlap,
     digest,
     last_four,
     mint,
+    roll,
 )
 from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store, Transaction
@@ -198,11 +200,8 @@ class Administration:
         expires_at: datetime | None = None,
         *,
         name: str = DEFAULT_NAME,
-        created_by: UUID | None = None,
     ) -> MintedKey:
         """Make a key. Its scopes are fixed from now on (rule 5/4).
-
-        `created_by` is the member who makes it, if it is not the operator.
 
         Raises:
             NotFound: no such account.
@@ -216,7 +215,7 @@ class Administration:
         unique = tuple(dict.fromkeys(scopes))
         key = ApiKey(
             self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at,
-            name=name, last_four=last_four(text), created_by=created_by,
+            name=name, last_four=last_four(text), created_by=self._member_id,
         )  # fmt: skip
         async with self.store.begin() as tx:
             await tx.registry.add_key(key, digest(text))
@@ -225,6 +224,30 @@ class Administration:
                 daily_cap=daily_cap, expires_at=None if expires_at is None else utc_text(expires_at),
             )  # fmt: skip
         return MintedKey(key, text)
+
+    async def roll_key(self, key_id: UUID, overlap_h: int) -> tuple[MintedKey, ApiKey]:
+        """Put a new key in the place of another, which ends after so many hours; both spend under one cap.
+
+        Returns:
+            The new key, and the old one with its end.
+
+        Raises:
+            NotFound: no such key.
+            InvalidOverlap, Conflict: see `keys.roll`.
+        """
+        check_overlap(overlap_h)
+        now = self.runtime.now()
+        text = mint(self.key_prefix, self.runtime.entropy.token_bytes(SECRET_BYTES))
+        async with self.store.begin() as tx:
+            key = await tx.registry.load_key(key_id)
+            rolled = roll(key, overlap_h, self.runtime.new_id(now), text, now, self._member_id)
+            await tx.registry.save_key_end(rolled.old)
+            await tx.registry.add_key(rolled.new, digest(text))
+            await self._record(
+                tx, now, "key.rolled", key.account_id, key_id, overlap_h=overlap_h,
+                new_key_id=str(rolled.new.id),
+            )  # fmt: skip
+        return MintedKey(rolled.new, text), rolled.old
 
     async def revoke_key(self, key_id: UUID) -> ApiKey:
         """Revoke a key from now on.
@@ -241,7 +264,7 @@ class Administration:
         return key
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; `None` removes it (rule 5/7).
+        """Change the cap of a key and of those that share it, in credits a day; `None` removes it (rule 5/7).
 
         Raises:
             NotFound: no such key.
@@ -328,6 +351,12 @@ class Administration:
             tx, now, action, entry.account_id, entry.transfer.id, amount=entry.amount, **details
         )
         return await tx.ledger.append(posting.funds, entry, events_of(self.runtime, now, posting))
+
+    @property
+    def _member_id(self) -> UUID | None:
+        """The member who acts, if it is one."""
+        actor = self.origin.actor
+        return actor.id if actor.kind is ActorKind.MEMBER else None
 
     async def _record(
         self, tx: Transaction, now: datetime, action: str, account_id: UUID | None, target_id: UUID,

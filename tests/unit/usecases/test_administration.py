@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
+from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import DEFAULT_NAME, InvalidExpiry, InvalidName, Scope
@@ -47,14 +48,42 @@ async def test_a_key_that_has_expired_is_not_created() -> None:
 async def test_a_key_has_a_name_the_end_of_its_text_and_its_maker() -> None:
     harness = await ApplicationHarness().start()
     account_id, member = harness.caller.account.id, UUID(int=9)
+    acting = harness.administration.acting_as(ActionOrigin(Actor(ActorKind.MEMBER, member, "m@example.com")))
     plain = await harness.administration.create_key(account_id, tuple(Scope))
-    named = await harness.administration.create_key(account_id, (), name="Kasir", created_by=member)
+    named = await acting.create_key(account_id, (), name="Kasir")
     assert (plain.key.name, plain.key.created_by) == (DEFAULT_NAME, None)
     assert (named.key.name, named.key.created_by) == ("Kasir", member)
     assert named.key.last_four == named.text[-4:]
     with pytest.raises(InvalidName):
         await harness.administration.create_key(account_id, (), name="two\nlines")
     assert named.key in await harness.registry.list_keys(account_id)
+
+
+@pytest.mark.spec("5/7")
+async def test_a_key_is_rolled_and_its_cap_stays_one() -> None:
+    harness = await ApplicationHarness(daily_cap=50).start()
+    old_id = harness.caller.key.id
+    minted, old = await harness.administration.roll_key(old_id, 24)
+    assert old.expires_at == harness.now() + timedelta(hours=24)
+    assert minted.key.cap_key_id == old_id
+    keys = {key.id: key for key in await harness.registry.list_keys(old.account_id)}
+    assert keys == {minted.key.id: minted.key, old_id: old}
+    caller = await harness.process().admit.authenticate(f"Bearer {minted.text}", harness.now())
+    assert caller.key == minted.key
+    await harness.administration.set_daily_cap(minted.key.id, 7)
+    assert [key.daily_cap for key in await harness.registry.list_keys(old.account_id)] == [7, 7]
+
+
+async def test_a_key_that_cannot_be_used_or_is_not_there_is_not_rolled() -> None:
+    harness = await ApplicationHarness().start()
+    key = harness.caller.key
+    await harness.administration.roll_key(key.id, 0)
+    before = await harness.registry.list_keys(key.account_id)
+    with pytest.raises(Conflict):
+        await harness.administration.roll_key(key.id, 0)
+    with pytest.raises(NotFound):
+        await harness.administration.roll_key(UUID(int=1), 0)
+    assert await harness.registry.list_keys(key.account_id) == before
 
 
 @pytest.mark.spec("1/credits")

@@ -70,6 +70,16 @@ async def test_the_entries_of_new_records_name_them_and_hold_no_secret() -> None
     assert (key.actor.kind, key.actor.name) == (ActorKind.SYSTEM, "meetcore")
 
 
+async def test_a_roll_names_the_old_key_and_the_new_one() -> None:
+    harness = await ApplicationHarness().start()
+    key = harness.caller.key
+    minted, _ = await harness.administration.acting_as(OPERATOR).roll_key(key.id, 5)
+    entry = log_of(harness)[-1]
+    assert (entry.action, entry.account_id, entry.target_id) == ("key.rolled", key.account_id, str(key.id))
+    assert entry.details == {"overlap_h": 5, "new_key_id": str(minted.key.id)}
+    assert minted.text not in repr(entry)
+
+
 @pytest.mark.parametrize("at", range(1, 4))
 async def test_a_crash_leaves_both_the_change_and_its_entry_or_none(at: int) -> None:
     harness = await ApplicationHarness(credits=100).start()

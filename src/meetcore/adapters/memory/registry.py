@@ -90,14 +90,22 @@ class MemoryRegistryRepository:
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
         tables = self._tables
         key = _key_of(tables, key_id)
-        since = at if key.revoked_at is None else min(key.revoked_at, at)
-        tables.keys[key_id] = evolve(key, revoked_at=since)
+        tables.keys[key_id] = evolve(key, revoked_at=_earlier(key.revoked_at, at))
         return tables.keys[key_id]
 
+    async def save_key_end(self, key: ApiKey) -> None:
+        known = _key_of(self._tables, key.id)
+        self._tables.keys[key.id] = evolve(
+            known,
+            expires_at=_earlier(known.expires_at, key.expires_at),
+            revoked_at=_earlier(known.revoked_at, key.revoked_at),
+        )
+
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        tables = self._tables
-        tables.keys[key_id] = evolve(_key_of(tables, key_id), daily_cap=daily_cap)
-        return tables.keys[key_id]
+        keys, cap_key_id = self._tables.keys, _key_of(self._tables, key_id).cap_key_id
+        for key in [key for key in keys.values() if key.cap_key_id == cap_key_id]:
+            keys[key.id] = evolve(key, daily_cap=daily_cap)
+        return keys[key_id]
 
     async def add_host(self, host: Host, at: datetime) -> None:
         tables = self._tables
@@ -130,6 +138,10 @@ def _stored(account: Account) -> StoredAccount:
         card.id, card.user_id, card.email, card.full_name, card.created_at, account.suspended_at,
         funds.balance, funds.held, funds.low_threshold,
     )  # fmt: skip
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((at for at in (one, other) if at is not None), default=None)
 
 
 def _key_of(tables: Tables, key_id: UUID) -> ApiKey:

@@ -76,17 +76,35 @@ _LIST_KEYS_OF_ACCOUNT = f"""
 SELECT {API_KEY.select} FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
 """
 
-# One key, locked.
-_LOAD_KEY = f"SELECT {API_KEY.select} FROM api_keys k WHERE k.id = %(id)s FOR NO KEY UPDATE"
+# Takes the lock of a key's account and raises the version, so that waiting readers read again.
+_LOCK_KEYS_ACCOUNT = """
+UPDATE accounts a SET version = a.version + 1 FROM api_keys k WHERE k.id = %(id)s AND a.id = k.account_id
+"""
+
+# One key. Its account is locked by now.
+_LOAD_KEY = f"SELECT {API_KEY.select} FROM api_keys k WHERE k.id = %(id)s"
+
+# Ends a key, never later than before.
+_SAVE_KEY_END = """
+UPDATE api_keys SET expires_at = LEAST(expires_at, %(key_expires_at)s), revoked_at = LEAST(revoked_at, %(key_revoked_at)s)
+WHERE id = %(key_id)s
+"""
 
 # Revokes a key; a second call keeps the first time.
 _REVOKE = f"""
 UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING {API_KEY.select}
 """
 
-# Changes the daily cap of a key.
+# Changes the daily cap of a key and of those that share it. They are locked in one order, as last uses are written.
 _SET_CAP = f"""
-UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING {API_KEY.select}
+WITH shared AS MATERIALIZED (
+    SELECT k.id FROM api_keys one JOIN api_keys k ON k.account_id = one.account_id
+        AND COALESCE(k.first_key_id, k.id) = COALESCE(one.first_key_id, one.id)
+    WHERE one.id = %(id)s ORDER BY k.id FOR NO KEY UPDATE OF k
+), changed AS (
+    UPDATE api_keys k SET daily_cap = %(cap)s FROM shared WHERE k.id = shared.id RETURNING k.*
+)
+SELECT {API_KEY.select} FROM changed k WHERE k.id = %(id)s
 """
 
 # Adds a host, unless its user is a host already.
@@ -159,10 +177,14 @@ class PostgresRegistryRepository(Repository):
             raise NotFound("No account with this id.") from error
 
     async def load_key(self, key_id: UUID) -> ApiKey:
+        await self._connection.execute(_LOCK_KEYS_ACCOUNT, {"id": key_id})
         return _key(await self._one(_LOAD_KEY, {"id": key_id}))
 
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
         return _key(await self._one(_REVOKE, {"id": key_id, "at": at}))
+
+    async def save_key_end(self, key: ApiKey) -> None:
+        await self._connection.execute(_SAVE_KEY_END, API_KEY.parameters(key))
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
         return _key(await self._one(_SET_CAP, {"id": key_id, "cap": daily_cap}))

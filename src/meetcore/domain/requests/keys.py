@@ -31,6 +31,7 @@ __all__ = [
     "Scope",
     "check_expiry",
     "check_name",
+    "check_overlap",
     "check_usable",
     "dashboard_key",
     "digest",
@@ -243,11 +244,10 @@ def roll(
         created_by: the member who rolls it, if it is not the operator.
 
     Raises:
-        InvalidOverlap: not from 0 to `MAX_OVERLAP_H`.
+        InvalidOverlap: see `check_overlap`.
         Conflict: the key is revoked or expired.
     """
-    if type(overlap_h) is not int or not 0 <= overlap_h <= MAX_OVERLAP_H:
-        raise InvalidOverlap(f"an overlap is 0 to {MAX_OVERLAP_H} whole hours")
+    check_overlap(overlap_h)
     if not _is_usable(key, now):
         raise Conflict("The key is revoked or expired. Make a new one.", key.id)
     end = now + timedelta(hours=overlap_h)
@@ -257,6 +257,17 @@ def roll(
         first_key_id=key.cap_key_id,
     )  # fmt: skip
     return RolledKey(new, evolve(key, expires_at=expires_at) if overlap_h else evolve(key, revoked_at=now))
+
+
+def check_overlap(hours: int) -> int:
+    """Check for how many hours a key that is rolled works on.
+
+    Raises:
+        InvalidOverlap: not from 0 to `MAX_OVERLAP_H`.
+    """
+    if type(hours) is not int or not 0 <= hours <= MAX_OVERLAP_H:
+        raise InvalidOverlap(f"an overlap is 0 to {MAX_OVERLAP_H} whole hours")
+    return hours
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:

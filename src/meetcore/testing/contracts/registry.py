@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
+from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.requests.keys import ApiKey, Scope
@@ -16,6 +17,7 @@ from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import RegistryRig
 from meetcore.testing.contracts.transactions import (
     AT,
+    RUNTIME,
     MeetingSpec,
     email_of,
     new_host,
@@ -24,7 +26,9 @@ from meetcore.testing.contracts.transactions import (
     query_of,
     registry_of,
     reserved,
+    rolled,
 )
+from meetcore.usecases.administration import Administration
 
 DAY = timedelta(days=1)
 
@@ -211,6 +215,38 @@ class RegistryContract:
             assert (await registry_of(rig).set_daily_cap(customer.key_id, cap)).daily_cap == cap
             async with rig.store.begin() as tx:
                 assert (await tx.meetings.load_creation(query_of(customer, MeetingSpec()))).daily_cap == cap
+
+    async def test_a_cap_is_set_for_all_keys_that_share_it(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig, cap=50)
+        second = await rolled(rig, customer)
+        third = await rolled(rig, second)
+        other = await _add_key(rig, customer.account_id, daily_cap=9)
+        for key, cap in ((third, 7), (customer, None), (second, 0)):
+            changed = await registry_of(rig).set_daily_cap(key.key_id, cap)
+            assert (changed.id, changed.daily_cap) == (key.key_id, cap)
+            caps = {one.id: one.daily_cap for one in await rig.registry.list_keys(customer.account_id)}
+            assert caps.pop(other.id) == 9
+            assert caps == dict.fromkeys((customer.key_id, second.key_id, third.key_id), cap)
+
+    async def test_the_end_of_a_key_is_never_put_off(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+        (key,) = await rig.registry.list_keys(customer.account_id)
+        ends = ((AT + DAY, None), (AT + 2 * DAY, AT + 3 * DAY), (None, AT + 4 * DAY), (None, None))
+        for expires_at, revoked_at in ends:
+            await registry_of(rig).save_key_end(evolve(key, expires_at=expires_at, revoked_at=revoked_at))
+        (stored,) = await rig.registry.list_keys(customer.account_id)
+        assert stored == evolve(key, expires_at=AT + DAY, revoked_at=AT + 3 * DAY)
+
+    async def test_a_roll_and_a_change_of_the_cap_at_once_leave_one_cap(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig, cap=50)
+        operator = Administration(rig.store, rig.registry, MemoryWorkerNotifier(), RUNTIME, "mk")
+        rolls = [operator.roll_key(customer.key_id, 1) for _ in range(4)]
+        caps = [operator.set_daily_cap(customer.key_id, cap) for cap in (5, 6, 7, 8)]
+        await asyncio.gather(*rolls, *caps)
+        keys = await rig.registry.list_keys(customer.account_id)
+        assert len(keys) == 5
+        assert len({key.daily_cap for key in keys}) == 1
+        assert {key.cap_key_id for key in keys} == {customer.key_id}
 
     async def test_hosts_are_listed_smallest_first(self, rig: RegistryRig) -> None:
         hosts = [Host(new_id(), name, capacity) for name, capacity in (("b", 10), ("c", 5), ("a", 10))]

@@ -25,6 +25,7 @@ from meetcore.domain.requests.keys import (
     Scope,
     check_expiry,
     check_name,
+    check_overlap,
     check_usable,
     dashboard_key,
     digest,
@@ -310,5 +311,7 @@ def test_only_a_key_that_can_be_used_is_rolled(key: ApiKey) -> None:
 @pytest.mark.parametrize("overlap_h", [-1, MAX_OVERLAP_H + 1, 1.0, True, None])
 def test_an_overlap_is_up_to_seven_days_of_whole_hours(overlap_h: int) -> None:
     assert MAX_OVERLAP_H == 7 * 24
-    with pytest.raises(InvalidOverlap, match="0 to 168 whole hours"):
-        roll(KEY, overlap_h, NEW_ID, MINTED, NOW)
+    for check in (check_overlap, lambda hours: roll(KEY, hours, NEW_ID, MINTED, NOW)):
+        with pytest.raises(InvalidOverlap, match="0 to 168 whole hours"):
+            check(overlap_h)
+    assert [check_overlap(hours) for hours in (0, MAX_OVERLAP_H)] == [0, MAX_OVERLAP_H]
