@@ -65,20 +65,44 @@ def test_an_account_from_opening_to_its_keys(site: Site) -> None:
 
     made = ("key", "create", "--account", account["id"], "--scope", "meetings:read,meetings:write")
     key = site.cli(
-        *made, "--scope", "credits:read", "--daily-cap", 50, "--expires-at", "2999-12-31T17:00:00+07:00"
-    )
+        *made, "--scope", "credits:read", "--daily-cap", 50, "--expires-at", "2999-12-31T17:00:00+07:00",
+        "--name", "Kasir",
+    )  # fmt: skip
     assert key["key"].startswith("mk_live_")
     assert key["scopes"] == ["meetings:read", "meetings:write", "credits:read"]
     assert (key["daily_cap"], key["expires_at"]) == (50, "2999-12-31T10:00:00Z")
     assert "mk_live_" in run(site, *made).out
     listed = site.cli("key", "list", "--account", account["id"])["data"]
     assert listed[-1]["id"] == key["id"]
-    assert "mk_live_" not in json.dumps(listed)
+    assert key["key"] not in json.dumps(listed)
+    shown = [(each["name"], each["last_used_at"]) for each in listed]
+    assert shown == [("API key", None), ("Kasir", None)]
+    assert listed[-1]["key"] == f"mk_live_…{key['key'][-4:]}"
     assert key["id"] in run(site, "key", "list").out
     assert site.cli("key", "set-cap", key["id"], "--daily-cap", "none")["daily_cap"] is None
     assert site.cli("key", "set-cap", key["id"], "--daily-cap", 0)["daily_cap"] == 0
     assert "revoked_at" in run(site, "key", "revoke", key["id"]).out
     assert site.cli("key", "revoke", key["id"])["revoked_at"] is not None
+
+
+def test_an_operator_rolls_a_key(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=0)
+    (old,) = site.cli("key", "list", "--account", account_id)["data"]
+    done = run(site, "key", "roll", old["id"], "--overlap", 24, "--json")
+    new = done.json
+    assert new["key"].startswith("mk_live_")
+    assert new["key"] not in done.err
+    assert [new[name] for name in ("name", "scopes", "daily_cap")] == [
+        old[name] for name in ("name", "scopes", "daily_cap")
+    ]
+    assert new["rolled_from"] == old["id"]
+    ends = {each["id"]: each["expires_at"] for each in site.cli("key", "list")["data"]}
+    assert (ends[new["id"]], ends[old["id"]]) == (None, new["rolled_from_ends_at"])
+    site.cli("key", "set-cap", old["id"], "--daily-cap", 7)
+    caps = [each["daily_cap"] for each in site.cli("key", "list", "--account", account_id)["data"]]
+    assert caps == [7, 7]
+    assert "rolled_from" in run(site, "key", "roll", new["id"], "--overlap", 0).out
+    refused(run(site, "key", "roll", new["id"], "--overlap", 0, "--json"), 1, "revoked or expired")
 
 
 def test_a_top_up_happens_once_for_each_reference(site: Site) -> None:
@@ -258,6 +282,11 @@ MISTAKES = {
     "negative credits": (
         ("account", "create", "--email", "e", "--full-name", "n", "--credits", "-1"), "--credits",
     ),
+    "no key name": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--name", " "),
+        "1 to 60 characters",
+    ),
+    "long overlap": (("key", "roll", UNKNOWN, "--overlap", "169"), "0 to 168 whole hours"),
     "negative cap": (("key", "set-cap", UNKNOWN, "--daily-cap", "-1"), "--daily-cap"),
     "no seats": (("host", "add", "--provider-user-id", "u", "--capacity", "0"), "--capacity"),
     "empty name": (("account", "create", "--email", "e", "--full-name", ""), "--full-name"),
@@ -277,6 +306,7 @@ def test_a_usage_error_exits_with_2_and_suggests_a_correction(site: Site, mistak
     "command",
     [
         ("key", "revoke"),
+        ("key", "roll", "--overlap", "1"),
         ("host", "disable"),
         ("host", "enable"),
         ("account", "show"),

@@ -17,12 +17,9 @@ from meetcore.cli.inputs import (
     Whole,
     check_counts,
     check_texts,
-    read_cap,
     read_id,
-    read_scopes,
-    read_time,
 )
-from meetcore.cli.operator_log import log_action
+from meetcore.cli.keys import create_key, list_keys, revoke_key, roll_key, set_cap
 from meetcore.cli.output import show
 from meetcore.cli.runner import guarded, with_application
 from meetcore.cli.seal import seal_credits
@@ -31,7 +28,6 @@ from meetcore.composition.application import Application
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
-from meetcore.domain.requests.keys import ApiKey
 from meetcore.usecases.administration import ToppedUp
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
@@ -102,100 +98,11 @@ account.command(suspend_account, name="suspend")
 account.command(resume_account, name="resume")
 
 
-@key.command(name="create")
-def create_key(
-    *,
-    account: str,
-    scope: Annotated[list[str], Parameter(consume_multiple=True)],
-    daily_cap: str = "none",
-    expires_at: str | None = None,
-    json: Json = False,
-) -> None:
-    """Make an API key. It is printed once.
-
-    Parameters
-    ----------
-    account:
-        The account it belongs to.
-    scope:
-        What it may do; repeat it, or give several. Fixed from now on.
-    daily_cap:
-        Credits it may spend a day (00:00 WIB to 00:00 WIB), or none.
-    expires_at:
-        When it stops working, such as 2026-12-31T17:00:00Z.
-    """
-    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
-    scopes = guarded(lambda: read_scopes(scope), as_json=json)
-    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
-    until = guarded(lambda: read_time(expires_at), as_json=json)
-
-    async def work(application: Application) -> dict[str, object]:
-        minted = await application.administration.create_key(account_id, scopes, cap, until)
-        record = _key_record(minted.key)
-        log_action("key create", record)
-        return {"id": record.pop("id"), "key": minted.text, **record}
-
-    show(with_application(work, as_json=json), as_json=json)
-
-
-@key.command(name="list")
-def list_keys(*, account: str | None = None, json: Json = False) -> None:
-    """List keys, newest first.
-
-    Parameters
-    ----------
-    account:
-        Only those of this account.
-    """
-    account_id = None if account is None else guarded(lambda: read_id(account, "--account"), as_json=json)
-
-    async def work(application: Application) -> list[dict[str, object]]:
-        return [_key_record(each) for each in await application.administration.registry.list_keys(account_id)]
-
-    show(with_application(work, as_json=json), as_json=json)
-
-
-@key.command(name="revoke")
-def revoke_key(id: str, /, *, json: Json = False) -> None:
-    """Revoke a key; it stops working at its next request.
-
-    Parameters
-    ----------
-    id:
-        The key's id.
-    """
-    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
-
-    show_change(
-        "key revoke",
-        lambda app: app.administration.revoke_key(key_id),
-        _key_record,
-        before=lambda app: _find_key(app, key_id),
-        as_json=json,
-    )
-
-
-@key.command(name="set-cap")
-def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
-    """Change what a key may spend a day.
-
-    Parameters
-    ----------
-    id:
-        The key's id.
-    daily_cap:
-        Credits a day, or none.
-    """
-    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
-    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
-
-    show_change(
-        "key set-cap",
-        lambda app: app.administration.set_daily_cap(key_id, cap),
-        _key_record,
-        before=lambda app: _find_key(app, key_id),
-        as_json=json,
-    )
+key.command(create_key, name="create")
+key.command(list_keys, name="list")
+key.command(roll_key, name="roll")
+key.command(revoke_key, name="revoke")
+key.command(set_cap, name="set-cap")
 
 
 @credits_.command(name="topup")
@@ -306,11 +213,6 @@ def enable_host(id: str, /, *, json: Json = False) -> None:
     )
 
 
-async def _find_key(application: Application, key_id: UUID) -> ApiKey | None:
-    keys = await application.administration.registry.list_keys(None)
-    return next((each for each in keys if each.id == key_id), None)
-
-
 async def _find_host(application: Application, host_id: UUID) -> Host | None:
     hosts = await application.administration.registry.list_hosts()
     return next((each for each in hosts if each.id == host_id), None)
@@ -327,18 +229,6 @@ def _top_up_record(done: ToppedUp) -> dict[str, object]:
         "balance": done.balance,
         "is_new": done.is_new,
         "created_at": utc_text(done.entry.at),
-    }
-
-
-def _key_record(key_: ApiKey) -> dict[str, object]:
-    return {
-        "id": str(key_.id),
-        "account_id": str(key_.account_id),
-        "scopes": [scope.value for scope in key_.scopes],
-        "daily_cap": key_.daily_cap,
-        "created_at": utc_text(key_.created_at),
-        "expires_at": None if key_.expires_at is None else utc_text(key_.expires_at),
-        "revoked_at": None if key_.revoked_at is None else utc_text(key_.revoked_at),
     }
 
 

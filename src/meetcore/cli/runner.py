@@ -18,7 +18,7 @@ from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
 from meetcore.domain.requests.accounts import InvalidEmail
-from meetcore.domain.requests.keys import InvalidExpiry
+from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
         _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except SettingsRefused as error:
         _end("settings", str(error), ExitCode.SETTINGS, as_json=as_json)
-    except (InvalidEmail, InvalidExpiry, InvalidReason) as error:
+    except (InvalidEmail, InvalidExpiry, InvalidName, InvalidOverlap, InvalidReason) as error:
         _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except InvalidAmount as error:
         _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
