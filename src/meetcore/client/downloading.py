@@ -33,7 +33,6 @@ class WritesBytes(Protocol):
 
     def write(self, data: bytes, /) -> object:
         """Write, and return how many bytes were written, or None for all."""
-        ...
 
 
 def recording_download(

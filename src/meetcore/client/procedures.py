@@ -57,4 +57,3 @@ class Procedure(Protocol[T_co]):
 
     def steps(self, means: Means) -> Steps[T_co]:
         """Begin anew."""
-        ...

@@ -52,7 +52,6 @@ class AudioEditor(Protocol):
 
     def scratch(self) -> BinaryIO:
         """An empty file on disk, without a name, for reading and writing; closing it removes it."""
-        ...
 
     async def measure(self, media: BinaryIO) -> float:
         """The length of the sound in seconds, counted from what is in the file and not taken from its header.
@@ -61,7 +60,6 @@ class AudioEditor(Protocol):
             MediaUnreadable: nothing that can be measured.
             EditingFailed: not now.
         """
-        ...
 
     async def cut(self, media: BinaryIO, from_s: float, length_s: float, *, may_copy: bool = False) -> Sound:
         """A stretch of the sound.
@@ -77,4 +75,3 @@ class AudioEditor(Protocol):
             MediaUnreadable: nothing that can be decoded.
             EditingFailed: not now.
         """
-        ...

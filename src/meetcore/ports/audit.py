@@ -58,18 +58,15 @@ class LedgerSnapshot(Protocol):
     @property
     def name(self) -> str:
         """The name by which another connection opens the same snapshot, while this one is open."""
-        ...
 
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
-        ...
 
     def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
         """Every account, in portions of about the same work.
 
         That is many accounts, or one with a long history.
         """
-        ...
 
     def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         """The customer entries of a portion that `accounts` gave, in chunks of some thousands.
@@ -77,7 +74,6 @@ class LedgerSnapshot(Protocol):
         By account in the given order, then by number. An entry whose transfer is not there is left out: its
         number is missed. Who stops before the end closes it.
         """
-        ...
 
     async def flaws(self) -> Sequence[Flaw]:
         """What does not hang together, up to `MAX_FLAWS` of each kind. May be asked for beside the entries.
@@ -86,7 +82,6 @@ class LedgerSnapshot(Protocol):
         meeting's charge, of more than it took, or of what was refunded before. Keys' usage of a day other
         than their charges less the refunds of these, and their open holds, of that day.
         """
-        ...
 
 
 class LedgerAudit(Protocol):
@@ -98,7 +93,6 @@ class LedgerAudit(Protocol):
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        ...
 
     async def add_seals(self, seals: Sequence[Seal], at: datetime) -> None:
         """Keep seals, for ever; one that an account has already stays.
@@ -106,7 +100,6 @@ class LedgerAudit(Protocol):
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        ...
 
     def snapshot(self) -> AbstractAsyncContextManager[LedgerSnapshot]:
         """The ledger at this moment, while others write on.
@@ -114,7 +107,6 @@ class LedgerAudit(Protocol):
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        ...
 
     def joined(self, name: str) -> AbstractAsyncContextManager[LedgerSnapshot]:
         """The moment of another's snapshot of this store, which has to stay open meanwhile.
@@ -122,4 +114,3 @@ class LedgerAudit(Protocol):
         Raises:
             StoreUnavailable: the store does not answer, or that moment is over.
         """
-        ...

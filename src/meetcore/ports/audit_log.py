@@ -12,4 +12,3 @@ class AuditLog(Protocol):
 
     async def append(self, entry: AuditEntry) -> None:
         """Write an entry; an id is written once."""
-        ...

@@ -14,7 +14,6 @@ class Cipher(Protocol):
 
     def seal(self, plain: bytes, context: str) -> bytes:
         """Encrypt under the first key. `context` names account and record, and is authenticated."""
-        ...
 
     def open(self, sealed: bytes, context: str) -> bytes:
         """Decrypt under whichever key sealed it.
@@ -22,4 +21,3 @@ class Cipher(Protocol):
         Raises:
             CipherRefused: see the class.
         """
-        ...

@@ -11,4 +11,3 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The present instant, aware, in UTC."""
-        ...

@@ -111,11 +111,9 @@ class DeliveryRepository(Protocol):
         is due again later, as far behind as there is before it. No two callers get the same one while the
         lease lasts.
         """
-        ...
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
         """Those deliveries, with their endpoints, whose claim is still the bearer's; in any order."""
-        ...
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
@@ -131,7 +129,6 @@ class DeliveryRepository(Protocol):
             endpoints: each endpoint of these deliveries once, in its last state.
             hosts: each host of these endpoints once, with its account.
         """
-        ...
 
     async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
         """Release the next portion of what an endpoint holds, if it is active and the last one is through.
@@ -139,7 +136,6 @@ class DeliveryRepository(Protocol):
         Returns:
             How many deliveries were released.
         """
-        ...
 
     async def sweep(self, pace: ReleasePace) -> int:
         """Release held deliveries, expire old ones and recover those of crashed workers.
@@ -150,4 +146,3 @@ class DeliveryRepository(Protocol):
         Returns:
             How many deliveries may be claimed, now or soon, that could not be before.
         """
-        ...

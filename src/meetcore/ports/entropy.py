@@ -10,4 +10,3 @@ class Entropy(Protocol):
 
     def token_bytes(self, count: int) -> bytes:
         """Draw `count` unpredictable bytes."""
-        ...

@@ -32,7 +32,6 @@ class HostKeyRepository(Protocol):
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[DueHostKey]:
         """Take hosts whose keys are due, the longest due first; due again when the lease runs out."""
-        ...
 
     async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
         """Write the key that the provider was given: the host is due no more.
@@ -41,8 +40,6 @@ class HostKeyRepository(Protocol):
             False when the token is no longer the bearer's: the lease was taken over, or a meeting has ended
             meanwhile, so that the key is due again. Nothing was written.
         """
-        ...
 
     async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None:
         """Make the host due after so many seconds of the store's clock, for the bearer of the token only."""
-        ...

@@ -15,7 +15,6 @@ class Housekeeping(Protocol):
         Returns:
             How many went.
         """
-        ...
 
     async def purge_provider_events(self, older_than_s: float) -> int:
         """Delete handled events of providers received longer ago than this.
@@ -23,7 +22,6 @@ class Housekeeping(Protocol):
         Returns:
             How many went.
         """
-        ...
 
     async def purge_creations(self, before: date) -> int:
         """Forget how many meetings accounts had made on days before this one.
@@ -31,7 +29,6 @@ class Housekeeping(Protocol):
         Returns:
             How many counters went.
         """
-        ...
 
     async def purge_mails(self, older_than_s: float) -> int:
         """Forget mails that were made longer ago than this, unless they are still to be sent.
@@ -39,7 +36,6 @@ class Housekeeping(Protocol):
         Returns:
             How many went.
         """
-        ...
 
     async def purge_previous_secrets(self, before: datetime) -> int:
         """Forget the secrets of endpoints that were replaced and have not signed since this instant.
@@ -47,4 +43,3 @@ class Housekeeping(Protocol):
         Returns:
             How many went.
         """
-        ...

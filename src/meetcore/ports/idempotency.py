@@ -37,8 +37,6 @@ class IdempotencyRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
         """Write a key as bound (not done) or done with its answer. Ends any lease on it."""
-        ...

@@ -13,4 +13,3 @@ class KeyUses(Protocol):
 
     async def save(self, used: Mapping[UUID, datetime]) -> None:
         """Write when each key was used last; a later use that is stored stays. Unknown keys are left out."""
-        ...

@@ -27,4 +27,3 @@ class MailTexts(Protocol):
 
         What others chose (names, URLs) is escaped in HTML, and breaks no line of the subject.
         """
-        ...

@@ -48,4 +48,3 @@ class Mailer(Protocol):
             MailUnavailable: see the class. The server may have it nevertheless, where its answer was lost.
             MailRefused: see the class.
         """
-        ...

@@ -46,20 +46,15 @@ class MailRepository(Protocol):
         Returns:
             How many were written.
         """
-        ...
 
     async def find_recipients(self, account_id: UUID) -> Sequence[Recipient]:
         """Return who is mailed about an account's webhooks: the address of the account."""
-        ...
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
         """Take mails that are due, the longest due first; each is due again when the lease runs out."""
-        ...
 
     async def load_claimed(self, claimed: ClaimedMail) -> MailView | None:
         """Read and lock a mail; None when its claim is not the bearer's any more."""
-        ...
 
     async def save(self, mail: Mail) -> None:
         """Write what became of a mail that this transaction has loaded, and end its claim."""
-        ...

@@ -151,7 +151,6 @@ class MeetingRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
         """Write meeting, hold, reservation, lease and claim, and count the creation.
@@ -160,11 +159,9 @@ class MeetingRepository(Protocol):
             The state that the bearer of the lease goes on from; none when the host was taken
             meanwhile, and nothing was written.
         """
-        ...
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
         """The meeting in progress, if the lease is still the bearer's."""
-        ...
 
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
@@ -176,7 +173,6 @@ class MeetingRepository(Protocol):
             How many deliveries are due now; none when the account or the lease is no longer as the
             view has it, and nothing was written.
         """
-        ...
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
@@ -194,17 +190,14 @@ class MeetingRepository(Protocol):
             look_again_s: a check for orphans of it is due then; none closes the one that is open.
             was_made: the provider made it, although it is given up.
         """
-        ...
 
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
         """Take the account's lock and read a meeting in any state."""
-        ...
 
     async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
         """Mark a meeting as being cancelled or ended, under a lease."""
-        ...
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
@@ -214,15 +207,12 @@ class MeetingRepository(Protocol):
 
         `invalidates_host_key` as in `save_lifecycle`.
         """
-        ...
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
         """Put a meeting back that the provider would not let go of; its key may try again."""
-        ...
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """Find the meeting that a provider speaks of, take its account's lock and read it again."""
-        ...
 
     async def save_lifecycle(
         self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
@@ -236,7 +226,6 @@ class MeetingRepository(Protocol):
         Returns:
             How many deliveries are due now.
         """
-        ...
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
         """Meetings that the clock must see to.
@@ -245,16 +234,12 @@ class MeetingRepository(Protocol):
 
         Each comes again after `again_s`, until it is saved as ended or cancelled, or `schedule_next_check`.
         """
-        ...
 
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """The clock need not see to this meeting again, or not before so many seconds."""
-        ...
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
         """Take over meetings whose lease ran out, each under this lease from now on."""
-        ...
 
     async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
-        ...

@@ -23,4 +23,3 @@ class NoteWriter(Protocol):
             AiUnavailable: not now.
             AiRefused: never.
         """
-        ...

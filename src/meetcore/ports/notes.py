@@ -79,11 +79,9 @@ class NoteRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
         """Write a note that is due at once, and its hold."""
-        ...
 
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
         """Write a note that failed before it began, under its account's lock.
@@ -91,7 +89,6 @@ class NoteRepository(Protocol):
         Returns:
             How many deliveries are due now.
         """
-        ...
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
         """Take notes that are due, each under the lease, and let them count as processing.
@@ -102,19 +99,15 @@ class NoteRepository(Protocol):
         Args:
             in_flight: how many may be under a lease at once, over all workers.
         """
-        ...
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""
-        ...
 
     async def save_step(self, task: NoteTask, note: Note) -> bool:
         """Write how far a note has come; false when the claim is lost, and nothing was written."""
-        ...
 
     async def postpone(self, task: NoteTask, note: Note, seconds: float) -> bool:
         """Write a note and give it back, due in so many seconds; false when the claim is lost."""
-        ...
 
     async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
         """The transcript chunks of the task's recording so far, by their number.
@@ -122,13 +115,11 @@ class NoteRepository(Protocol):
         Args:
             source: a name for the files and how they were cut; chunks of another source are left out.
         """
-        ...
 
     async def save_transcript_chunk(
         self, task: NoteTask, source: str, piece: int, transcript: Transcript
     ) -> bool:
         """Save the transcript of a chunk; false when the claim is lost, and nothing was written."""
-        ...
 
     async def load_settlement(
         self, account_id: UUID, note_id: UUID, token: UUID | None
@@ -141,7 +132,6 @@ class NoteRepository(Protocol):
         Returns:
             None when it is not in progress, or the lease is lost.
         """
-        ...
 
     async def save_completed(
         self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, entry: Entry, events: Sequence[Event]
@@ -151,7 +141,6 @@ class NoteRepository(Protocol):
         Returns:
             How many deliveries are due now.
         """
-        ...
 
     async def save_failed(
         self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, events: Sequence[Event]
@@ -161,16 +150,12 @@ class NoteRepository(Protocol):
         Returns:
             How many deliveries are due now.
         """
-        ...
 
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
         """Every note on a recording that is not erased, under the account's lock."""
-        ...
 
     async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
         """Delete the transcript chunks of a recording, under the account's lock."""
-        ...
 
     async def save_erased(self, note: Note) -> None:
         """Write an erased note; its events, their deliveries and attempts are deleted."""
-        ...

@@ -36,11 +36,9 @@ class OrphanCheckRepository(Protocol):
 
     async def open(self, account_id: UUID, meeting_id: UUID) -> None:
         """Look at once, as if an orphan had been seen now, whether or not a check is open."""
-        ...
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[OrphanCheck]:
         """Take the checks that are due, the longest due first; each comes again after the lease."""
-        ...
 
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
@@ -52,8 +50,6 @@ class OrphanCheckRepository(Protocol):
             failures: looks in a row that failed, this one included.
             is_sighting: an orphan was seen: the age counts from now.
         """
-        ...
 
     async def close(self, check: OrphanCheck) -> None:
         """Look no more, unless another process has the check now."""
-        ...

@@ -74,19 +74,15 @@ class ProviderEventInbox(Protocol):
         Returns:
             False when the same bytes of this provider are known, done or not; nothing was written.
         """
-        ...
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
         """Take events that are due, the longest due first; each is due again when the lease runs out."""
-        ...
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
         """Give an event back, due in so many seconds; a lost claim changes nothing."""
-        ...
 
     async def done(self, id: UUID, token: UUID) -> None:
         """Be done with an event for good; a lost claim changes nothing.
 
         Its content is deleted, and only the digest kept, so that a double is known.
         """
-        ...

@@ -164,7 +164,6 @@ class Queries(Protocol):
 
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account, in one trip."""
-        ...
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state.
@@ -173,23 +172,19 @@ class Queries(Protocol):
         meeting that begins earlier still holds the host; else none. Whether it is time to show it is the
         domain's to say.
         """
-        ...
 
     async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
         """Whether a process makes or cancels an account's meeting now: under a lease that has not run out."""
-        ...
 
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
     ) -> Sequence[Meeting]:
         """The meetings that a customer may see, the newest first, each as `find_meeting` gives it."""
-        ...
 
     async def list_transactions(
         self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """An account's own entries in the ledger, the newest first."""
-        ...
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now.
@@ -202,26 +197,21 @@ class Queries(Protocol):
             made ahead of now, or when it does not show among the first `MAX_ENDS_LOOKED_AT` reservations to
             end after `start_at`.
         """
-        ...
 
     async def next_creation_at(self, wanted: FreeStartQuery) -> datetime | None:
         """The first instant from `now` on at which a host with the seats may be given a meeting, free or not.
 
         See `Host.next_creation_at`; none where no active host has the seats.
         """
-        ...
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own, in any state and of any account."""
-        ...
 
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """An account's webhook endpoint, its secret opened."""
-        ...
 
     async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
         """An account's webhook endpoints, the newest first, their secrets opened."""
-        ...
 
     async def list_deliveries(
         self,
@@ -236,33 +226,27 @@ class Queries(Protocol):
         Returns:
             None when there is no such endpoint.
         """
-        ...
 
     async def find_delivery(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
         """A delivery to an account's endpoint, as long as the endpoint is there."""
-        ...
 
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
         """An account's recording, in any state."""
-        ...
 
     async def list_recordings(
         self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[Recording]:
         """An account's recordings that a customer may see, the newest first."""
-        ...
 
     async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
         """An account's note, in any state."""
-        ...
 
     async def list_notes(
         self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
         """An account's notes that are not erased, the newest first."""
-        ...
 
     async def list_audit_entries(
         self, account_id: UUID | None, limit: int, before: UUID | None
@@ -272,11 +256,9 @@ class Queries(Protocol):
         Args:
             account_id: whose; of every account and of none where `None`.
         """
-        ...
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL, of any account."""
-        ...
 
     async def ping(self) -> None:
         """Make sure that the store answers and takes writes.
@@ -285,4 +267,3 @@ class Queries(Protocol):
             StoreReadOnly: it answers, and takes none.
             StoreUnavailable: it does not answer.
         """
-        ...

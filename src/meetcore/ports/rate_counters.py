@@ -36,4 +36,3 @@ class RateCounters(Protocol):
         Raises:
             RateStoreUnavailable: the store does not answer in good time.
         """
-        ...

@@ -51,7 +51,6 @@ class RecordingFiles(Protocol):
     @property
     def provider(self) -> str:
         """Whose files, by the name in `ProviderAbilities`."""
-        ...
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
         """The files that are ready of a meeting's recording; none without one, or while it is being made.
@@ -59,7 +58,6 @@ class RecordingFiles(Protocol):
         Raises:
             FilesUnavailable: the provider did not answer.
         """
-        ...
 
     def open(
         self, file: RecordingFile, wanted: ByteRange | None = None
@@ -73,7 +71,6 @@ class RecordingFiles(Protocol):
             FileGone: on entry.
             RangeUnsatisfiable: on entry.
         """
-        ...
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
         """Delete a file for good; one that is gone is fine.
@@ -81,4 +78,3 @@ class RecordingFiles(Protocol):
         Raises:
             FilesUnavailable: it may still be there.
         """
-        ...

@@ -32,11 +32,9 @@ class RecordingRepository(Protocol):
 
     async def load(self, account_id: UUID, meeting_id: UUID) -> Recording | None:
         """The recording of a meeting."""
-        ...
 
     async def load_by_id(self, account_id: UUID, recording_id: UUID) -> Recording | None:
         """An account's recording, in any state."""
-        ...
 
     async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
         """Write a recording with all its files, a new one or one that was loaded under the same lock.
@@ -47,20 +45,15 @@ class RecordingRepository(Protocol):
         Returns:
             How many deliveries of the events are due now.
         """
-        ...
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:
         """Take recordings that are due, the longest due first, each under the lease."""
-        ...
 
     async def renew(self, task: RecordingTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""
-        ...
 
     async def postpone(self, task: RecordingTask, seconds: float) -> None:
         """Give a recording back, due in so many seconds; a lost claim changes nothing."""
-        ...
 
     async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
         """Account and meeting of what is past its retention and has not expired yet, the oldest first."""
-        ...

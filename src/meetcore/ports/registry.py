@@ -48,7 +48,6 @@ class Registry(Protocol):
 
     async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
         """The newest accounts, so many at most; with this e-mail address, in any case, where given."""
-        ...
 
     async def find_account(self, account_id: UUID) -> StoredAccount:
         """One account.
@@ -56,15 +55,12 @@ class Registry(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
         """Every key, newest first; of one account where given."""
-        ...
 
     async def list_hosts(self) -> Sequence[Host]:
         """Every host, smallest first."""
-        ...
 
 
 class RegistryRepository(Protocol):
@@ -80,7 +76,6 @@ class RegistryRepository(Protocol):
             Conflict: another account has this e-mail address, by `domain.requests.accounts.email_key`.
                 Accounts that shared one before may stay.
         """
-        ...
 
     async def load_account(self, account_id: UUID) -> StoredAccount:
         """Take the account's lock and read it.
@@ -88,7 +83,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
         """Suspend an account; one that is suspended keeps its time.
@@ -96,7 +90,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def resume_account(self, account_id: UUID) -> StoredAccount:
         """Make an account active; one that is active stays as it is.
@@ -104,7 +97,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
         """Change the threshold of `credit.low`.
@@ -112,7 +104,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
         """Keep a key by its digest.
@@ -120,7 +111,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def load_key(self, key_id: UUID) -> ApiKey:
         """Take the lock of a key's account, under which its keys are changed, and read the key.
@@ -128,7 +118,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such key.
         """
-        ...
 
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
         """Revoke a key from `at` on; one that is revoked keeps its time.
@@ -136,11 +125,9 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such key.
         """
-        ...
 
     async def save_key_end(self, key: ApiKey) -> None:
         """Write when a key expires and was revoked; an earlier end that is stored stays."""
-        ...
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
         """Change a key's cap in credits a day, and that of all keys that share it; `None` removes it.
@@ -150,7 +137,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such key.
         """
-        ...
 
     async def add_host(self, host: Host, at: datetime) -> None:
         """Add a licensed host.
@@ -158,7 +144,6 @@ class RegistryRepository(Protocol):
         Raises:
             Conflict: the provider's user is a host already.
         """
-        ...
 
     async def load_host(self, host_id: UUID) -> Host:
         """Lock a host and read it.
@@ -166,7 +151,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such host.
         """
-        ...
 
     async def disable_host(self, host_id: UUID) -> Host:
         """Give a host no new meetings; those it has stay.
@@ -174,7 +158,6 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such host.
         """
-        ...
 
     async def enable_host(self, host_id: UUID) -> Host:
         """Let a host have new meetings again; until when the provider makes it wait stays as it is.
@@ -182,4 +165,3 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such host.
         """
-        ...

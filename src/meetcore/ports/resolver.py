@@ -34,4 +34,3 @@ class Resolver(Protocol):
             LookupsBusy: no room came free in time.
             HostUnresolved: no answer within 3 s, no such name, or no address.
         """
-        ...

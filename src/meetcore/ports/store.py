@@ -91,7 +91,6 @@ class LedgerRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
         """Append an entry with both legs, write the funds after it, the events and their deliveries.
@@ -99,7 +98,6 @@ class LedgerRepository(Protocol):
         Returns:
             How many deliveries are due now.
         """
-        ...
 
 
 @frozen
@@ -119,26 +117,21 @@ class EndpointRepository(Protocol):
 
     async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
         """The endpoint registered under a normalised URL."""
-        ...
 
     async def count(self, account_id: UUID) -> int:
         """How many endpoints the account has, inactive ones included; the caller holds its lock."""
-        ...
 
     async def add(self, endpoint: Endpoint) -> None:
         """Register; the caller holds the account's lock and has looked for the URL."""
-        ...
 
     async def load_locked(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """Read an endpoint and lock it against deliveries that record their outcome."""
-        ...
 
     async def save(self, endpoint: Endpoint) -> None:
         """Write what an update changed.
 
         What waits at an endpoint that is inactive now is held; posts in flight keep their claim.
         """
-        ...
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
         """Forget an endpoint and its deliveries that wait, a claimed one included.
@@ -149,7 +142,6 @@ class EndpointRepository(Protocol):
         Returns:
             False when there was none, and nothing was written.
         """
-        ...
 
     async def load_for_posting(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
@@ -159,11 +151,9 @@ class EndpointRepository(Protocol):
         Returns:
             None when there is no such endpoint, or no such delivery to it.
         """
-        ...
 
     async def post_event(self, event: Event, delivery: Delivery) -> None:
         """Write an event and one delivery of it, whatever the subscriptions."""
-        ...
 
     async def post_again(self, delivery: Delivery) -> bool:
         """Write another delivery of an event that is written: of the same bytes.
@@ -171,7 +161,6 @@ class EndpointRepository(Protocol):
         Returns:
             False when the event is past its retention, and nothing was written.
         """
-        ...
 
 
 class Transaction(Protocol):
@@ -183,72 +172,58 @@ class Transaction(Protocol):
         Raises:
             NotFound: no such account.
         """
-        ...
 
     @property
     def registry(self) -> RegistryRepository:
         """Accounts, keys and hosts, to change them."""
-        ...
 
     @property
     def audit_log(self) -> AuditLog:
         """What was changed, by whom."""
-        ...
 
     @property
     def idempotency(self) -> IdempotencyRepository:
         """What is remembered of requests."""
-        ...
 
     @property
     def ledger(self) -> LedgerRepository:
         """Money outside meetings."""
-        ...
 
     @property
     def meetings(self) -> MeetingRepository:
         """Meetings, their hosts and their money."""
-        ...
 
     @property
     def endpoints(self) -> EndpointRepository:
         """Webhook endpoints."""
-        ...
 
     @property
     def deliveries(self) -> DeliveryRepository:
         """The outbox as the worker sees it."""
-        ...
 
     @property
     def inbox(self) -> ProviderEventInbox:
         """The events of providers."""
-        ...
 
     @property
     def recordings(self) -> RecordingRepository:
         """What was recorded of meetings."""
-        ...
 
     @property
     def notes(self) -> NoteRepository:
         """Notes and their money."""
-        ...
 
     @property
     def host_keys(self) -> HostKeyRepository:
         """The keys of hosts, and whose are to be replaced."""
-        ...
 
     @property
     def orphan_checks(self) -> OrphanCheckRepository:
         """Creations whose provider is still to be looked at."""
-        ...
 
     @property
     def mails(self) -> MailRepository:
         """The outbox of mails."""
-        ...
 
 
 class Store(Protocol):
@@ -263,7 +238,6 @@ class Store(Protocol):
         Raises:
             StoreUnavailable: on entry or on the call.
         """
-        ...
 
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
         """A clean exit commits, an exception rolls back.
@@ -271,4 +245,3 @@ class Store(Protocol):
         Raises:
             StoreUnavailable: on entry, on any call, or on exit.
         """
-        ...

@@ -14,12 +14,10 @@ class Transcriber(Protocol):
     @property
     def max_piece_s(self) -> int:
         """How many seconds of sound one call takes at most."""
-        ...
 
     @property
     def takes_copies(self) -> bool:
         """Whether it accepts sound as a third party encoded it: see `Sound`."""
-        ...
 
     async def transcribe(self, sound: Sound) -> Transcript:
         """What is said, with times in seconds from the beginning of this piece; empty where nothing is.
@@ -31,4 +29,3 @@ class Transcriber(Protocol):
             AiUnavailable: not now.
             AiRefused: never.
         """
-        ...

@@ -63,7 +63,6 @@ class VideoProvider(Protocol):
     @property
     def abilities(self) -> ProviderAbilities:
         """What this provider can do."""
-        ...
 
     async def create(self, order: ProviderOrder) -> Provisioned:
         """Make a meeting.
@@ -73,7 +72,6 @@ class VideoProvider(Protocol):
             ProviderRefused: it refused.
             ProviderUnknown: no answer within the limit.
         """
-        ...
 
     async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
         """Every meeting that exists under this order's id, the first made first.
@@ -83,7 +81,6 @@ class VideoProvider(Protocol):
         Raises:
             ProviderRefused, ProviderUnknown: the state is unknown.
         """
-        ...
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         """Delete a meeting that has not started; says so when it runs, is over or gone already.
@@ -91,7 +88,6 @@ class VideoProvider(Protocol):
         Raises:
             ProviderRefused, ProviderUnknown: it was not removed, or the outcome is unknown.
         """
-        ...
 
     async def end(self, provider_meeting_id: str) -> None:
         """End a meeting that runs; one that is over or gone is fine.
@@ -99,7 +95,6 @@ class VideoProvider(Protocol):
         Raises:
             ProviderRefused, ProviderUnknown: it may still run.
         """
-        ...
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Give a host another key; the one before opens nothing any more. Twice is once.
@@ -107,4 +102,3 @@ class VideoProvider(Protocol):
         Raises:
             ProviderRefused, ProviderUnknown: the host may have either key.
         """
-        ...

@@ -57,4 +57,3 @@ class WebhookSender(Protocol):
             SenderExhausted: the post failed for want of something on this side.
             PostDeferred: the post was not tried, for what its own account or domain has under way.
         """
-        ...

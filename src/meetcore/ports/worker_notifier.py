@@ -18,4 +18,3 @@ class WorkerNotifier(Protocol):
         Takes microseconds, never blocks and never raises, whatever state the queue is in. Calls
         that follow one another closely may arrive as one.
         """
-        ...

@@ -50,7 +50,6 @@ class Run(Protocol):
 
     def __call__(self, coro: Coroutine[Any, Any, T], /) -> T:
         """Return what the coroutine returns."""
-        ...
 
 
 class AccountMachine(RuleBasedStateMachine):

@@ -86,7 +86,6 @@ class PortionVerifier(Protocol):
             StoreUnavailable: the store does not answer.
             VerifierLost: the verifier ended before its work was done.
         """
-        ...
 
 
 Verifiers = Callable[[LedgerSnapshot, int], AbstractAsyncContextManager[Sequence[PortionVerifier]]]

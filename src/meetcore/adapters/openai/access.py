@@ -10,11 +10,9 @@ class Log(Protocol):
 
     def warning(self, event: str, /, **fields: object) -> object:
         """Write one line."""
-        ...
 
     def error(self, event: str, /, **fields: object) -> object:
         """Write one line that an operator must act on."""
-        ...
 
 
 @frozen

@@ -54,7 +54,6 @@ class SandboxState(Protocol):
         Raises:
             StoreUnavailable: the memory does not answer.
         """
-        ...
 
     async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
         """Take a step of the table.
@@ -65,7 +64,6 @@ class SandboxState(Protocol):
         Raises:
             StoreUnavailable: the memory does not answer.
         """
-        ...
 
     async def host_key(self, provider_user_id: str) -> str | None:
         """Return a host's current key; `None` while it was given none.
@@ -73,7 +71,6 @@ class SandboxState(Protocol):
         Raises:
             StoreUnavailable: the memory does not answer.
         """
-        ...
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Give a host another key in place of the one before.
@@ -81,7 +78,6 @@ class SandboxState(Protocol):
         Raises:
             StoreUnavailable: the memory does not answer.
         """
-        ...
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
         """Return when a meeting ended; `None` while it has not.
@@ -89,7 +85,6 @@ class SandboxState(Protocol):
         Raises:
             StoreUnavailable: the memory does not answer.
         """
-        ...
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
         """Record that a file of a meeting's recording is gone; a second call changes nothing.
@@ -97,7 +92,6 @@ class SandboxState(Protocol):
         Raises:
             StoreUnavailable: the memory does not answer.
         """
-        ...
 
 
 class MemorySandboxState:

@@ -10,7 +10,6 @@ class Log(Protocol):
 
     def warning(self, event: str, /, **fields: object) -> object:
         """Write one line."""
-        ...
 
 
 @frozen

@@ -17,11 +17,9 @@ class Play(Protocol):
 
     async def start(self, provider_meeting_id: str) -> None:
         """Come in."""
-        ...
 
     async def finish(self, provider_meeting_id: str) -> None:
         """Leave, the last one."""
-        ...
 
 
 @pytest.mark.asyncio

@@ -28,11 +28,9 @@ class MailboxRig(Protocol):
     @property
     def mailer(self) -> Mailer:
         """The mailer under test."""
-        ...
 
     def received(self) -> Sequence[ReceivedMail]:
         """What has arrived, oldest first."""
-        ...
 
 
 def outgoing(**fields: Any) -> OutgoingMail:

@@ -42,7 +42,6 @@ class AccountRegistry(Protocol):
 
     async def add_account(self, account: NewAccount) -> None:
         """Open an active account with empty funds."""
-        ...
 
 
 class LedgerTransaction(Protocol):
@@ -51,12 +50,10 @@ class LedgerTransaction(Protocol):
     @property
     def registry(self) -> AccountRegistry:
         """Where accounts are opened."""
-        ...
 
     @property
     def ledger(self) -> LedgerRepository:
         """Money outside meetings."""
-        ...
 
 
 class LedgerStore(Protocol):
@@ -64,7 +61,6 @@ class LedgerStore(Protocol):
 
     def begin(self) -> AbstractAsyncContextManager[LedgerTransaction]:
         """A clean exit commits, an exception rolls back."""
-        ...
 
 
 class LedgerAccess(Protocol):
@@ -73,7 +69,6 @@ class LedgerAccess(Protocol):
     @property
     def store(self) -> LedgerStore:
         """The transactions under test."""
-        ...
 
 
 class LedgerRig(LedgerAccess, Protocol):
@@ -85,7 +80,6 @@ class LedgerRig(LedgerAccess, Protocol):
 
         Not an error of the domain: only a defect in the code that calls gets this far.
         """
-        ...
 
     async def until_lock_contended(self) -> None:
         """Return once another transaction waits for a lock that an open one holds.
@@ -93,11 +87,9 @@ class LedgerRig(LedgerAccess, Protocol):
         Called by the holder while it is open. Return at once where a transaction waits before it
         begins. Ask the store in a loop with a deadline; a wait of fixed length proves nothing.
         """
-        ...
 
     async def entries(self, account_id: UUID) -> list[Entry]:
         """An account's committed entries in the order of their numbers, read as they are stored."""
-        ...
 
     async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
         """Both legs of each of an account's transfers, in any order.
@@ -105,11 +97,9 @@ class LedgerRig(LedgerAccess, Protocol):
         Returns:
             The value of the book and the credits, negative where they leave it.
         """
-        ...
 
     async def holds(self, account_id: UUID) -> list[int]:
         """The credits of each of an account's open holds; none where a store keeps no holds."""
-        ...
 
 
 class Rig(LedgerAccess, Protocol):
@@ -118,19 +108,16 @@ class Rig(LedgerAccess, Protocol):
     @property
     def store(self) -> Store:
         """The transactions under test."""
-        ...
 
     @property
     def registry(self) -> Registry:
         """The operator's records of the same store."""
-        ...
 
     async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place exactly as they are, uses and activity included.
 
         A host that is there under the same id takes the new values and keeps its reservations.
         """
-        ...
 
 
 class QueriesRig(Rig, Protocol):
@@ -139,7 +126,6 @@ class QueriesRig(Rig, Protocol):
     @property
     def queries(self) -> Queries:
         """The cheap reads of the same store."""
-        ...
 
 
 class RegistryRig(Rig, Protocol):
@@ -151,7 +137,6 @@ class RegistryRig(Rig, Protocol):
 
         Not an error of the domain: only a defect in the code that calls gets this far.
         """
-        ...
 
 
 class StoreRig(QueriesRig, RegistryRig, LedgerRig, Protocol):
@@ -159,7 +144,6 @@ class StoreRig(QueriesRig, RegistryRig, LedgerRig, Protocol):
 
     def now(self) -> datetime:
         """The store's time, aware, in UTC, at most a moment old."""
-        ...
 
     async def reset(self) -> None:
         """Delete every host, meeting, reservation, recording, note, endpoint, event, delivery and attempt.
@@ -168,15 +152,12 @@ class StoreRig(QueriesRig, RegistryRig, LedgerRig, Protocol):
 
         Accounts, keys and the ledger may stay.
         """
-        ...
 
     async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
         """An account's deliveries by their ids, in any state."""
-        ...
 
     async def attempts(self, account_id: UUID) -> list[int]:
         """The number of every attempt recorded for any delivery of an account."""
-        ...
 
 
 class HousekeepingRig(Rig, Protocol):
@@ -185,14 +166,12 @@ class HousekeepingRig(Rig, Protocol):
     @property
     def housekeeping(self) -> Housekeeping:
         """The housekeeping of the same store."""
-        ...
 
     async def age_keys(self, seconds: float) -> None:
         """Make every idempotency key, with its lease, older by so many seconds.
 
         Moving the store's clock does it too, where the store's clock can be moved.
         """
-        ...
 
 
 class KeyUsesRig(Rig, Protocol):
@@ -201,7 +180,6 @@ class KeyUsesRig(Rig, Protocol):
     @property
     def key_uses(self) -> KeyUses:
         """The last uses of keys of the same store."""
-        ...
 
 
 class Tampering(Enum):
@@ -222,14 +200,12 @@ class LedgerAuditRig(Rig, Protocol):
     @property
     def audit(self) -> LedgerAudit:
         """The reading of the whole ledger of the same store."""
-        ...
 
     async def tamper(self, account_id: UUID, number: int, tampering: Tampering) -> None:
         """Change what is stored of an account, past every guard, and nothing but what `tampering` names.
 
         As an attacker with the database's password would: triggers off, constraints got round.
         """
-        ...
 
 
 class FullRig(StoreRig, HousekeepingRig, KeyUsesRig, LedgerAuditRig, Protocol):

@@ -23,11 +23,9 @@ class NotifierRig(Protocol):
     @property
     def notifier(self) -> WorkerNotifier:
         """The notifier under test."""
-        ...
 
     def listening(self, on_wake: Callable[[], object]) -> AbstractAsyncContextManager[object]:
         """One worker that listens while the context lasts, and calls `on_wake`, from any thread it likes."""
-        ...
 
 
 class RemoteNotifierRig(NotifierRig, Protocol):
@@ -35,11 +33,9 @@ class RemoteNotifierRig(NotifierRig, Protocol):
 
     async def disconnect(self) -> None:
         """Cut every connection and allow no new one."""
-        ...
 
     async def bring_back(self) -> None:
         """Accept connections again."""
-        ...
 
 
 class _Wakes:
