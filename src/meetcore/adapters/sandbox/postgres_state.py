@@ -4,8 +4,8 @@ Kept out of the package's `__init__`, so that the sandbox works where no driver 
 transaction of the caller: a provider is another system, and a rollback of ours changes nothing there.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -54,14 +54,6 @@ ON CONFLICT DO NOTHING
 """
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    try:
-        yield
-    except _UNAVAILABLE_ERRORS as error:
-        raise StoreUnavailable("the database does not answer") from error
-
-
 class PostgresSandboxState:
     """States and keys on a pool of connections with dict rows in autocommit mode.
 
@@ -73,67 +65,39 @@ class PostgresSandboxState:
         self._pool = pool
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        """Return what happened last; `None` while nothing did.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
-        with _translated():
-            async with self._pool.connection() as connection:
-                row = await (await connection.execute(_GET, {"id": provider_meeting_id})).fetchone()
+        async with self._connection() as connection:
+            row = await (await connection.execute(_GET, {"id": provider_meeting_id})).fetchone()
         return None if row is None else SandboxMeetingState(row["state"])
 
     async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
-        """Take a step of the table; see `SandboxState.put`.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
         values = {"id": provider_meeting_id, "state": state.value}
-        with _translated():
-            async with self._pool.connection() as connection:
-                return await (await connection.execute(_PUT, values)).fetchone() is not None
+        async with self._connection() as connection:
+            return await (await connection.execute(_PUT, values)).fetchone() is not None
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        """Return a host's current key; `None` while it was given none.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
-        with _translated():
-            async with self._pool.connection() as connection:
-                row = await (await connection.execute(_HOST_KEY, {"user": provider_user_id})).fetchone()
+        async with self._connection() as connection:
+            row = await (await connection.execute(_HOST_KEY, {"user": provider_user_id})).fetchone()
         return None if row is None else str(row["host_key"])
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key; see `SandboxState.put_host_key`.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
         values = {"user": provider_user_id, "host_key": host_key}
-        with _translated():
-            async with self._pool.connection() as connection:
-                await connection.execute(_PUT_HOST_KEY, values)
+        async with self._connection() as connection:
+            await connection.execute(_PUT_HOST_KEY, values)
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """Return when a meeting ended; `None` while it has not.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
-        with _translated():
-            async with self._pool.connection() as connection:
-                row = await (await connection.execute(_ENDING, {"id": provider_meeting_id})).fetchone()
+        async with self._connection() as connection:
+            row = await (await connection.execute(_ENDING, {"id": provider_meeting_id})).fetchone()
         return None if row is None else SandboxEnding(row["changed_at"], frozenset(row["removed"]))
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        """Record that a file is gone; see `SandboxState.remove_file`.
-
-        Raises:
-            StoreUnavailable: the database does not answer.
-        """
         values = {"id": provider_meeting_id, "file": provider_file_id}
-        with _translated():
+        async with self._connection() as connection:
+            await connection.execute(_REMOVE_FILE, values)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        try:
             async with self._pool.connection() as connection:
-                await connection.execute(_REMOVE_FILE, values)
+                yield connection
+        except _UNAVAILABLE_ERRORS as error:
+            raise StoreUnavailable("the database does not answer") from error

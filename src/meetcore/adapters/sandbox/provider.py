@@ -9,7 +9,8 @@ Not a real provider: no video, no licences, one recording for all; capacity is r
 
 import asyncio
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Final, NoReturn
 
@@ -45,8 +46,18 @@ _TOO_LATE: Final = {
 }
 
 
+@contextmanager
+def _unknown_while_unavailable() -> Iterator[None]:
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise ProviderUnknown("the sandbox's state does not answer") from error
+
+
 class SandboxProvider:
     """Makes meetings whose join page is served by `pages`.
+
+    A call raises `ProviderUnknown` while the state does not answer, and whatever a planned fault says.
 
     Args:
         base_url: what the service is reached by from outside.
@@ -108,67 +119,46 @@ class SandboxProvider:
         return self._made(order)
 
     async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
-        """Return the meeting of this order; nothing when it was removed, or its creation refused or lost.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
-        """
+        """Return the meeting of this order; nothing when it was removed, or its creation refused or lost."""
         fault = await self._begin(SandboxCall.FIND)
         if fault is not None:
             await self._fail(fault)
         if not self._faults.lets_exist(order):
             return ()
-        try:
+        with _unknown_while_unavailable():
             state = await self._state.get(provider_meeting_id(order.meeting_id))
-        except StoreUnavailable as error:
-            raise ProviderUnknown("the sandbox's state does not answer") from error
         return () if state is SandboxMeetingState.REMOVED else (self._made(order),)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Remove a meeting that has not started; return its state, which differs if it runs, is over or gone.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
-        """
+        """Remove a meeting that has not started; return its state, another if it runs, is over or gone."""
         if await self._step(SandboxCall.REMOVE, provider_meeting_id, SandboxMeetingState.REMOVED):
             return ProviderMeetingState.REMOVED
-        try:
+        with _unknown_while_unavailable():
             state = await self._state.get(provider_meeting_id)
-        except StoreUnavailable as error:
-            raise ProviderUnknown("the sandbox's state does not answer") from error
         return ProviderMeetingState.GONE if state is None else _TOO_LATE[state]
 
     async def end(self, provider_meeting_id: str) -> None:
-        """End a meeting; one that is over or gone is fine.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
-        """
+        """End a meeting; one that is over or gone is fine."""
         await self._step(SandboxCall.END, provider_meeting_id, SandboxMeetingState.ENDED)
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Give a host another key; any name is a valid host here.
 
         Raises:
-            ProviderRefused: the key has not the digits of `abilities`, or a planned fault.
-            ProviderUnknown: a planned fault, or the state does not answer.
+            ProviderRefused: the key has not the digits of `abilities`.
         """
         fault = await self._begin(SandboxCall.SET_HOST_KEY)
         if not (host_key.isascii() and host_key.isdigit() and len(host_key) == _ABILITIES.host_key_digits):
             raise ProviderRefused(f"the key of a host has {_ABILITIES.host_key_digits} digits")
-        try:
+        with _unknown_while_unavailable():
             await self._state.put_host_key(provider_user_id, host_key)
-        except StoreUnavailable as error:
-            raise ProviderUnknown("the sandbox's state does not answer") from error
         if fault is not None:
             await self._fail(fault)
 
     async def _step(self, call: SandboxCall, name: str, state: SandboxMeetingState) -> bool:
         fault = await self._begin(call)
-        try:
+        with _unknown_while_unavailable():
             is_taken = meeting_uuid(name) is not None and await self._state.put(name, state)
-        except StoreUnavailable as error:
-            raise ProviderUnknown("the sandbox's state does not answer") from error
         if fault is not None:
             await self._fail(fault)
         return is_taken

@@ -39,6 +39,8 @@ def _content(name: str) -> bytes:
 class SandboxRecordingFiles:
     """The files of recordings while the sandbox is the provider.
 
+    A call raises `FilesUnavailable` while the state does not answer, and where a fault is planned.
+
     Args:
         state: what happened to meetings; shared with the provider.
         timeout_s: seconds after which a call without an answer fails as unavailable.
@@ -56,11 +58,7 @@ class SandboxRecordingFiles:
         return "sandbox"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """Sound and transcript of a meeting that has ended, but what was removed.
-
-        Raises:
-            FilesUnavailable: a planned fault, or the state does not answer.
-        """
+        """Sound and transcript of a meeting that has ended, but what was removed."""
         await self._raise_fault(self._faults.due(SandboxCall.FIND_FILES))
         return tuple(await self._kept(provider_meeting_id))
 
@@ -69,7 +67,6 @@ class SandboxRecordingFiles:
         """Read a file, or some of it, out of the package.
 
         Raises:
-            FilesUnavailable: a planned fault, or the state does not answer.
             FileGone: it was removed, or never was.
             RangeUnsatisfiable: the range begins behind its end.
         """
@@ -86,11 +83,7 @@ class SandboxRecordingFiles:
         yield OpenFile(len(content), first, last, _chunks(content[first : last + 1]))
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Record that a file is gone.
-
-        Raises:
-            FilesUnavailable: a planned fault, or the state does not answer.
-        """
+        """Record that a file is gone."""
         fault = self._faults.due(SandboxCall.REMOVE_FILE)
         if fault is None or not fault.does_the_work:
             await self._raise_fault(fault)

@@ -46,52 +46,32 @@ class SandboxEnding:
 
 
 class SandboxState(Protocol):
-    """Stores states and keys. Of several concurrent changes of a state, one wins."""
+    """Stores states and keys. Of several concurrent changes of a state, one wins.
+
+    Each method raises `StoreUnavailable` while the memory does not answer.
+    """
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        """Return what happened last; `None` while nothing did.
-
-        Raises:
-            StoreUnavailable: the memory does not answer.
-        """
+        """Return what happened last; `None` while nothing did."""
 
     async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
         """Take a step of the table.
 
         Returns:
             Whether this call took it; False when the table has no such step from where it is.
-
-        Raises:
-            StoreUnavailable: the memory does not answer.
         """
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        """Return a host's current key; `None` while it was given none.
-
-        Raises:
-            StoreUnavailable: the memory does not answer.
-        """
+        """Return a host's current key; `None` while it was given none."""
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key in place of the one before.
-
-        Raises:
-            StoreUnavailable: the memory does not answer.
-        """
+        """Give a host another key in place of the one before."""
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """Return when a meeting ended; `None` while it has not.
-
-        Raises:
-            StoreUnavailable: the memory does not answer.
-        """
+        """Return when a meeting ended; `None` while it has not."""
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        """Record that a file of a meeting's recording is gone; a second call changes nothing.
-
-        Raises:
-            StoreUnavailable: the memory does not answer.
-        """
+        """Record that a file of a meeting's recording is gone; a second call changes nothing."""
 
 
 class MemorySandboxState:
@@ -104,11 +84,9 @@ class MemorySandboxState:
         self._endings: dict[str, SandboxEnding] = {}
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        """Return what happened last; `None` while nothing did."""
         return self._states.get(provider_meeting_id)
 
     async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
-        """Take a step of the table; see `SandboxState.put`."""
         if (self._states.get(provider_meeting_id), state) not in STEPS:
             return False
         self._states[provider_meeting_id] = state
@@ -117,19 +95,15 @@ class MemorySandboxState:
         return True
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        """Return a host's current key; `None` while it was given none."""
         return self._host_keys.get(provider_user_id)
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key; see `SandboxState.put_host_key`."""
         self._host_keys[provider_user_id] = host_key
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """Return when a meeting ended; `None` while it has not."""
         return self._endings.get(provider_meeting_id)
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        """Record that a file is gone; see `SandboxState.remove_file`."""
         known = self._endings[provider_meeting_id]
         removed = known.removed_files | {provider_file_id}
         self._endings[provider_meeting_id] = evolve(known, removed_files=removed)
