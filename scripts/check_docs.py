@@ -51,6 +51,12 @@ ABOUT = {
     "ai_write_model": "the model that writes",
     "ai_context_chars": "of a transcript given to the model at a time; a longer one goes in parts",
     "ai_timeout_s": "seconds for one call of that endpoint as a whole",
+    "smtp_url": "the mail server; without one no mail is sent. TLS to any host but this machine: `smtps://` "
+    "from the beginning, `smtp://` by STARTTLS",
+    "smtp_ca_file": "authorities that the mail server's certificate may be of, beside the system's",
+    "mail_from": "who mails are from",
+    "mails_per_recipient": "mails an hour to one recipient; more are dropped",
+    "mails_per_account": "mails an hour for one account",
     "tiers_file": "replaces the default pricing tiers",
     "key_prefix": "what every API key begins with; keys with another prefix stop working",
     "quota_read": "reads of one key in one minute",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import psycopg
@@ -26,10 +27,14 @@ from meetcore.composition.doctor import CheckResult, CheckStatus, run_checks
 from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests.support import servers
+from tests.support.mail_server import PASSWORD, USER, mail_server
 from tests.support.postgres_rig import PostgresRig
-from tests.support.program import SECRETS_KEY
+from tests.support.program import SECRETS_KEY, free_port
 
 SECRET = "hunter2"
+SECRET_SETTINGS = (
+    "secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret", "smtp_url",
+)  # fmt: skip
 OK, WARNING, FAILED, SKIPPED = CheckStatus
 
 
@@ -43,9 +48,7 @@ def database(postgres_server_url: str) -> Iterator[str]:
 def checked(database: str, deadline_s: float = 10, **settings: Any) -> dict[str, CheckResult]:
     """Return the outcomes, of which none shows a secret or an address."""
     secret: dict[str, Any] = {"database_url": database, "secrets_key": SECRETS_KEY} | {
-        name: settings.pop(name)
-        for name in list(settings)
-        if name in ("secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret")
+        name: settings.pop(name) for name in SECRET_SETTINGS if name in settings
     }
     secret = {name: SecretStr(text) for name, text in secret.items()}
     results = run_checks(Settings(**secret, **settings), deadline_s)
@@ -94,7 +97,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "sealed",
-        "broker", "rate_store", "provider", "ai", "base_url", "secrets",
+        "broker", "rate_store", "provider", "ai", "mail", "base_url", "secrets",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
 
@@ -261,3 +264,26 @@ def test_the_models_are_requested_from_the_ai_provider(
     assert (result.status, expected_text in result.message) == (expected, True), result
     assert ("/v1/models", f"Bearer {SECRET}") in requests
     assert checked(database, ai_api_key=SECRET)["ai"].status is FAILED, "a key without an address"
+
+
+async def test_a_login_at_the_mail_server_is_tried_and_no_mail_is_sent(database: str) -> None:
+    async with mail_server() as server:
+
+        async def mail_result(password: str) -> CheckResult:
+            url = f"smtp://{USER}:{quote(password, safe='')}@127.0.0.1:{server.port}"
+            results = await asyncio.to_thread(checked, database, smtp_url=url, mail_from="a@b.example")
+            return results["mail"]
+
+        assert (await mail_result(PASSWORD)).message == "the server lets us in"
+        refused = await mail_result(SECRET)
+        assert (refused.status, "the server answers 535" in refused.message) == (FAILED, True)
+        assert server.messages == []
+
+
+def test_a_mail_server_that_is_away_or_whose_sender_is_missing(database: str) -> None:
+    assert checked(database)["mail"].message.startswith("no server set")
+    url = f"smtp://user:{SECRET}@127.0.0.1:{free_port()}"
+    lacking = checked(database, smtp_url=url)["mail"]
+    assert (lacking.status, "MEETCORE_MAIL_FROM" in lacking.message) == (FAILED, True)
+    away = checked(database, smtp_url=url, mail_from="a@b.example")["mail"]
+    assert (away.status, away.message.startswith("no answer: check MEETCORE_SMTP_URL")) == (FAILED, True)

@@ -2,8 +2,9 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -27,6 +28,7 @@ class MailServer:
     was_secure: list[bool] = field(factory=list)
     quits: int = 0
     port: int = 0
+    hanging: int = 0
     released: asyncio.Event = field(factory=asyncio.Event)
 
     async def handle_MAIL(  # noqa: N802  (a hook of the library)
@@ -62,6 +64,7 @@ class MailServer:
     async def _answer(self, command: str, server: SMTP, usual: str) -> str:
         answer = self.answers.get(command, usual)
         if answer == HANG:
+            self.hanging += 1
             await self.released.wait()
             return "421 too late"
         if answer == CUT:
@@ -95,9 +98,10 @@ async def mail_server(
     *,
     is_tls_from_start: bool = False,
     answers: Mapping[str, str] | None = None,
+    port: int = 0,
     **options: Any,
 ) -> AsyncIterator[MailServer]:
-    """Serve on a free port of 127.0.0.1; with TLS at once, or offered by STARTTLS."""
+    """Serve on a port of 127.0.0.1, a free one if none is given; with TLS at once, or offered by STARTTLS."""
     mails = MailServer(dict(answers or {}))
     loop = asyncio.get_running_loop()
 
@@ -109,7 +113,7 @@ async def mail_server(
             **options,
         )  # fmt: skip
 
-    server = await loop.create_server(make, "127.0.0.1", 0, ssl=tls if is_tls_from_start else None)
+    server = await loop.create_server(make, "127.0.0.1", port, ssl=tls if is_tls_from_start else None)
     mails.port = server.sockets[0].getsockname()[1]
     try:
         yield mails
@@ -117,3 +121,27 @@ async def mail_server(
         mails.released.set()
         server.close()
         await server.wait_closed()
+
+
+@contextmanager
+def mail_server_in_thread(port: int = 0) -> Iterator[MailServer]:
+    """Serve beside a test that has no event loop."""
+    started, stop = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+    servers: list[MailServer] = []
+
+    async def serve() -> None:
+        async with mail_server(port=port) as server:
+            servers.append(server)
+            started.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield servers[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+        loop.close()

@@ -5,6 +5,7 @@
 - ``application``: builds the use cases and the periodic tasks on ports, once; imports no technology
 - ``infrastructure``: opens the ports that the settings name: Postgres, broker, Redis
 - ``providers``, ``ai``: one function for each video provider and each AI service
+- ``mails``: the mail server, if one is named
 - ``worker``: runs the application's background work on an event loop
 - ``verification``: verifies the ledger in several processes
 - ``doctor``: checks for an operator of everything that the settings name

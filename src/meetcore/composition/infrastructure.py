@@ -31,12 +31,14 @@ from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy, cores
 from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
 from meetcore.composition.application import Application, build
+from meetcore.composition.mails import mail_ports, sends_mails
 from meetcore.composition.operation_logs import LOGGED
 from meetcore.composition.policy import Policy
 from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.composition.providers import open_provider
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.deliveries import ClaimLimits
+from meetcore.ports.mailer import Mailer
 from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import WebhookSender
@@ -50,13 +52,15 @@ log = structlog.get_logger("meetcore")
 
 @frozen
 class Network:
-    """How webhooks reach their receivers; `meetcore dev` puts its inbox here.
+    """How webhooks and mails reach their receivers; `meetcore dev` puts its inboxes here.
 
-    `dial_overrides` sends a made-up host to an address and port of this machine.
+    `dial_overrides` sends a made-up host to an address and port of this machine. A `mailer` takes mails
+    instead of the server that the settings name.
     """
 
     resolver: Resolver = field(factory=SystemResolver)
     dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
+    mailer: Mailer | None = None
 
 
 def system_network(settings: Settings) -> Network:
@@ -128,6 +132,7 @@ def policy_of(settings: Settings) -> Policy:
         note_lease_s=settings.note_lease_s,
         notes_in_flight=settings.notes_in_flight,
         transcript_wait_s=settings.transcript_wait_s,
+        mail_limits=settings.mail_limits,
         link_keys=tuple(derive(key, "download links") for key in keys),
         chain_keys=tuple(ChainKey.of(derive(key, "ledger chain")) for key in keys),
     )
@@ -142,8 +147,10 @@ async def open_application(
     Raises:
         SettingsRefused: see `open_ports`.
     """
+    network = network or system_network(settings)
+    policy = evolve(policy_of(settings), sends_mails=sends_mails(settings, network.mailer))
     async with open_ports(settings, network, parts) as ports:
-        yield build(ports, policy_of(settings), LOGGED)
+        yield build(ports, policy, LOGGED)
 
 
 @asynccontextmanager
@@ -183,7 +190,7 @@ async def open_ports(
             ports = evolve(ports, counters=_open_counters(stack, settings, pool))
         if Part.WEBHOOKS in parts:
             sender = await stack.enter_async_context(_open_sender(settings, network))
-            ports = evolve(ports, sender=sender)
+            ports = evolve(ports, sender=sender, mails=mail_ports(settings, network.mailer))
         if Part.NOTES in parts:
             ports = evolve(ports, notes=await stack.enter_async_context(_open_notes(settings)))
         yield ports

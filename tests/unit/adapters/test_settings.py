@@ -141,3 +141,36 @@ def test_other_tables_of_the_file_are_not_read(tmp_path: Path, monkeypatch: pyte
     assert load_settings().base_url == "http://h"
     file.write_text("")
     assert load_settings().base_url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mail.example", "http://mail.example", "smtp://", "smtp://mail.example:0", "smtp://mail.example:99999",
+        "smtp://user@mail.example", "smtp://mail.example/path", "smtps://mail.example?tls=no",
+    ],
+)  # fmt: skip
+def test_an_impossible_mail_server_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("MEETCORE_SMTP_URL", url)
+    with pytest.raises(SettingsRefused, match=r"^MEETCORE_SMTP_URL must be an smtp://") as caught:
+        load_settings()
+    assert "mail.example" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "smtp://127.0.0.1:1025", "smtps://u:p%40w@mail.example", "smtp://[::1]/"]
+)
+def test_a_mail_server_may_be_named(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("MEETCORE_SMTP_URL", url)
+    settings = load_settings()
+    assert str(settings.smtp_url) == url
+    assert url not in repr(settings) or not url
+
+
+@pytest.mark.parametrize("sender", ["mail", "A <mail>", "a@b.example, c@d.example"])
+def test_who_mails_are_from_is_one_address(monkeypatch: pytest.MonkeyPatch, sender: str) -> None:
+    monkeypatch.setenv("MEETCORE_MAIL_FROM", sender)
+    with pytest.raises(SettingsRefused, match="MEETCORE_MAIL_FROM must be an e-mail address"):
+        load_settings()

@@ -4,9 +4,11 @@ from typing import Any, cast
 
 from attrs import evolve
 
+from meetcore.adapters.memory.mail_texts import PlainMailTexts
+from meetcore.adapters.memory.mailer import MemoryMailer
 from meetcore.composition.application import build
 from meetcore.composition.policy import Periods, Policy
-from meetcore.composition.ports import Part
+from meetcore.composition.ports import MailPorts, Part
 from meetcore.usecases.purge import Purge
 from tests.unit.usecases.application import ApplicationHarness, request
 
@@ -34,6 +36,15 @@ async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
     assert {task.name for task in (*webhooks, *notes) if task.runs_on_notify} == {
         "provider events", "recordings",
     }  # fmt: skip
+
+
+async def test_mails_are_sent_by_the_workers_of_webhooks_where_there_is_a_mail_server() -> None:
+    harness = await ApplicationHarness().start()
+    mails = MailPorts(MemoryMailer(), PlainMailTexts())
+    application = build(evolve(harness.process().ports, mails=mails), Policy(sends_mails=True))
+    (task,) = application.periodic_tasks[Part.WEBHOOKS]
+    assert (task.name, task.runs_on_notify, await task.work()) == ("mails", True, False)
+    assert application.mail_queue.is_on
 
 
 async def test_every_task_runs_on_the_memory_adapters() -> None:

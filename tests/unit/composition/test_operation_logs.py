@@ -1,5 +1,6 @@
 """The logs of background work: one line for each event that an operator may have to investigate."""
 
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -7,16 +8,20 @@ import structlog
 from attrs import evolve
 from structlog.testing import capture_logs
 
+from meetcore.adapters.memory.mail_texts import PlainMailTexts
 from meetcore.adapters.worker import note_worker
 from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.composition import operation_logs
 from meetcore.composition.operation_logs import LOGGED
+from meetcore.domain.mails.contents import SignInLink
+from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
+from meetcore.ports.mailer import MailUnavailable, OutgoingMail
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
@@ -24,6 +29,7 @@ from meetcore.testing.contracts.transactions import KIND, new_endpoint, register
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.send_mails import SendMails
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.fakes import RECORDED_AT
 from tests.unit.usecases.note_scenario import note_scenario
@@ -231,3 +237,30 @@ async def test_a_recording_of_a_worker_that_died_is_one_line() -> None:
         await work()
     [line] = [each for each in lines if each["event"] == "expired lease taken over"]
     assert (line["recording_id"], line["tries"]) == (str(task.recording.id), 2)
+
+
+async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() -> None:
+    harness = await ApplicationHarness().start()
+    link = SignInLink("https://meet.example/?token=SEALED", harness.now() + timedelta(days=1))
+    async with harness.store.begin() as tx:
+        queue = harness.process(sends_mails=True).mail_queue
+        await queue.add(tx, [Recipient("dewi@example.com")], link, harness.caller.account.id)
+
+    class Away:
+        async def send(self, mail: OutgoingMail) -> None:
+            raise MailUnavailable("451 4.7.1")
+
+    schedule = RetrySchedule((60,))
+    send = SendMails(harness.store, Away(), PlainMailTexts(), harness.runtime, schedule, LOGGED.failed_mail)
+    with capture_logs() as lines:
+        await send()
+        harness.clock.advance(72)
+        await send()
+    again, last = lines
+    assert (again["event"], again["log_level"], again["status"]) == ("mail not sent", "info", "pending")
+    assert (last["log_level"], last["status"], last["attempts"]) == ("warning", "failed", 2)
+    for line in lines:
+        assert (line["error"], line["kind"]) == ("451 4.7.1", "sign_in_link")
+        assert line["account_id"] == str(harness.caller.account.id)
+        assert "dewi" not in str(line)
+        assert "SEALED" not in str(line)

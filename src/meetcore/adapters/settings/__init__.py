@@ -22,6 +22,7 @@ from typed_settings.exceptions import InvalidSettingsError, TsError
 from meetcore.adapters.settings import kinds
 from meetcore.adapters.settings.names import PREFIX, check_file, misspelt_variables, unknown_variables
 from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.domain.mails.mails import MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.money.pricing import TierCatalogue
@@ -74,6 +75,12 @@ class Settings:
     ai_write_model: kinds.ModelName = "gpt-4o-mini"
     ai_context_chars: Annotated[int, kinds.at_least(8_000)] = 200_000
     ai_timeout_s: kinds.Positive = 120
+    # Without a mail server no mail is written.
+    smtp_url: kinds.SmtpUrl = _NONE
+    smtp_ca_file: kinds.Authorities = ""
+    mail_from: kinds.MailFrom = ""
+    mails_per_recipient: kinds.Positive = MailLimits().per_recipient
+    mails_per_account: kinds.Positive = MailLimits().per_account
     tiers_file: kinds.TiersFile = ""
     quota_read: kinds.Positive = Quotas().read
     quota_write: kinds.Positive = Quotas().write
@@ -182,6 +189,11 @@ class Settings:
         """The delays between tries of a note's step."""
         return kinds.schedule(self.note_retry_schedule)
 
+    @property
+    def mail_limits(self) -> MailLimits:
+        """Mails an hour."""
+        return MailLimits(self.mails_per_recipient, self.mails_per_account)
+
     def require_database(self) -> str:
         """The database's address.
 
@@ -217,6 +229,18 @@ class Settings:
             raise SettingsRefused(
                 f"{PREFIX}AI_API_KEY is set, and {PREFIX}AI_BASE_URL is not: say whose key it is, such as "
                 "https://api.openai.com/v1"
+            )
+
+    def require_mail(self) -> None:
+        """Make sure that a mail server comes with an address that mails are from.
+
+        Raises:
+            SettingsRefused: the address is missing.
+        """
+        if str(self.smtp_url) and not self.mail_from:
+            raise SettingsRefused(
+                f"{PREFIX}SMTP_URL is set, and {PREFIX}MAIL_FROM is not: say who mails are from, such as "
+                "mail@example.com"
             )
 
 

@@ -18,6 +18,7 @@ from typed_settings import SecretStr
 
 from meetcore.adapters.settings.names import PREFIX
 from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.domain.mails.senders import parse_sender
 from meetcore.domain.requests.keys import is_prefix
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
@@ -138,6 +139,15 @@ def _is_server(text: str, *schemes: str) -> bool:
     return all(place.scheme in schemes and place.port != 0 for place in places)
 
 
+def _is_smtp(text: str) -> bool:
+    """Return whether it is the address of a mail server, with a user and password or none, or empty."""
+    parts = urlsplit(text)
+    is_server = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+    has_login = (parts.username is None) == (parts.password is None)
+    is_bare = not (parts.path.strip("/") or parts.query or parts.fragment)
+    return not text or (is_server and has_login and is_bare)
+
+
 def _is_one_word(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text
 
@@ -174,6 +184,20 @@ RateStoreUrl = Annotated[
     Rule(
         "must be a redis:// address, or empty for the database",
         lambda text: _is_server(text, "redis", "rediss"),
+    ),
+]
+SmtpUrl = Annotated[
+    SecretStr,
+    Rule(
+        "must be an smtp:// or smtps:// address, with user:password@ where it wants a login, or empty",
+        _is_smtp,
+    ),
+]
+MailFrom = Annotated[
+    str,
+    Rule(
+        "must be an e-mail address, or a name with one in angle brackets",
+        lambda text: not text or parse_sender(text),
     ),
 ]
 Origin = Annotated[str, _WITHOUT_SLASH, _ADDRESS]

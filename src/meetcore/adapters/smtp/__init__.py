@@ -6,7 +6,7 @@
 - ``mailer``: one connection for each mail
 """
 
-from meetcore.adapters.smtp.mailer import SmtpMailer
+from meetcore.adapters.smtp.mailer import TIMEOUT_S, SmtpMailer
 from meetcore.adapters.smtp.server import Security, SmtpServer, server_from_url
 
-__all__ = ["Security", "SmtpMailer", "SmtpServer", "server_from_url"]
+__all__ = ["TIMEOUT_S", "Security", "SmtpMailer", "SmtpServer", "server_from_url"]

@@ -1,4 +1,4 @@
-"""Checks of everything but the database: broker, rate store, video and AI provider, base URL, secrets."""
+"""Checks of everything but the database: broker, rate store, providers, mail, base URL, secrets."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,9 +9,18 @@ import httpx
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, warning
+from meetcore.composition.mails import sends_mails, smtp_mailer
 from meetcore.composition.start_warnings import base_url_faults
+from meetcore.ports.mailer import MailUnavailable
 
 TIMEOUT_S = 5.0
+_MAIL_FAULTS = {
+    "connect": "no answer: check MEETCORE_SMTP_URL and that the server runs",
+    "timeout": "no answer in time: check MEETCORE_SMTP_URL and that the server is reached from here",
+    "disconnected": "the server hangs up: check the port in MEETCORE_SMTP_URL; smtps:// is another than smtp://",
+    "tls": "no TLS: check the port, and that the certificate is of a known authority (MEETCORE_SMTP_CA_FILE)",
+    "unsupported": "the server offers no STARTTLS, or no login that we know: try smtps://",
+}
 REDIS = ("redis://", "rediss://")
 
 
@@ -126,6 +135,21 @@ def _judge_models(settings: Settings, body: Any) -> CheckResult:
     return ok("lets us in")
 
 
+def _check_mail(settings: Settings) -> CheckResult:
+    try:
+        is_sent = sends_mails(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    if not is_sent:
+        return ok("no server set: no mail is sent, and nobody can sign in by a link")
+    try:
+        asyncio.run(smtp_mailer(settings, TIMEOUT_S).check())
+    except MailUnavailable as error:
+        answer = f"the server answers {error}: check user, password and MEETCORE_MAIL_FROM"
+        return failed(f"{_MAIL_FAULTS.get(str(error), answer)}; mails wait")
+    return ok("the server lets us in")
+
+
 def _check_base_url(settings: Settings) -> CheckResult:
     faults = base_url_faults(settings)
     status, _ = _get(f"{settings.base_url}/healthz", {})
@@ -161,6 +185,7 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "rate_store": _check_rate_store,
     "provider": _check_provider,
     "ai": _check_ai,
+    "mail": _check_mail,
     "base_url": _check_base_url,
     "secrets": _check_secrets,
 }
