@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic
+from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -19,9 +21,12 @@ from attrs import define, field
 from cryptography import x509
 from starlette.applications import Starlette
 
-from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
+from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_ca
+from meetcore.adapters.dev_inbox.mail_inbox import MAILS_KEPT
 from meetcore.adapters.dev_inbox.receiver import KEPT, MAX_BODY_BYTES
 from meetcore.domain.webhooks.signature import new_secret, signing_headers
+from meetcore.ports.mailer import OutgoingMail
+from meetcore.testing.contracts.mailer import outgoing
 
 NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
 SECRET, OLD_SECRET = new_secret(bytes(range(32))), new_secret(bytes(32))
@@ -37,6 +42,7 @@ class Service:
     secrets: dict[str, list[str]] = field(factory=lambda: {URL: [SECRET]})
     urls: list[str] = field(factory=list)
     inbox: InboxApp = field(init=False)
+    mails: MailInbox = field(factory=MailInbox)
 
     def __attrs_post_init__(self) -> None:
         self.inbox = InboxApp(self.find_secret, now=lambda: self.now)
@@ -49,7 +55,7 @@ class Service:
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.inbox))
 
     def browser(self) -> httpx.AsyncClient:
-        app = Starlette(routes=inbox_routes(self.inbox))
+        app = Starlette(routes=inbox_routes(self.inbox, mails=self.mails))
         return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
 
     async def take(self, body: bytes = BODY, secret: str = SECRET, url: str = URL, **more: str) -> int:
@@ -209,6 +215,56 @@ async def test_any_body_can_be_shown(body: bytes):
         assert len((await browser.get("/inbox.json")).json()["data"]) == 1
 
 
+# Mails
+
+
+def mail(**fields: Any) -> OutgoingMail:
+    text = "Masuk:\nhttps://meet.example/?token=a&x=<b>\n<script>alert(1)</script>"
+    return outgoing(text=text, subject="Masuk <b>", html="<p>as HTML</p>", **fields)
+
+
+async def test_the_mail_page_shows_text_with_links_newest_first() -> None:
+    service = Service()
+    older, newer = mail(), mail(recipient="<i>@example.com")
+    for each in (older, newer):
+        await service.mails.send(each)
+    async with service.browser() as browser:
+        page = (await browser.get("/inbox/mails")).text
+        as_html = await browser.get(f"/inbox/mails/{older.id}")
+        records = (await browser.get("/inbox/mails.json")).json()["data"]
+        missing = await browser.get(f"/inbox/mails/{UUID(int=1)}")
+    assert '<a href="https://meet.example/?token=a&amp;x=">' in page
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert page.index("&lt;i&gt;@example.com") < page.index("dewi@example.com")
+    assert "2 sent, newest first." in page
+    assert as_html.text == "<p>as HTML</p>"
+    assert as_html.headers["content-security-policy"].startswith("default-src 'none'")
+    assert [record["id"] for record in records] == [str(newer.id), str(older.id)]
+    assert records[1]["text"] == older.text
+    assert missing.status_code == 404
+
+
+async def test_the_last_100_mails_are_kept() -> None:
+    service = Service()
+    for number in range(MAILS_KEPT + 5):
+        await service.mails.send(mail(recipient=f"dewi{number}@example.com"))
+    async with service.browser() as browser:
+        page = (await browser.get("/inbox/mails?pause")).text
+    assert "the last 100, newest first." in page
+    assert "http-equiv" not in page
+    assert "dewi4@" not in page
+    assert "dewi5@" in page
+
+
+async def test_the_two_pages_lead_to_each_other_and_an_empty_one_says_so() -> None:
+    async with Service().browser() as browser:
+        webhooks, mails = [(await browser.get(path)).text for path in ("/inbox", "/inbox/mails")]
+    assert '<a href="/inbox/mails">Mails</a>' in webhooks
+    assert '<a href="/inbox">Webhooks</a>' in mails
+    assert "No mail yet" in mails
+
+
 # Its certificates
 
 
@@ -253,7 +309,7 @@ def test_the_leaf_is_the_inboxs_alone(tmp_path: Path):
     assert limits.value.permitted_subtrees == [x509.DNSName(INBOX_HOST)]
 
 
-@pytest.mark.parametrize("path", ["/inbox", "/inbox.json"])
+@pytest.mark.parametrize("path", ["/inbox", "/inbox.json", "/inbox/mails", "/inbox/mails.json"])
 async def test_the_pages_are_for_this_machine_alone(path: str) -> None:
     service = Service(now=datetime.now(UTC))
     app = Starlette(routes=inbox_routes(service.inbox, "dev.example.test"))

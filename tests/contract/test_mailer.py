@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from meetcore.adapters.dev_inbox import MailInbox
 from meetcore.adapters.memory.mailer import MemoryMailer
 from meetcore.adapters.smtp import Security, SmtpMailer, SmtpServer, server_from_url
 from meetcore.domain.mails.senders import Sender, parse_sender
@@ -35,7 +36,7 @@ class MemoryMailbox:
     """The mailbox of the memory mailer."""
 
     def __init__(self) -> None:
-        self.mailer = MemoryMailer()
+        self.mailer: MemoryMailer | MailInbox = MemoryMailer()
 
     def received(self) -> Sequence[ReceivedMail]:
         return [
@@ -70,6 +71,19 @@ class TestMemoryMailer(MailerContract):
     @pytest.fixture
     def mailbox(self) -> MailboxRig:
         return MemoryMailbox()
+
+
+class InboxMailbox(MemoryMailbox):
+    """The mailbox of the mailer of `meetcore dev`."""
+
+    def __init__(self) -> None:
+        self.mailer = MailInbox()
+
+
+class TestMailInbox(MailerContract):
+    @pytest.fixture
+    def mailbox(self) -> MailboxRig:
+        return InboxMailbox()
 
 
 class TestSmtpMailer(MailerContract):

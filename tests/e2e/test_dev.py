@@ -137,6 +137,8 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.output)
         assert agents == f"{dev.url}/mcp"
         assert httpx.post(agents, json={}, trust_env=False).status_code == 401
+        (mails,) = re.findall(r"mail inbox +(\S+)", dev.output)
+        assert "No mail yet" in httpx.get(mails, trust_env=False).text
         assert meeting["status"] == "scheduled"
         (event,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
         assert event["payload"]["data"]["id"] == meeting["id"]

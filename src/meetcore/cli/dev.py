@@ -26,7 +26,7 @@ import uvicorn
 from attrs import evolve, frozen
 from starlette.routing import BaseRoute
 
-from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
+from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_ca
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, SettingsRefused, load_settings
@@ -220,7 +220,9 @@ async def _inbox(
 ) -> AsyncIterator[tuple[Network, Sequence[BaseRoute]]]:
     """Serve the inbox on a free port of its own, and give a network that resolves its name to it."""
     _, cert_file, key_file = make_dev_ca(data_dir / "inbox")
-    network = Network(_InboxResolver(base.resolver))
+    # A mail server that is named sends mails from here, too.
+    mails = None if str(settings.smtp_url) else MailInbox()
+    network = Network(_InboxResolver(base.resolver), mailer=mails)
     async with open_application(settings, network) as application:
 
         async def find_secrets(url: str) -> list[str]:
@@ -238,7 +240,7 @@ async def _inbox(
         try:
             own = urlsplit(settings.base_url).hostname or LOOPBACK
             there = evolve(network, dial_overrides={INBOX_HOST: (LOOPBACK, inbox_port)})
-            yield there, inbox_routes(inbox, own)
+            yield there, inbox_routes(inbox, own, mails=mails)
         finally:
             server.should_exit = True
             await serving
@@ -288,6 +290,7 @@ def _start_message(
     settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres, *, is_registered: bool
 ) -> str:
     base_url = settings.base_url
+    mails = [] if str(settings.smtp_url) else [f"  mail inbox       {base_url}/inbox/mails"]
     agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
     return "\n".join(
         (
@@ -295,6 +298,7 @@ def _start_message(
             f"meetcore is up at {base_url}",
             f"  errors and docs  {base_url}/docs",
             f"  webhook inbox    {base_url}/inbox",
+            *mails,
             *agents,
             f"  demo account     {demo.account_id}",
             f"  demo API key     {demo.key}",

@@ -9,6 +9,10 @@ from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
 from meetcore.adapters.dev_inbox.receiver import KEPT, Delivery
 from meetcore.domain.meetings.schedule import WIB
 
+INBOX_PATH: Final = "/inbox"
+MAIL_PATH: Final = "/inbox/mails"
+
+_NAMES: Final = {INBOX_PATH: "Webhooks", MAIL_PATH: "Mails"}
 _MAX_DEPTH: Final = 64
 _SCALARS: Final = (str, int, float, bool, type(None))
 _REFRESH: Final = '<meta http-equiv="refresh" content="3">'
@@ -56,11 +60,11 @@ _PAGE: Final = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 {refresh}
-<title>Webhook inbox ({count})</title>
+<title>{title} ({count})</title>
 <style>{style}</style>
 </head>
 <body><main>
-<header><h1>Webhook inbox</h1><p>{summary}</p>{switch}</header>
+<header><h1>{title}</h1><p>{summary}</p>{other}{switch}</header>
 {content}
 </main></body>
 </html>
@@ -89,14 +93,23 @@ def inbox_page(deliveries: Sequence[Delivery], *, is_paused: bool) -> str:
         deliveries: newest first.
         is_paused: whether the page holds still; else it loads itself again every 3 seconds.
     """
-    count = len(deliveries)
+    content = "".join(map(_delivery, deliveries)) or _EMPTY
+    return page_of(
+        "Webhook inbox", len(deliveries), _summary(deliveries), content, MAIL_PATH, is_paused=is_paused
+    )
+
+
+def page_of(title: str, count: int, summary: str, content: str, other: str, *, is_paused: bool) -> str:
+    """Build the page of an inbox with a link to the other one. Only `content` is HTML."""
     return _PAGE.format(
         refresh="" if is_paused else _REFRESH,
         style=_STYLE,
+        title=title,
         count=count,
-        summary=_summary(deliveries),
+        summary=summary,
+        other=f'<a href="{other}">{_NAMES[other]}</a>',
         switch='<a href="?">Resume</a>' if is_paused else '<a href="?pause">Pause</a>',
-        content="".join(map(_delivery, deliveries)) or _EMPTY,
+        content=content,
     )
 
 

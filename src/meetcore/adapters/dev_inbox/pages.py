@@ -1,20 +1,25 @@
-"""The showing side: two routes on the plain HTTP port.
+"""The showing side: routes on the plain HTTP port.
 
-Owns their answers' forms. Refuses to be cached or framed: what is shown holds meeting passwords.
+Owns their answers' forms. Refuses to be cached or framed: what is shown holds meeting passwords and one-time
+links.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from attrs import frozen
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.dev_inbox.inbox_page import inbox_page, payload_of
+from meetcore.adapters.dev_inbox.inbox_page import INBOX_PATH, MAIL_PATH, inbox_page, payload_of
+from meetcore.adapters.dev_inbox.mail_inbox import MailInbox
+from meetcore.adapters.dev_inbox.mail_page import mail_page
 from meetcore.adapters.dev_inbox.receiver import Delivery, InboxApp
+from meetcore.ports.mailer import OutgoingMail
 
 LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost")
 
@@ -29,8 +34,8 @@ _HEADERS: Final = {
 }
 
 
-def inbox_routes(inbox: InboxApp, *hosts: str) -> list[Route]:
-    """Serve what the inbox received, newest first.
+def inbox_routes(inbox: InboxApp, *hosts: str, mails: MailInbox | None = None) -> list[Route]:
+    """Serve what the inboxes received, newest first.
 
     Only requests for this machine, or for one of `hosts`, are answered. A foreign web page whose name
     resolves to this machine (DNS rebinding) could otherwise read meeting passwords in the developer's
@@ -39,18 +44,28 @@ def inbox_routes(inbox: InboxApp, *hosts: str) -> list[Route]:
     `GET /inbox` is a page that renews itself every 3 seconds (`?pause` holds it still);
     `GET /inbox.json` answers `{"data": [{"received_at", "path", "headers", "body", "payload",
     "verified", "problem"}]}`, where `payload` is the body when it is JSON, else null.
+
+    `GET /inbox/mails` is the page of mails; `GET /inbox/mails.json` answers `{"data": [{"id", "created_at",
+    "recipient", "subject", "text", "html", "language"}]}`, and `GET /inbox/mails/{id}` the HTML of one.
     """
-    pages = _Pages(inbox)
+    pages = _Pages(inbox, MailInbox() if mails is None else mails)
     own = [Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_HOSTS, *hosts], www_redirect=False)]
     return [
-        Route("/inbox", pages.page, methods=["GET"], middleware=own),
-        Route("/inbox.json", pages.json, methods=["GET"], middleware=own),
+        Route(path, page, methods=["GET"], middleware=own)
+        for path, page in (
+            (INBOX_PATH, pages.page),
+            (f"{INBOX_PATH}.json", pages.json),
+            (MAIL_PATH, pages.mail_page),
+            (f"{MAIL_PATH}.json", pages.mails_json),
+            (f"{MAIL_PATH}/{{id:uuid}}", pages.mail),
+        )
     ]
 
 
 @frozen
 class _Pages:
     inbox: InboxApp
+    mails: MailInbox
 
     async def page(self, request: Request) -> Response:
         page = inbox_page(self.inbox.deliveries, is_paused="pause" in request.query_params)
@@ -58,8 +73,36 @@ class _Pages:
         return HTMLResponse(page.encode("utf-8", "replace"), headers=_HEADERS)
 
     async def json(self, request: Request) -> Response:
-        text = json.dumps({"data": [_record(delivery) for delivery in self.inbox.deliveries]})
-        return Response(text, media_type="application/json", headers=_HEADERS)
+        return _json([_record(delivery) for delivery in self.inbox.deliveries])
+
+    async def mail_page(self, request: Request) -> Response:
+        page = mail_page(self.mails.mails, is_paused="pause" in request.query_params)
+        return HTMLResponse(page, headers=_HEADERS)
+
+    async def mails_json(self, request: Request) -> Response:
+        return _json([_mail_record(mail) for mail in self.mails.mails])
+
+    async def mail(self, request: Request) -> Response:
+        for mail in self.mails.mails:
+            if mail.id == request.path_params["id"]:
+                return HTMLResponse(mail.html, headers=_HEADERS)
+        return PlainTextResponse("no such mail\n", 404, _HEADERS)
+
+
+def _json(records: Sequence[dict[str, object]]) -> Response:
+    return Response(json.dumps({"data": records}), media_type="application/json", headers=_HEADERS)
+
+
+def _mail_record(mail: OutgoingMail) -> dict[str, object]:
+    return {
+        "id": str(mail.id),
+        "created_at": mail.created_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "recipient": mail.recipient,
+        "subject": mail.subject,
+        "text": mail.text,
+        "html": mail.html,
+        "language": mail.language,
+    }
 
 
 def _record(delivery: Delivery) -> dict[str, object]:
