@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,14 @@ from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.http.openapi_events import EVENTS, payload  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
+from meetcore.domain.members.roles import (  # noqa: E402
+    ALLOWED,
+    OPERATORS_ALLOWED,
+    Action,
+    OperatorAction,
+    scopes_of,
+)
+from meetcore.domain.requests.keys import Scope  # noqa: E402
 from meetcore.domain.webhooks.events import EventKind  # noqa: E402
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402
 
@@ -162,6 +172,11 @@ def wanted_pages() -> dict[str, str]:
         "docs/architecture.md": architecture.drawings(),
         "docs/errors.md": {"errors": error_table()},
         "docs/operating.md": {"settings": settings_table()},
+        "docs/roles.md": {
+            "roles": role_table(Action, ALLOWED),
+            "role scopes": role_scopes_table(),
+            "operator roles": role_table(OperatorAction, OPERATORS_ALLOWED),
+        },
     }  # fmt: skip
     wanted = {}
     for page, parts in pages.items():
@@ -216,6 +231,23 @@ def _duration(seconds: int) -> str:
         if seconds % size == 0:
             return f"{seconds // size} {unit}"
     raise AssertionError(seconds)
+
+
+def role_table(actions: type[StrEnum], allowed: Mapping[Any, frozenset[Any]]) -> str:
+    """Every pair of action and role."""
+    rows = [
+        _row((f"`{action.value}`", *("yes" if action in allowed[role] else "" for role in allowed)))
+        for action in actions
+    ]
+    return "\n".join([_row(("action", *allowed)), "|" + "---|" * (len(allowed) + 1), *rows]) + "\n"
+
+
+def role_scopes_table() -> str:
+    """The scopes of each role's own actions."""
+    rows = [
+        _row((role, ", ".join(f"`{each}`" for each in Scope if each in scopes_of(role)))) for role in ALLOWED
+    ]
+    return "\n".join(["| role | scopes |", "|---|---|", *rows]) + "\n"
 
 
 def settings_table() -> str:

@@ -6,6 +6,7 @@
     ├── InvalidRequest            invalid_request        a field breaks its rule
     ├── InvalidApiKey             invalid_api_key        wrong, revoked or expired
     ├── InsufficientScope         insufficient_scope     the key is fine, the scope is missing
+    ├── ActionNotAllowed          insufficient_scope     the role does not allow it (pages only)
     ├── NotFound                  not_found              nothing there that the caller may see
     ├── Conflict                  conflict               another record is already in place
     ├── Gone                      gone                   it existed and is gone for good
@@ -34,6 +35,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 __all__ = [
+    "ActionNotAllowed",
     "Conflict",
     "CreationsUsedUp",
     "CreditCapExceeded",
@@ -102,6 +104,15 @@ class InsufficientScope(DomainError):
             f"This key lacks the scope {wanted}. Scopes are fixed when a key is created: use another key.",
             {"required": list(required)},
         )
+
+
+class ActionNotAllowed(DomainError):
+    """A member's or an operator's role does not allow the action. Only pages show it."""
+
+    code = "insufficient_scope"
+
+    def __init__(self, role: str, action: str) -> None:
+        super().__init__(f"The role {role} may not do this.", {"role": str(role), "action": str(action)})
 
 
 class NotFound(DomainError):

@@ -9,6 +9,7 @@ import pytest
 
 from meetcore.domain import errors
 from meetcore.domain.errors import (
+    ActionNotAllowed,
     Conflict,
     CreationsUsedUp,
     CreditCapExceeded,
@@ -35,6 +36,7 @@ CODES: dict[type[DomainError], tuple[str, bool]] = {
     InvalidRequest: ("invalid_request", False),
     InvalidApiKey: ("invalid_api_key", False),
     InsufficientScope: ("insufficient_scope", False),
+    ActionNotAllowed: ("insufficient_scope", False),
     NotFound: ("not_found", True),
     Conflict: ("conflict", True),
     Gone: ("gone", True),
@@ -59,6 +61,10 @@ ONE_OF_EACH: dict[type[DomainError], tuple[Callable[[], DomainError], str]] = {
         "The request is not valid: see details.fields (title).",
     ),
     InvalidApiKey: (lambda: InvalidApiKey("Wrong."), "Wrong."),
+    ActionNotAllowed: (
+        lambda: ActionNotAllowed("viewer", "keys.manage"),
+        "The role viewer may not do this.",
+    ),
     InsufficientScope: (
         lambda: InsufficientScope(("meetings:read", "meetings:write")),
         "This key lacks the scope meetings:read or meetings:write. "

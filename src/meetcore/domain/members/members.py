@@ -1,0 +1,92 @@
+"""Users, their memberships in accounts, and invitations to more of them.
+
+A user is known by an e-mail address, without regard to case, and may be a member of several accounts. An
+account has an owner at any time: the account's lock orders the changes of its members.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.errors import NotFound, Unprocessable
+from meetcore.domain.members.roles import Role
+
+__all__ = [
+    "Invitation",
+    "Member",
+    "Membership",
+    "User",
+    "check_owner_stays",
+    "is_pending",
+]
+
+
+@frozen
+class User:
+    """A person who signs in, known by an e-mail address."""
+
+    id: UUID
+    email: str
+    full_name: str
+    created_at: datetime
+
+
+@frozen
+class Membership:
+    """A user's role in an account."""
+
+    account_id: UUID
+    user_id: UUID
+    role: Role
+    created_at: datetime
+
+
+@frozen
+class Member:
+    """A member of an account, with name and address."""
+
+    user: User
+    membership: Membership
+
+
+@frozen
+class Invitation:
+    """An invitation by e-mail. `invited_by` is a user, or `None` where an operator or the system invites."""
+
+    id: UUID
+    account_id: UUID
+    email: str
+    role: Role
+    invited_by: UUID | None
+    created_at: datetime
+    expires_at: datetime
+    accepted_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+def is_pending(invitation: Invitation, now: datetime) -> bool:
+    """Whether an invitation can be accepted."""
+    return invitation.accepted_at is None and invitation.revoked_at is None and now < invitation.expires_at
+
+
+def check_owner_stays(members: Iterable[Membership], user_id: UUID, role: Role | None) -> Membership:
+    """Check a change of one member under the account's lock; return what the member was.
+
+    Args:
+        members: every membership of the account.
+        user_id: whose membership changes.
+        role: what it becomes; `None` where it ends.
+
+    Raises:
+        NotFound: the user is no member.
+        Unprocessable: the account would be without an owner.
+    """
+    found = {each.user_id: each for each in members}
+    if user_id not in found:
+        raise NotFound("No member with this id.")
+    others = any(each.role is Role.OWNER for each in found.values() if each.user_id != user_id)
+    if role is not Role.OWNER and not others and found[user_id].role is Role.OWNER:
+        raise Unprocessable("An account needs an owner. Make another member an owner first.")
+    return found[user_id]
