@@ -2357,6 +2357,249 @@ FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[], %(links)s::bytea[], %(plai
 WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sealed.plain;
 
 
+-- members.operators ---------------------------------------------------------------------------------------------------
+
+-- Writes an operator, unless the address has one.
+-- _ADD
+INSERT INTO operators (id, email, role, created_at, removed_at) VALUES (%(operator_id)s, %(operator_email)s, %(operator_role)s, %(operator_created_at)s, %(operator_removed_at)s)
+ON CONFLICT (lower(email)) WHERE removed_at IS NULL DO NOTHING;
+
+-- The operator of an e-mail address.
+-- _FIND
+SELECT id FROM operators WHERE lower(email) = lower(%(operator_email)s) AND removed_at IS NULL;
+
+-- Removes an operator and ends the sessions; a second call keeps the first time.
+-- _REMOVE
+WITH ended AS (
+    UPDATE operator_sessions SET ended_at = %(at)s WHERE operator_id = %(id)s AND ended_at IS NULL
+)
+UPDATE operators o SET removed_at = COALESCE(o.removed_at, %(at)s) WHERE o.id = %(id)s RETURNING o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
+    o.removed_at AS operator_removed_at;
+
+
+-- members.read --------------------------------------------------------------------------------------------------------
+
+-- The session of a token with its account, and for a member the user and the present role.
+-- _FIND_SESSION
+SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
+    s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
+    s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, u.id AS user_id, u.email AS user_email, u.full_name AS user_full_name, u.created_at AS user_created_at, b.role AS role
+FROM sessions s JOIN accounts a ON a.id = s.account_id
+LEFT JOIN users u ON u.id = s.user_id
+LEFT JOIN memberships b ON b.account_id = s.account_id AND b.user_id = s.user_id
+WHERE s.digest = %(digest)s AND (s.user_id IS NULL OR b.role IS NOT NULL);
+
+-- The operator's session of a token.
+-- _FIND_OPERATOR_SESSION
+SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
+    s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
+    s.user_agent AS session_user_agent, s.client_address AS session_client_address,
+    s.operator_id AS session_operator_id, o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
+    o.removed_at AS operator_removed_at
+FROM operator_sessions s JOIN operators o ON o.id = s.operator_id
+WHERE s.digest = %(digest)s AND o.removed_at IS NULL;
+
+-- The sessions of a user that were not ended, the newest first.
+-- _LIST_SESSIONS
+SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
+    s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
+    s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role FROM sessions s WHERE s.user_id = %(user_id)s AND s.ended_at IS NULL
+ORDER BY s.id DESC LIMIT %(limit)s;
+
+-- The members of an account, the oldest first.
+-- _LIST_MEMBERS
+SELECT u.id AS user_id, u.email AS user_email, u.full_name AS user_full_name, u.created_at AS user_created_at, b.account_id, b.user_id AS membership_user_id, b.role AS membership_role,
+    b.created_at AS membership_created_at FROM memberships b JOIN users u ON u.id = b.user_id
+WHERE b.account_id = %(account_id)s ORDER BY b.created_at, b.account_id, b.user_id;
+
+-- The accounts of a user, the oldest membership first.
+-- _LIST_ACCOUNTS
+SELECT a.id, a.full_name, a.email, b.role FROM memberships b JOIN accounts a ON a.id = b.account_id
+WHERE b.user_id = %(user_id)s ORDER BY b.created_at, b.account_id, b.user_id;
+
+-- The invitations to an account that can be accepted, the newest first.
+-- _LIST_INVITATIONS
+SELECT i.id AS invitation_id, i.account_id, i.email AS invitation_email, i.role AS invitation_role,
+    i.invited_by AS invitation_invited_by, i.created_at AS invitation_created_at,
+    i.expires_at AS invitation_expires_at, i.accepted_at AS invitation_accepted_at,
+    i.revoked_at AS invitation_revoked_at FROM invitations i
+WHERE i.account_id = %(account_id)s AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > %(now)s
+ORDER BY i.id DESC;
+
+-- Operators who were not removed, the oldest first.
+-- _LIST_OPERATORS
+SELECT o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
+    o.removed_at AS operator_removed_at FROM operators o WHERE o.removed_at IS NULL ORDER BY o.id;
+
+
+-- members.repository --------------------------------------------------------------------------------------------------
+
+-- Writes a user, or reads who has the address; the update takes the row's lock and shows what another transaction wrote.
+-- _ENSURE_USER
+INSERT INTO users AS u (id, email, full_name, created_at) VALUES (%(user_id)s, %(user_email)s, %(user_full_name)s, %(user_created_at)s)
+ON CONFLICT (lower(email)) DO UPDATE SET email = u.email RETURNING u.id AS user_id, u.email AS user_email, u.full_name AS user_full_name, u.created_at AS user_created_at;
+
+-- The members of an account, the oldest first.
+-- _LOAD_MEMBERS
+SELECT b.account_id, b.user_id AS membership_user_id, b.role AS membership_role,
+    b.created_at AS membership_created_at FROM memberships b WHERE b.account_id = %(account_id)s
+ORDER BY b.created_at, b.account_id, b.user_id;
+
+-- The accounts of a user, the oldest membership first.
+-- _LOAD_MEMBERSHIPS
+SELECT b.account_id, b.user_id AS membership_user_id, b.role AS membership_role,
+    b.created_at AS membership_created_at FROM memberships b WHERE b.user_id = %(user_id)s
+ORDER BY b.created_at, b.account_id, b.user_id;
+
+-- Makes a user a member, unless one already.
+-- _ADD_MEMBERSHIP
+INSERT INTO memberships (account_id, user_id, role, created_at) VALUES (%(account_id)s, %(membership_user_id)s, %(membership_role)s, %(membership_created_at)s) ON CONFLICT DO NOTHING;
+
+-- Writes the role of a member.
+-- _SAVE_MEMBERSHIP
+UPDATE memberships SET role = %(membership_role)s
+WHERE account_id = %(account_id)s AND user_id = %(membership_user_id)s;
+
+-- Ends a membership and the user's sessions in the account.
+-- _REMOVE_MEMBERSHIP
+WITH ended AS (
+    UPDATE sessions SET ended_at = %(at)s
+    WHERE account_id = %(account_id)s AND user_id = %(user_id)s AND ended_at IS NULL
+)
+DELETE FROM memberships WHERE account_id = %(account_id)s AND user_id = %(user_id)s;
+
+-- Revokes what is pending for an address, so that one invitation is.
+-- _REVOKE_PENDING
+UPDATE invitations SET revoked_at = %(invitation_created_at)s
+WHERE account_id = %(account_id)s AND lower(email) = lower(%(invitation_email)s)
+    AND accepted_at IS NULL AND revoked_at IS NULL;
+
+-- Writes an invitation.
+-- _ADD_INVITATION
+INSERT INTO invitations (id, account_id, email, role, invited_by, created_at, expires_at, accepted_at, revoked_at) VALUES (%(invitation_id)s, %(account_id)s, %(invitation_email)s, %(invitation_role)s, %(invitation_invited_by)s,
+    %(invitation_created_at)s, %(invitation_expires_at)s, %(invitation_accepted_at)s, %(invitation_revoked_at)s);
+
+-- One invitation, locked.
+-- _LOAD_INVITATION
+SELECT i.id AS invitation_id, i.account_id, i.email AS invitation_email, i.role AS invitation_role,
+    i.invited_by AS invitation_invited_by, i.created_at AS invitation_created_at,
+    i.expires_at AS invitation_expires_at, i.accepted_at AS invitation_accepted_at,
+    i.revoked_at AS invitation_revoked_at FROM invitations i WHERE i.id = %(id)s FOR NO KEY UPDATE;
+
+-- Writes when an invitation was accepted or revoked.
+-- _SAVE_INVITATION
+UPDATE invitations SET accepted_at = %(invitation_accepted_at)s, revoked_at = %(invitation_revoked_at)s
+WHERE id = %(invitation_id)s;
+
+
+-- members.sign_in -----------------------------------------------------------------------------------------------------
+
+-- Writes a link for the user of an address who is a member anywhere: the same statement where there is none.
+-- _ADD_EMAIL_LINK
+WITH known AS (
+    SELECT u.* FROM users u WHERE lower(u.email) = lower(%(email)s)
+        AND EXISTS (SELECT FROM memberships b WHERE b.user_id = u.id)
+), link AS (
+    INSERT INTO sign_in_links (id, purpose, created_at, expires_at, browser_digest, digest, user_id)
+    SELECT %(link_id)s, %(link_purpose)s, %(link_created_at)s, %(link_expires_at)s, %(link_browser_digest)s,
+        %(digest)s, known.id FROM known
+)
+SELECT u.id AS user_id, u.email AS user_email, u.full_name AS user_full_name, u.created_at AS user_created_at FROM known u;
+
+-- Writes a link for the operator of an address: the same statement where there is none.
+-- _ADD_OPERATOR_LINK
+WITH known AS (
+    SELECT o.* FROM operators o WHERE lower(o.email) = lower(%(email)s) AND o.removed_at IS NULL
+), link AS (
+    INSERT INTO sign_in_links (id, purpose, created_at, expires_at, browser_digest, digest, operator_id)
+    SELECT %(link_id)s, %(link_purpose)s, %(link_created_at)s, %(link_expires_at)s, %(link_browser_digest)s,
+        %(digest)s, known.id FROM known
+)
+SELECT o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
+    o.removed_at AS operator_removed_at FROM known o;
+
+-- Writes a link.
+-- _ADD_LINK
+INSERT INTO sign_in_links (id, purpose, created_at, expires_at, account_id, user_id, guest_role, invitation_id, operator_id,
+    browser_digest, used_at, digest) VALUES (%(link_id)s, %(link_purpose)s, %(link_created_at)s, %(link_expires_at)s, %(account_id)s, %(link_user_id)s,
+    %(link_guest_role)s, %(link_invitation_id)s, %(link_operator_id)s, %(link_browser_digest)s, %(link_used_at)s, %(digest)s);
+
+-- Uses a link up: of several at once one finds it unused.
+-- _USE_LINK
+UPDATE sign_in_links l SET used_at = %(at)s
+WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s
+    AND (l.browser_digest IS NULL OR l.browser_digest = %(browser_digest)s)
+    AND (l.purpose = 'operator') = %(is_operators)s
+RETURNING l.id AS link_id, l.purpose AS link_purpose, l.created_at AS link_created_at, l.expires_at AS link_expires_at,
+    l.account_id, l.user_id AS link_user_id, l.guest_role AS link_guest_role,
+    l.invitation_id AS link_invitation_id, l.operator_id AS link_operator_id,
+    l.browser_digest AS link_browser_digest, l.used_at AS link_used_at;
+
+-- Begins a customer's session.
+-- _ADD_SESSION
+INSERT INTO sessions (id, created_at, last_seen_at, authenticated_at, ended_at, user_agent, client_address, account_id, user_id,
+    guest_role, digest) VALUES (%(session_id)s, %(session_created_at)s, %(session_last_seen_at)s, %(session_authenticated_at)s,
+    %(session_ended_at)s, %(session_user_agent)s, %(session_client_address)s, %(account_id)s, %(session_user_id)s,
+    %(session_guest_role)s, %(digest)s);
+
+-- Begins an operator's session.
+-- _ADD_OPERATOR_SESSION
+INSERT INTO operator_sessions (id, created_at, last_seen_at, authenticated_at, ended_at, user_agent, client_address, operator_id, digest) VALUES (%(session_id)s, %(session_created_at)s, %(session_last_seen_at)s, %(session_authenticated_at)s,
+    %(session_ended_at)s, %(session_user_agent)s, %(session_client_address)s, %(session_operator_id)s, %(digest)s);
+
+-- Writes when a session was last used.
+-- _TOUCH_SESSION
+UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at < %(at)s;
+
+-- The same of an operator's session.
+-- _TOUCH_OPERATOR_SESSION
+UPDATE operator_sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at < %(at)s;
+
+-- Writes that who uses a session has signed in again.
+-- _RENEW_SESSION
+UPDATE sessions SET authenticated_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL;
+
+-- Ends a session.
+-- _END_SESSION
+UPDATE sessions s SET ended_at = %(at)s WHERE s.id = %(id)s AND s.ended_at IS NULL RETURNING s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
+    s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
+    s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role;
+
+-- Ends every session of a user but one.
+-- _END_SESSIONS_OF
+UPDATE sessions SET ended_at = %(at)s
+WHERE user_id = %(user_id)s AND ended_at IS NULL AND id IS DISTINCT FROM %(except_id)s::uuid;
+
+-- Ends an operator's session.
+-- _END_OPERATOR_SESSION
+UPDATE operator_sessions s SET ended_at = %(at)s WHERE s.id = %(id)s AND s.ended_at IS NULL
+RETURNING s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
+    s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
+    s.user_agent AS session_user_agent, s.client_address AS session_client_address,
+    s.operator_id AS session_operator_id;
+
+-- Deletes a portion of what is long over.
+-- _PURGE
+WITH old_sessions AS (
+    DELETE FROM sessions WHERE id IN (
+        SELECT id FROM sessions WHERE last_seen_at < %(seen_before)s LIMIT 1000 FOR UPDATE SKIP LOCKED) RETURNING 1
+), old_operator_sessions AS (
+    DELETE FROM operator_sessions WHERE id IN (
+        SELECT id FROM operator_sessions WHERE last_seen_at < %(seen_before)s LIMIT 1000 FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+), old_links AS (
+    DELETE FROM sign_in_links WHERE id IN (
+        SELECT id FROM sign_in_links WHERE expires_at < %(expired_before)s LIMIT 1000 FOR UPDATE SKIP LOCKED)
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_operator_sessions)
+    + (SELECT count(*) FROM old_links) AS due;
+
+
 -- notes.create --------------------------------------------------------------------------------------------------------
 
 -- Everything that the decision on a new note needs, under the account's lock: its funds, the key's cap and its usage,

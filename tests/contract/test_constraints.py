@@ -12,6 +12,8 @@ from meetcore.domain.mails.contents import MailKind
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.provider_events import ProviderEventKind
 from meetcore.domain.members.audit import ActorKind
+from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.domain.members.sign_in_links import LinkPurpose
 from meetcore.domain.money.ledger import Book, TransferKind
 from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.notes.recordings import RecordingStatus
@@ -26,6 +28,12 @@ ENUMS: dict[str, type[StrEnum]] = {
     "api_keys.scopes": Scope,
     "audit_log.actor_kind": ActorKind,
     "deliveries.event_kind": EventKind,
+    "invitations.role": Role,
+    "memberships.role": Role,
+    "operators.role": OperatorRole,
+    "sessions.guest_role": Role,
+    "sign_in_links.guest_role": Role,
+    "sign_in_links.purpose": LinkPurpose,
     "deliveries.status": DeliveryStatus,
     "events.kind": EventKind,
     "ledger_entries.book": Book,
@@ -51,7 +59,9 @@ _FREE_TEXT = """
  accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
-idempotency_keys.key ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
+idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent
+operators.email sessions.client_address sessions.user_agent users.email users.full_name
+ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
 mails.last_error mails.recipient
 meetings.description meetings.idempotency_key meetings.join_url meetings.pricing_tier_id

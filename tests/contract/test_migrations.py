@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -240,3 +241,33 @@ def test_the_steps_are_numbered_without_a_gap():
     steps = load_migrations()
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
     assert len({step.name for step in steps}) == len(steps)
+
+
+def test_the_user_of_each_account_becomes_its_owner(empty_database_url, monkeypatch):
+    """Accounts that share an e-mail address get one user; user ids that are shared are parted."""
+    steps = load_migrations()
+    before = next(step.number for step in steps if step.name == "members") - 1
+    monkeypatch.setattr(module, "load_migrations", lambda: steps[:before])
+    migrate(empty_database_url)
+    monkeypatch.setattr(module, "load_migrations", lambda: steps)
+    accounts = [(1, 11, "dewi@example.com"), (2, 12, "Dewi@Example.com"), (3, 13, "sari@example.com"),
+        (4, 13, "budi@example.com")]  # fmt: skip
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        for id_, user_id, email in accounts:
+            connection.execute(
+                """INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
+                VALUES (%s, %s, %s, 'A', now() + %s * interval '1 day', 0, false)""",
+                (UUID(int=id_), UUID(int=user_id), email, id_),
+            )
+        migrate(empty_database_url)
+        members = connection.execute(
+            """SELECT account_id, user_id, email, role FROM memberships JOIN users ON users.id = user_id
+            ORDER BY account_id"""
+        ).fetchall()
+    assert [(account_id.int, email, role) for account_id, _, email, role in members] == [
+        (1, "dewi@example.com", "owner"), (2, "dewi@example.com", "owner"), (3, "sari@example.com", "owner"),
+        (4, "budi@example.com", "owner"),
+    ]  # fmt: skip
+    users = [user_id for _, user_id, _, _ in members]
+    assert [user_id.int for user_id in users[:3]] == [11, 11, 13]
+    assert users[3] not in users[:3]

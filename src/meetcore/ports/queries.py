@@ -16,6 +16,8 @@ from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.ports.account_summary import AccountSummary
+from meetcore.ports.member_queries import MemberQueries
 
 __all__ = [
     "FREE_START_WITHIN",
@@ -41,22 +43,6 @@ FREE_START_WITHIN: Final = timedelta(days=7)
 
 MAX_ENDS_LOOKED_AT: Final = 200
 """How many reservations are looked at for a free start, the first to end first."""
-
-
-@frozen
-class AccountSummary:
-    """Whose account it is, its balance in credits and what open holds reserve of it.
-
-    `suspended_at` is None while the account is active.
-    """
-
-    id: UUID
-    user_id: UUID
-    email: str
-    full_name: str
-    balance: int
-    held: int = 0
-    suspended_at: datetime | None = None
 
 
 @frozen
@@ -155,7 +141,7 @@ class FreeStartQuery:
     per_day: int | None = None
 
 
-class Queries(Protocol):
+class Queries(MemberQueries, Protocol):
     """Frequent reads that must be cheap. A key's digest is its SHA-256.
 
     A list has at most `limit` items, up to `MAX_PAGE`: only those whose ids (of ledger entries: numbers) are

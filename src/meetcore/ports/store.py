@@ -29,11 +29,14 @@ from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository
 from meetcore.ports.mails import MailRepository
 from meetcore.ports.meetings import MeetingRepository
+from meetcore.ports.members import MemberRepository
 from meetcore.ports.notes import NoteRepository
+from meetcore.ports.operators import OperatorRepository
 from meetcore.ports.orphan_checks import OrphanCheckRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
 from meetcore.ports.registry import RegistryRepository
+from meetcore.ports.sign_in import SignInRepository
 
 __all__ = [
     "ConnectionLost",
@@ -180,6 +183,21 @@ class Transaction(Protocol):
     @property
     def audit_log(self) -> AuditLog:
         """What was changed, by whom."""
+
+    @property
+    def members(self) -> MemberRepository:
+        """Users, memberships and invitations."""
+        ...
+
+    @property
+    def sign_in(self) -> SignInRepository:
+        """One-time links and sessions."""
+        ...
+
+    @property
+    def operators(self) -> OperatorRepository:
+        """Who may use the console."""
+        ...
 
     @property
     def idempotency(self) -> IdempotencyRepository:

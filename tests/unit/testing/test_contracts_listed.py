@@ -28,11 +28,15 @@ STORE_SUITES = [
     contracts.MailRepositoryContract,
     contracts.SharedCapContract,
     contracts.AuditLogContract,
+    contracts.MemberRepositoryContract,
+    contracts.SignInRepositoryContract,
+    contracts.OperatorRepositoryContract,
 ]
 # Proven by the suite that is named, because they are never used alone.
 WITHIN = {
     "Transaction": "StoreContract",
     "RegistryRepository": "RegistryContract",
+    "MemberQueries": "StoreContract",
     "LedgerSnapshot": "LedgerAuditContract",
 }
 

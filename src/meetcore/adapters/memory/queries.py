@@ -9,6 +9,7 @@ from attrs import evolve
 
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.ledger import usage_of
+from meetcore.adapters.memory.member_queries import MemoryMemberQueries
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
@@ -21,7 +22,6 @@ from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
     NO_INCLUDES,
-    AccountSummary,
     Caller,
     CallerIncludes,
     DeliveryHistory,
@@ -32,11 +32,11 @@ from meetcore.ports.queries import (
 )
 
 
-class MemoryQueries:
+class MemoryQueries(MemoryMemberQueries):
     """Frequent reads that must be cheap."""
 
     def __init__(self, state: MemoryState, clock: Clock) -> None:
-        self._state = state
+        super().__init__(state)
         self._clock = clock
 
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
@@ -46,16 +46,15 @@ class MemoryQueries:
             return None
         key = tables.keys[key_id]
         account = tables.accounts[key.account_id]
-        card, funds = account.card, account.funds
-        shown = AccountSummary(
-            card.id, card.user_id, card.email, card.full_name, funds.balance, funds.held, account.suspended_at
-        )
+        shown = self._summary(account)
         if includes.meeting_id is not None:
-            return Caller(key, shown, load_meeting=partial(_meeting_of, tables, card.id, includes.meeting_id))
+            return Caller(
+                key, shown, load_meeting=partial(_meeting_of, tables, shown.id, includes.meeting_id)
+            )
         day = includes.usage_on
         if day is None:
             return Caller(key, shown)
-        return Caller(key, shown, usage_of(tables, card.id, key.id, day))
+        return Caller(key, shown, usage_of(tables, shown.id, key.id, day))
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         return _meeting_of(self._state.committed, account_id, meeting_id)

@@ -22,6 +22,10 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.members import Invitation, Membership, User
+from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.sessions import OperatorSession, Session
+from meetcore.domain.members.sign_in_links import SignInLink
 from meetcore.domain.money.chain_keys import Seal
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds
@@ -176,6 +180,13 @@ class Tables:
     accounts: dict[UUID, Account] = field(factory=dict)
     keys: dict[UUID, ApiKey] = field(factory=dict)
     audit_log: dict[UUID, AuditEntry] = field(factory=dict)
+    users: dict[UUID, User] = field(factory=dict)
+    memberships: dict[tuple[UUID, UUID], Membership] = field(factory=dict)
+    invitations: dict[UUID, Invitation] = field(factory=dict)
+    operators: dict[UUID, Operator] = field(factory=dict)
+    links: dict[bytes, SignInLink] = field(factory=dict)
+    sessions: dict[bytes, Session] = field(factory=dict)
+    operator_sessions: dict[bytes, OperatorSession] = field(factory=dict)
     key_of_digest: dict[bytes, UUID] = field(factory=dict)
     hosts: dict[UUID, Host] = field(factory=dict)
     host_keys: dict[UUID, StoredHostKey] = field(factory=dict)

@@ -12,11 +12,14 @@ from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.mails import MemoryMailRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.members import MemoryMemberRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
+from meetcore.adapters.memory.operators import MemoryOperatorRepository
 from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.registry import MemoryRegistryRepository
+from meetcore.adapters.memory.sign_in import MemorySignInRepository
 from meetcore.adapters.memory.state import MemoryState, Tables, account_of
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
@@ -29,6 +32,9 @@ class MemoryTransaction:
         self._tables = tables
         self._registry = MemoryRegistryRepository(tables)
         self._audit_log = MemoryAuditLog(tables)
+        self._members = MemoryMemberRepository(tables)
+        self._sign_in = MemorySignInRepository(tables)
+        self._operators = MemoryOperatorRepository(tables)
         self._idempotency = MemoryIdempotencyRepository(tables, clock)
         self._ledger = MemoryLedgerRepository(tables, clock, entropy)
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
@@ -52,6 +58,18 @@ class MemoryTransaction:
     @property
     def audit_log(self) -> MemoryAuditLog:
         return self._audit_log
+
+    @property
+    def members(self) -> MemoryMemberRepository:
+        return self._members
+
+    @property
+    def sign_in(self) -> MemorySignInRepository:
+        return self._sign_in
+
+    @property
+    def operators(self) -> MemoryOperatorRepository:
+        return self._operators
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:

@@ -8,6 +8,7 @@ from meetcore.adapters.postgres.deliveries.read import DeliveryReads
 from meetcore.adapters.postgres.endpoints.read import EndpointReads
 from meetcore.adapters.postgres.ledger.read import TransactionReads
 from meetcore.adapters.postgres.meetings.read import MeetingReads
+from meetcore.adapters.postgres.members.read import MemberReads
 from meetcore.adapters.postgres.notes.read import NoteReads
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.recordings.read import RecordingReads
@@ -27,6 +28,7 @@ class PostgresQueries(
     RecordingReads,
     NoteReads,
     AuditReads,
+    MemberReads,
 ):
     """Frequent reads that must be cheap."""
 

@@ -17,6 +17,9 @@ from meetcore.adapters.postgres.mails.repository import PostgresMailRepository
 from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
 from meetcore.adapters.postgres.meetings.repository import PostgresMeetingRepository
 from meetcore.adapters.postgres.meetings.seal import seal_join_urls
+from meetcore.adapters.postgres.members.operators import PostgresOperatorRepository
+from meetcore.adapters.postgres.members.repository import PostgresMemberRepository
+from meetcore.adapters.postgres.members.sign_in import PostgresSignInRepository
 from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
@@ -36,6 +39,9 @@ class PostgresTransaction:
         self._connection = connection
         self.registry = PostgresRegistryRepository(connection, cipher)
         self.audit_log = PostgresAuditLog(connection, cipher)
+        self.members = PostgresMemberRepository(connection, cipher)
+        self.sign_in = PostgresSignInRepository(connection, cipher)
+        self.operators = PostgresOperatorRepository(connection, cipher)
         self.idempotency = PostgresIdempotencyRepository(connection, cipher)
         self.ledger = PostgresLedgerRepository(connection, cipher)
         self.meetings = PostgresMeetingRepository(connection, cipher)

@@ -18,6 +18,12 @@ Subclass a suite, give its fixture, and pytest runs it::
       .OrphanCheckRepository          OrphanCheckRepositoryContract
     ports.audit_log
       .AuditLog                       AuditLogContract
+    ports.members
+      .MemberRepository               MemberRepositoryContract
+    ports.sign_in
+      .SignInRepository               SignInRepositoryContract
+    ports.operators
+      .OperatorRepository             OperatorRepositoryContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.mails
@@ -81,8 +87,10 @@ from meetcore.testing.contracts.mail_repository import MailRepositoryContract
 from meetcore.testing.contracts.mail_texts import MailTextsContract
 from meetcore.testing.contracts.mailer import MailboxRig, MailerContract, ReceivedMail
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.member_repository import MemberRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
+from meetcore.testing.contracts.operator_repository import OperatorRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
@@ -92,6 +100,7 @@ from meetcore.testing.contracts.recording_repository import RecordingRepositoryC
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.resolver import ResolverContract
 from meetcore.testing.contracts.shared_cap import SharedCapContract
+from meetcore.testing.contracts.sign_in_repository import SignInRepositoryContract
 from meetcore.testing.contracts.store import StoreContract
 from meetcore.testing.contracts.store_rig import (
     FullRig,
@@ -145,9 +154,11 @@ __all__ = [
     "MailerContract",
     "MakeSender",
     "MeetingRepositoryContract",
+    "MemberRepositoryContract",
     "NoteRepositoryContract",
     "NoteWriterContract",
     "NotifierRig",
+    "OperatorRepositoryContract",
     "OrphanCheckRepositoryContract",
     "Play",
     "ProviderEventInboxContract",
@@ -168,6 +179,7 @@ __all__ = [
     "SenderSetting",
     "SharedCapContract",
     "SharedRateCountersContract",
+    "SignInRepositoryContract",
     "StoreContract",
     "StoreRig",
     "Tampering",

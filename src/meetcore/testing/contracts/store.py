@@ -10,11 +10,14 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.mail_repository import MailRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.member_repository import MemberRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
+from meetcore.testing.contracts.operator_repository import OperatorRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 from meetcore.testing.contracts.shared_cap import SharedCapContract
+from meetcore.testing.contracts.sign_in_repository import SignInRepositoryContract
 
 
 class StoreContract(
@@ -33,6 +36,9 @@ class StoreContract(
     MailRepositoryContract,
     SharedCapContract,
     AuditLogContract,
+    MemberRepositoryContract,
+    SignInRepositoryContract,
+    OperatorRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

@@ -1,0 +1,1 @@
+"""Users, their memberships and sessions, and operators."""

@@ -1,0 +1,43 @@
+"""Operators in PostgreSQL."""
+
+from datetime import datetime
+from uuid import UUID
+
+from meetcore.adapters.postgres.members.rows import OPERATOR
+from meetcore.adapters.postgres.repository import Repository
+from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.members.operators import Operator
+
+# Writes an operator, unless the address has one.
+_ADD = f"""
+INSERT INTO operators ({OPERATOR.names}) VALUES ({OPERATOR.values})
+ON CONFLICT (lower(email)) WHERE removed_at IS NULL DO NOTHING
+"""
+
+# The operator of an e-mail address.
+_FIND = "SELECT id FROM operators WHERE lower(email) = lower(%(operator_email)s) AND removed_at IS NULL"
+
+# Removes an operator and ends the sessions; a second call keeps the first time.
+_REMOVE = f"""
+WITH ended AS (
+    UPDATE operator_sessions SET ended_at = %(at)s WHERE operator_id = %(id)s AND ended_at IS NULL
+)
+UPDATE operators o SET removed_at = COALESCE(o.removed_at, %(at)s) WHERE o.id = %(id)s RETURNING {OPERATOR.select}
+"""
+
+
+class PostgresOperatorRepository(Repository):
+    """Who may use the console."""
+
+    async def add(self, operator: Operator) -> None:
+        parameters = OPERATOR.parameters(operator)
+        if await self._changed(_ADD, parameters):
+            return
+        known = await self._one(_FIND, parameters)
+        raise Conflict("An operator has this e-mail address already.", known["id"] if known else operator.id)
+
+    async def remove(self, operator_id: UUID, at: datetime) -> Operator:
+        row = await self._one(_REMOVE, {"id": operator_id, "at": at})
+        if row is None:
+            raise NotFound("No operator with this id.")
+        return OPERATOR.read(row)
