@@ -167,6 +167,43 @@ def test_credits_are_adjusted_with_a_reason(site: Site) -> None:
     assert site.cli("credits", "verify")["is_sound"] is True
 
 
+def test_the_audit_log_has_what_commands_changed(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=30)
+    site.cli("credits", "adjust", "--account", account_id, "--reason", "goodwill", "--amount", "5")
+    entries = site.cli("audit", "list", "--account", account_id)["data"]
+    assert [each["action"] for each in entries] == [
+        "credits.adjusted", "key.created", "credits.topped_up", "account.created",
+    ]  # fmt: skip
+    assert {(each["actor_kind"], each["account_id"]) for each in entries} == {("system", account_id)}
+    assert all(each["actor"] for each in entries)
+    assert entries[0]["details"] == {"amount": 5, "reason": "goodwill"}
+    limited = run(site, "audit", "list", "--limit", 1, "--json")
+    assert (limited.json["data"], "--limit" in limited.err) == (entries[:1], True)
+    assert "key.created" in run(site, "audit", "list", "--account", account_id).out
+    refused(run(site, "audit", "list", "--account", "nobody"), 2, "--account")
+
+
+def test_links_and_operators(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=0)
+    link = site.cli("portal", "link", "--account", account_id, "--role", "developer", "--minutes", 5)
+    assert "/dashboard/sign-in/" in link["url"]
+    assert link["expires_at"].endswith("Z")
+    email = site.cli("account", "show", account_id)["email"]
+    assert site.cli("portal", "link", "--account", account_id, "--email", email)["url"] != link["url"]
+    for option, code in (("--minutes=61", 2), ("--role=admin", 2), ("--email=nobody@example.test", 1)):
+        refused(run(site, "portal", "link", "--account", account_id, option), code)
+    refused(run(site, "portal", "link", "--account", UNKNOWN), 1)
+    added = ("operator", "add", "--email", "ops@example.test", "--role", "support")
+    operator = site.cli(*added)
+    refused(run(site, *added), 1, "e-mail address")
+    assert site.cli("operator", "list")["data"] == [operator]
+    assert "/console/sign-in/" in site.cli("operator", "link", operator["id"])["url"]
+    assert site.cli("operator", "remove", operator["id"])["removed_at"] is not None
+    assert site.cli("operator", "list")["data"] == []
+    refused(run(site, "operator", "remove", UNKNOWN), 1)
+    assert link["url"].rpartition("/")[2] not in json.dumps(site.cli("audit", "list"))
+
+
 def test_hosts(site: Site) -> None:
     added = ("host", "add", "--provider-user-id", "u-2", "--capacity", 300)
     host = site.cli(*added)

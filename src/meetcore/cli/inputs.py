@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, TypeVar
 from uuid import UUID
 
 from cyclopts import Parameter, Token
 
+from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.requests.keys import Scope
+
+R = TypeVar("R", Role, OperatorRole)
 
 MAX_TEXT = 200
 MAX_DIGITS = 18
@@ -53,6 +56,18 @@ def read_scopes(texts: Iterable[str]) -> tuple[Scope, ...]:
     if not names:
         raise InputRefused("a key needs at least one --scope")
     return tuple(Scope(name) for name in dict.fromkeys(names))
+
+
+def read_role(text: str, kind: type[R]) -> R:
+    """Read a role of members or of operators.
+
+    Raises:
+        InputRefused: there is no such role.
+    """
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputRefused(f"--role must be one of {', '.join(kind)}, not {text!r}") from None
 
 
 def read_cap(text: str) -> int | None:

@@ -34,6 +34,8 @@ COMMANDS = (
     ("key", "accounts:key", "API keys: who may do what."),
     ("credits", "accounts:credits_", "Credits: top up, and prove the ledger."),
     ("audit", "audit:audit", "The audit log: who changed what."),
+    ("portal", "access:portal", "One-time links to the dashboard."),
+    ("operator", "access:operator", "Operators: who may use the console."),
     ("host", "accounts:host", "Licensed hosts at the video provider."),
 )
 

@@ -16,6 +16,7 @@ from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import check_schema, check_secrets, open_application
 from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
+from meetcore.domain.members.sign_in_links import InvalidMinutes
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
@@ -36,7 +37,14 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
         _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except SettingsRefused as error:
         _end("settings", str(error), ExitCode.SETTINGS, as_json=as_json)
-    except (InvalidEmail, InvalidExpiry, InvalidName, InvalidOverlap, InvalidReason) as error:
+    except (
+        InvalidEmail,
+        InvalidExpiry,
+        InvalidMinutes,
+        InvalidName,
+        InvalidOverlap,
+        InvalidReason,
+    ) as error:
         _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except InvalidAmount as error:
         _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
@@ -108,8 +116,16 @@ def with_application(work: Callable[[Application], Awaitable[T]], *, as_json: bo
 
 def _acting_as_system_user(application: Application) -> Application:
     """The same application; what it changes stands in the audit log under the system's user."""
-    origin = ActionOrigin(Actor(ActorKind.SYSTEM, None, system_user()))
-    return evolve(application, administration=application.administration.acting_as(origin))
+    origin, access = ActionOrigin(Actor(ActorKind.SYSTEM, None, system_user())), application.access
+    return evolve(
+        application,
+        administration=application.administration.acting_as(origin),
+        access=evolve(
+            access,
+            portal_links=access.portal_links.acting_as(origin),
+            operators=access.operators.acting_as(origin),
+        ),
+    )
 
 
 def run_service(work: Coroutine[Any, Any, T]) -> T:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import field, frozen
 
+from meetcore.composition.access import Access, build_access
 from meetcore.composition.policy import Policy, Reports
 from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.usecases.administration import Administration
@@ -38,6 +39,7 @@ from meetcore.usecases.replace_host_keys import ReplaceHostKeys
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
 from meetcore.usecases.send_mails import SendMails
+from meetcore.usecases.sessions import Sessions
 from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.track_key_use import TrackKeyUse
 from meetcore.usecases.track_meeting import TrackMeeting
@@ -95,6 +97,7 @@ class Application:
     api: UseCases
     admit: Admit
     administration: Administration
+    access: Access
     verify_ledger: VerifyLedger
     seal_ledger: SealLedger
     meetings: Meetings
@@ -123,6 +126,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     deliver = _deliver(ports, policy, reports, runtime, mail_queue)
     admit = _admit(ports, policy)
     notes = None
+    access = build_access(ports, policy, runtime, mail_queue)
     if ports.notes is not None:
         notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
     return Application(
@@ -130,13 +134,14 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         _api(ports, policy, reports, runtime, meetings, queue),
         admit,
         Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix),
+        access,
         VerifyLedger(ports.audit, policy.chain_keys),
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,
         {
             Part.API: (PeriodicTask("key uses", admit.uses, policy.periods.key_uses_s),),
             Part.WEBHOOKS: (
-                *_webhook_tasks(ports, policy, runtime, meetings, deliver),
+                *_webhook_tasks(ports, policy, runtime, meetings, deliver, access.sessions),
                 *_mail_tasks(ports, policy, reports, runtime),
             ),
             Part.NOTES: _note_tasks(policy, recordings, notes),
@@ -255,7 +260,12 @@ def _notes(
 
 
 def _webhook_tasks(
-    ports: Ports, policy: Policy, runtime: Runtime, meetings: Meetings, deliver: DeliverWebhooks | None
+    ports: Ports,
+    policy: Policy,
+    runtime: Runtime,
+    meetings: Meetings,
+    deliver: DeliverWebhooks | None,
+    sessions: Sessions,
 ) -> tuple[PeriodicTask, ...]:
     if deliver is None:
         return ()
@@ -272,6 +282,7 @@ def _webhook_tasks(
         PeriodicTask("host keys", meetings.replace_host_keys, every.sweep_s),
         PeriodicTask("provider events", meetings.handle_events, every.provider_events_s, runs_on_notify=True),
         PeriodicTask("purge", Purge(ports.housekeeping, runtime), every.purge_s),
+        PeriodicTask("sign-ins", sessions.purge, every.purge_s),
         PeriodicTask("maintenance", maintain, every.purge_s),
     )
 

@@ -9,6 +9,8 @@ from attrs import evolve, field, frozen
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin, ActorKind, Detail
+from meetcore.domain.members.members import Membership, User
+from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Entry, Posting
 from meetcore.domain.requests.accounts import check_email
@@ -77,7 +79,7 @@ class Administration:
         return evolve(self, origin=origin)
 
     async def create_account(self, email: str, full_name: str, credits: int = 0) -> NewAccount:
-        """Open an account, with credits if any are given.
+        """Open an account, with credits if any are given; who has the address is its owner.
 
         Raises:
             InvalidEmail: see `check_email`.
@@ -85,12 +87,14 @@ class Administration:
         """
         check_email(email)
         now = self.runtime.now()
-        account = NewAccount(
-            self.runtime.new_id(now), self.runtime.new_id(now), email, full_name, DEFAULT_LOW_THRESHOLD, now
-        )
-        due = 0
+        user, due = User(self.runtime.new_id(now), email, full_name, now), 0
         async with self.store.begin() as tx:
+            user = await tx.members.ensure_user(user)
+            account = NewAccount(
+                self.runtime.new_id(now), user.id, email, full_name, DEFAULT_LOW_THRESHOLD, now
+            )
             await tx.registry.add_account(account)
+            await tx.members.add_membership(Membership(account.id, user.id, Role.OWNER, now))
             await self._record(tx, now, "account.created", account.id, account.id)
             if credits:
                 _, due = await self._top_up(tx, now, account.id, credits, f"opening-{account.id}")
