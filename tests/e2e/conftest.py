@@ -9,6 +9,7 @@ import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
 from tests.e2e.note_stack import NoteStacks
+from tests.e2e.outbox import close_connections
 from tests.e2e.receiver import Receiver, receiving
 from tests.support import servers
 from tests.support.program import Launcher, Site
@@ -31,6 +32,12 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     launcher = Launcher(tmp_path_factory.mktemp("program"))
     yield launcher
     launcher.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _connections() -> Iterator[None]:
+    yield
+    close_connections()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import secrets
 from collections.abc import Iterator
@@ -10,13 +11,15 @@ from datetime import datetime, timedelta
 
 import httpx
 from attrs import define, field
+from typed_settings import SecretStr
 
+from meetcore.adapters.settings import Settings
 from meetcore.client import Client, Meeting, Webhook
+from meetcore.composition.infrastructure import open_application
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
-from tests.support.program import Running, Site
+from tests.support.program import SECRETS_KEY, Running, Site
 
-SCOPES = tuple(scope.value for scope in Scope)
 CREDITS = 10
 _hours = itertools.count()
 
@@ -55,14 +58,22 @@ class Customer:
         return self.api.webhooks.create(url=url, event_types=kinds or ["meeting.created"])
 
 
-def enrol(site: Site, credits: int = 10_000, **settings: object) -> tuple[str, str, str]:
-    """An account with a key that may do everything: account id, key id, key."""
-    made = site.cli(
-        "account", "create", "--email", f"{secrets.token_hex(4)}@example.test", "--full-name", "Sari",
-        "--credits", credits, **settings,
-    )  # fmt: skip
-    key = site.cli("key", "create", "--account", made["id"], "--scope", *SCOPES, **settings)
-    return made["id"], key["id"], key["key"]
+def enrol(site: Site, credits: int = 10_000) -> tuple[str, str, str]:
+    """Open an account with a key that may do everything, without the command line.
+
+    Returns:
+        Account id, key id, key.
+    """
+    return asyncio.run(_enrol(site.database_url, credits))
+
+
+async def _enrol(database_url: str, credits: int) -> tuple[str, str, str]:
+    settings = Settings(database_url=SecretStr(database_url), secrets_key=SecretStr(SECRETS_KEY))
+    async with open_application(settings) as application:
+        operator = application.administration
+        account = await operator.create_account(f"{secrets.token_hex(4)}@example.test", "Sari", credits)
+        key = await operator.create_key(account.id, tuple(Scope))
+    return str(account.id), str(key.key.id), key.text
 
 
 @contextmanager

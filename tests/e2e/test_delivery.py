@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
-import psycopg
 import pytest
 from attrs import evolve, frozen
 from standardwebhooks import Webhook
@@ -17,6 +16,7 @@ from standardwebhooks import Webhook
 from meetcore.client import verify_webhook
 from meetcore.domain.webhooks.signature import verify
 from tests.e2e.customers import Customer, customer
+from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
 from tests.support.program import Running, Site, free_port, until
 
@@ -160,12 +160,6 @@ def test_many_workers_post_each_delivery_once(site: Site, receiver: Receiver, re
         until(lambda: ask(site, pending, setup.customer.account_id) == [(0,)], "all are recorded")
         events = [post.event_id for post in receiver.at("many")]
         assert len(events) == len(set(events)) == 40
-
-
-def ask(site: Site, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """Ask the database."""
-    with psycopg.connect(site.database_url, autocommit=True) as connection:
-        return connection.execute(statement.encode(), values).fetchall()
 
 
 def delivery_of(site: Site, endpoint_id: str) -> tuple[object, ...]:
