@@ -10,6 +10,7 @@ from pathlib import Path
 
 import meetcore
 from meetcore.adapters.speech import can_transcribe
+from tests.spec_coverage import DOCS, read_rules
 
 # Runs in a child process, and imports the extra `speech`.
 NEEDS_SPEECH = "meetcore.adapters.speech.transcribe_child"
@@ -53,3 +54,12 @@ def _is_there(name: str) -> bool:
     except (ImportError, AttributeError):
         return False
     return True
+
+
+# `4.1/3`, not `4.1/30`, `14.1/3` or a part of a path.
+RULE = re.compile(r"(?<![\w./-])\d(?:\.\d)?/[a-z0-9_-]+(?:/[a-z-]+)?(?![\w/])")
+
+
+def test_every_rule_of_the_spec_is_named_where_it_is_carried_out() -> None:
+    named = {rule for file in PACKAGE.rglob("*.py") for rule in RULE.findall(file.read_text("utf-8"))}
+    assert sorted(read_rules(DOCS / "spec-rules.tsv").keys() - named) == []

@@ -75,7 +75,7 @@ class DomainError(Exception):
 
 
 class InvalidRequest(DomainError):
-    """One or more fields break their rule; `details.fields` names every problem at once."""
+    """One or more fields break their rule; `details.fields` names every problem at once (rule 7/400)."""
 
     code = "invalid_request"
 
@@ -88,13 +88,13 @@ class InvalidRequest(DomainError):
 
 
 class InvalidApiKey(DomainError):
-    """The key is wrong, revoked or expired (rule 5/3). One answer for all three, no oracle."""
+    """The key is wrong, revoked or expired (rules 5/3 and 7/401). One answer for all three, no oracle."""
 
     code = "invalid_api_key"
 
 
 class InsufficientScope(DomainError):
-    """The key is valid and lacks a scope (rule 5/5)."""
+    """The key is valid and lacks a scope (rules 5/5 and 7/403)."""
 
     code = "insufficient_scope"
 
@@ -123,7 +123,7 @@ class NotFound(DomainError):
 
 
 class Conflict(DomainError):
-    """Clash with a record already in place; `details.id` names it."""
+    """Clash with a record already in place; `details.id` names it (rule 7/409)."""
 
     code = "conflict"
     is_final = True
@@ -133,14 +133,14 @@ class Conflict(DomainError):
 
 
 class Gone(DomainError):
-    """The data existed and is permanently gone."""
+    """The data existed and is permanently gone (rule 7/410)."""
 
     code = "gone"
     is_final = True
 
 
 class Unprocessable(DomainError):
-    """Well formed, but it cannot be carried out."""
+    """Well formed, but it cannot be carried out (rule 7/422)."""
 
     code = "unprocessable_entity"
     is_final = True
@@ -185,7 +185,7 @@ class CreditCapExceeded(Unprocessable):
 
 
 class RateLimited(DomainError):
-    """Too many requests in this window (spec 8). Seconds are whole."""
+    """Too many requests in this window (rule 7/429). Seconds are whole."""
 
     code = "rate_limited"
 
@@ -210,19 +210,19 @@ class TooManyDownloads(RateLimited):
 
 
 class InternalError(DomainError):
-    """A fault at the service. The cause is logged under the request id, never sent."""
+    """A fault at the service (rule 7/500). The cause is logged under the request id, never sent."""
 
     code = "internal_error"
 
 
 class UpstreamError(DomainError):
-    """A third party refused or did not answer; its own message is never passed on."""
+    """A third party refused or did not answer; its own message is never passed on (rule 7/502)."""
 
     code = "upstream_error"
 
 
 class ServiceUnavailable(DomainError):
-    """Temporary: the same request may succeed after `retry_after_s` whole seconds."""
+    """Temporary: the same request may succeed after `retry_after_s` whole seconds (rule 7/503)."""
 
     code = "service_unavailable"
 

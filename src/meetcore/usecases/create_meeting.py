@@ -94,7 +94,7 @@ def no_report(refusal: CapacityRefusal) -> None:
 
 @frozen
 class CreateMeeting:
-    """Creates a meeting once for each request.
+    """Creates a meeting once for each request (rule 1/meetings).
 
     `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
     the first request's result in another process, looking after `poll_s` and then less and less often.

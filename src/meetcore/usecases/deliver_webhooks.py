@@ -1,4 +1,4 @@
-"""Sending what is due (spec 6): claim under a lease, post without a transaction, record.
+"""Sending what is due (rule 1/webhooks): claim under a lease, post without a transaction, record.
 
 A worker that dies between claim and record leaves a delivery that is due again when the lease runs
 out: the receiver may see the same event id twice, and never not at all. Claims and records go in

@@ -45,7 +45,7 @@ class ReservationTerms:
 def draft_meeting(
     caller: Caller, plan: MeetingPlan, abilities: ProviderAbilities, runtime: Runtime, now: datetime
 ) -> Meeting:
-    """The meeting of a plan, before it has a host."""
+    """The meeting of a plan, before it has a host; its capacity is the tier's (rule 2.1/capacity)."""
     request, password = plan.request, plan.request.password
     if password is None and abilities.password is not None:
         random = runtime.entropy.token_bytes(passwords.PASSWORD_RANDOM_BYTES)

@@ -26,7 +26,7 @@ STATUS: Mapping[str, int] = {
     "upstream_error": 502,
     "service_unavailable": 503,
 }
-"""The status of each code. The codes are the contract; the classes below refine `invalid_request`."""
+"""The status of each code (rule 7/other). Codes are the contract; the classes below refine one."""
 
 _encoder = msgspec.json.Encoder()
 _converter = make_converter()
@@ -116,7 +116,7 @@ def envelope(error: DomainError, base_url: str, request_id: str) -> dict[str, ob
 def envelope_of(
     code: str, message: str, base_url: str, request_id: str, details: Mapping[str, object]
 ) -> dict[str, object]:
-    """Build the error envelope of spec 7 from its parts."""
+    """Build the error envelope of spec 7 from its parts (rule 7/envelope)."""
     return {
         "error": {
             "code": code,

@@ -79,6 +79,7 @@ EventTypes = Annotated[
         extra_json_schema={"uniqueItems": True},
     ),
 ]
+"""What an endpoint is sent (rule 4.3/event_types)."""
 TierId = Annotated[
     str,
     Meta(
@@ -209,7 +210,7 @@ class RegisterWebhookBody:
 
 @frozen(kw_only=True)
 class UpdateWebhookBody:
-    """What `PATCH /webhooks/{id}` takes (spec 4.4). `null` clears the description.
+    """What `PATCH /webhooks/{id}` takes (rule 4.4/fields). `null` clears the description.
 
     `NOT_HERE` says what to do about a field that callers expect here and that there is not.
     """

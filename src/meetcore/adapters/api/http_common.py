@@ -25,7 +25,7 @@ DEFAULT_LIMITS = RequestLimits()
 
 
 def check_media(request: Request) -> None:
-    """Make sure that a body is declared as JSON.
+    """Make sure that a body is declared as JSON (rule 1/base).
 
     Raises:
         UnsupportedMediaType: it is declared as something else, or not at all.
@@ -95,7 +95,7 @@ def _too_large(max_bytes: int) -> PayloadTooLarge:
 
 
 def common_headers(context: RequestContext) -> dict[str, str]:
-    """Build the headers of every answer: its id, and the current quota (rule 8/3)."""
+    """Build the headers of every answer (rules 4/request-id, 4/rate-headers and 8/3)."""
     verdict = context.verdict
     left_s = verdict.reset - verdict.window_start - int(context.now.timestamp()) % WINDOW_SECONDS
     name = context.rate_class.value

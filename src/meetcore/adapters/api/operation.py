@@ -25,6 +25,7 @@ from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 __all__ = ["API_ROOT", "ITS_ID", "Call", "Operation", "UseCases", "path_id"]
 
 API_ROOT = "/api/v1"
+"""The version is part of the path (rules 1/base and 9/1)."""
 ITS_ID: Final = {"id": "$response.body#/id"}
 """The parameters of a link from a new record to an operation on it."""
 _NO_ID = UUID(int=0)  # no record has it: ids are of version 7
@@ -120,7 +121,7 @@ class Operation:
 def path_id(call: Call, name: str = "id") -> UUID:
     """Read the id that a mutating operation names. A text that is no id is treated as an unknown id.
 
-    So that both are answered identically (rule 7/404), under an idempotency key too.
+    So that both are answered identically (rules 4.4/3 and 7/404), under an idempotency key too.
     """
     try:
         return parse_id(call.path[name], "record")

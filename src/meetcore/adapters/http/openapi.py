@@ -53,7 +53,7 @@ def daily_document(table: Sequence[Operation], base_url: str) -> Callable[[datet
 
 
 def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> bytes:
-    """Build the document as JSON.
+    """Build the document as JSON (rule 9/3).
 
     Args:
         base_url: where the service is reached.

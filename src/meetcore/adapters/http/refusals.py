@@ -28,7 +28,10 @@ _TOO_LARGE, _NOT_JSON = Refusal(413, "invalid_request"), Refusal(415, "invalid_r
 
 
 def refusals_of(operation: Operation) -> list[Refusal]:
-    """Return every refusal of an operation, by status; a wrong method belongs to none."""
+    """Return every refusal of an operation, by status; a wrong method belongs to none.
+
+    They are those of rules 4.1/errors, 4.2/errors, 4.3/errors and 4.4/errors.
+    """
     codes = {*_ANY, *operation.refusals, *_codes_of_its_form(operation)}
     found = [Refusal(STATUS[code], code) for code in STATUS if code in codes]
     if operation.reads_body:

@@ -72,7 +72,7 @@ class Tool:
 
 
 def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
-    """Return every operation as a tool.
+    """Return every operation as a tool (rule 1/op/agent-tools).
 
     Raises:
         ValueError: two arguments of an operation would have one name.

@@ -140,7 +140,7 @@ class ProviderAbilities:
 
 @frozen
 class MeetingOptions:
-    """The flags of a meeting: requested, planned, stored and ordered. With its tier they decide its price."""
+    """The flags of a meeting, wherever it stands (rule 4.1/flags). With its tier they decide its price."""
 
     with_recording: Annotated[
         bool, FieldInfo("Record the meeting; auto_notulen forces it on. False when absent.")
@@ -182,7 +182,7 @@ class MeetingPlan:
 
     @property
     def options(self) -> MeetingOptions:
-        """The requested flags, coerced by the quote (spec 4.1 rule 1)."""
+        """The requested flags, coerced by the quote (rules 2.1/with_recording and 4.1/1)."""
         return evolve(self.request.options, with_recording=self.quote.with_recording)
 
 

@@ -44,7 +44,7 @@ _FIRST_WIB = datetime(1, 1, 1, tzinfo=UTC) + _WIB_OFFSET
 
 
 def meeting_start(day: str, time_of_day: str) -> datetime:
-    """Read `YYYY-MM-DD` and `HH:mm`, both in WIB (spec 4.1), as an instant in UTC.
+    """Read `YYYY-MM-DD` and `HH:mm`, both in WIB (rules 4.1/date and 4.1/start_time), as an instant in UTC.
 
     Raises:
         InvalidRequest: a malformed or impossible date or time; both are named at once.

@@ -133,7 +133,7 @@ class TierCatalogue:
         return tuple(tier for tier in self.tiers.values() if not tier.is_retired)
 
     def find(self, tier_id: str) -> PricingTier:
-        """The tier that is sold under this id.
+        """The tier that is sold under this id (rule 4.1/tier).
 
         Raises:
             NotFound: unknown or retired.

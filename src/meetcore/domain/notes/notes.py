@@ -321,7 +321,7 @@ def advance(note: Note, step: NoteStep) -> Note:
 
 
 def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> tuple[Note, NoteCompleted]:
-    """Complete a note that is written and paid for.
+    """Complete a note that is written and paid for; `NoteCompleted` reports it (rule 6/6).
 
     Raises:
         ValueError: it is not in progress, or nothing was written.

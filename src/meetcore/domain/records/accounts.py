@@ -40,7 +40,7 @@ class Key:
 
 @frozen
 class Account:
-    """Whose key it is, what is left, and what the key may do."""
+    """Whose key it is, what is left, and what the key may do (rule 2.2/fields)."""
 
     user: User
     credits: Balance

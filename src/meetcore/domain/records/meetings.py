@@ -66,7 +66,7 @@ class Meeting:
 
 @frozen
 class Cancellation:
-    """What became of a meeting, and the credits that were returned."""
+    """What became of a meeting, and the credits that were returned (rule 3/cancel-shape)."""
 
     id: Id
     status: _State

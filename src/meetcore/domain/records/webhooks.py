@@ -18,7 +18,7 @@ _EventType = Annotated[str, FieldInfo(known_values=EventKind)]
 
 @frozen(kw_only=True)
 class Webhook:
-    """A URL that receives events, without its secret."""
+    """A URL that receives events, without its secret (rule 2.3/fields)."""
 
     id: Id
     url: str
@@ -65,7 +65,7 @@ class Delivery:
 
 
 def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Webhook:
-    """The webhook record of spec 2.3; the secret only where the operation gives it."""
+    """The webhook record; its secret only where the operation gives it (rule 2.3/secret)."""
     event_types = tuple(kind.value for kind in endpoint.event_types)
     if with_secret and endpoint.secret is not None:
         return record_of(WebhookWithSecret, endpoint, event_types=event_types)

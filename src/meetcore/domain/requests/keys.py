@@ -186,7 +186,7 @@ def check_name(name: str) -> str:
 
 
 def read_bearer(header: str | None, prefix: str) -> str:
-    """Take the key out of an `Authorization` header (RFC 6750, 2.1).
+    """Take the key out of an `Authorization` header (RFC 6750, 2.1; rules 4/bearer and 5/1).
 
     Raises:
         InvalidApiKey: no header, another scheme, another prefix or another length; distinguished in
@@ -282,7 +282,7 @@ def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
 
 
 def require_scope(key: ApiKey, any_of: Iterable[Scope]) -> None:
-    """Check that a key has one of the scopes; an empty set requires none.
+    """Check that a key has one of the scopes; an empty set requires none (rule 1/keys).
 
     Raises:
         InsufficientScope: it has none of them (rule 5/5).

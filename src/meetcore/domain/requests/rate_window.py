@@ -1,6 +1,6 @@
 """The rate window: how many requests a key may make in one wall-clock minute.
 
-It owns the arithmetic of a fixed window (rules 8/2 to 8/6)::
+It owns the arithmetic of a fixed window (rules 8/2, 8/4, 8/5 and 8/6)::
 
     :00                                            :00
      |  1 2 3 … limit | limit+1 … refused, counted   |  1 2 3 …
@@ -111,7 +111,7 @@ def window_start(now: datetime) -> int:
 
 
 def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
-    """Judge one request by its place in the window.
+    """Judge one request by its place in the window; a refused one waits for the next (rule 8/4).
 
     Args:
         limit: requests that the window admits.

@@ -194,7 +194,7 @@ def _decoded(secret: str) -> bytes:
 def signing_headers(
     secret: str, event_id: str, body: bytes, at: int, previous_secret: str | None = None
 ) -> dict[str, str]:
-    """Give every header that signs one delivery: `X-Service-Signature` and the Standard Webhooks trio.
+    """Give every header that signs one delivery (rule 5/9): ours and the Standard Webhooks trio.
 
     The arguments are those of `standard_webhooks_headers`. `X-Service-Signature` is made with `secret` alone
     (rule 4.3/3).

@@ -23,6 +23,7 @@ from meetcore.domain.requests.rate_window import OperationClass
     example=examples.ACCOUNT,
 )
 async def get_me(_: UseCases, call: Call) -> ApiResponse:
+    """Rules 4.2/scope, 4.2/1, 4.2/2 and 5/6."""
     account, key = call.caller.account, call.caller.key
     record = records.Account(
         user=records.User(id=str(account.user_id), email=account.email, full_name=account.full_name),
@@ -50,5 +51,6 @@ async def get_me(_: UseCases, call: Call) -> ApiResponse:
     example=examples.page_of(examples.TIER),
 )
 async def list_pricing_tiers(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/pricing-tiers."""
     tiers, cursor = page_of(use.catalogue.on_sale(), call.page, lambda tier: tier.id)
     return render_record(200, {"data": [tier_record(tier) for tier in tiers], "next_cursor": cursor})

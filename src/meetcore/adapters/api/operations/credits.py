@@ -45,6 +45,7 @@ def _todays_usage(_: dict[str, str], now: datetime) -> CallerIncludes:
     },
 )
 async def get_credits(_: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/credits."""
     account, key = call.caller.account, call.caller.key
     assert call.caller.usage is not None
     return render_record(200, credits_record(account.balance, account.held, key.daily_cap, call.caller.usage))
@@ -110,6 +111,7 @@ async def list_transactions(use: UseCases, call: Call) -> ApiResponse:
     },
 )
 async def estimate_credits(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/estimate."""
     account, key, usage = call.caller.account, call.caller.key, call.caller.usage
     assert usage is not None
     quote = _quote(use.estimate, call.body)

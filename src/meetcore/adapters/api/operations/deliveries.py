@@ -42,6 +42,7 @@ _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
     example=examples.page_of(examples.DELIVERY),
 )
 async def list_deliveries(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/deliveries."""
     endpoint_id, page = parse_id(call.path["id"], "webhook"), call.page
     found = await use.queries.list_deliveries(
         call.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before

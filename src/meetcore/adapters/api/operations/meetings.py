@@ -69,6 +69,7 @@ _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, M
     example=examples.MEETING,
 )
 async def create_meeting(use: UseCases, call: Call) -> Outcome:
+    """Rules 4.1/scope and 4.1/4."""
     body: CreateMeetingBody = call.body
     wanted = MeetingRequest(
         title=body.title,
@@ -152,4 +153,5 @@ async def get_meeting(_: UseCases, call: Call) -> ApiResponse:
     example={"id": examples.MEETING["id"], "status": "cancelled", "credits_refunded": 15},
 )
 async def cancel_meeting(use: UseCases, call: Call) -> Outcome:
+    """Rule 1/op/meeting-delete."""
     return await use.cancel_meeting(call.caller, path_id(call), call.required_request, call.now)

@@ -82,6 +82,7 @@ async def create_note(use: UseCases, call: Call) -> Outcome:
     example=examples.page_of(examples.NOTE),
 )
 async def list_notes(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/notes."""
     # A few at a time: each has its transcript, and a page is no longer than it must be.
     page, before = call.page, call.page.before
     chosen = NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
@@ -113,6 +114,7 @@ async def list_notes(use: UseCases, call: Call) -> ApiResponse:
     example=examples.NOTE,
 )
 async def get_note(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/note."""
     note = await use.queries.find_note(call.caller.account.id, parse_id(call.path["id"], "note"))
     if note is None:
         raise NotFound("No note with this id.")

@@ -35,6 +35,7 @@ _READERS = (Scope.RECORDINGS_READ,)
     example=examples.page_of(examples.RECORDING),
 )
 async def list_recordings(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/recordings."""
     page = call.page
     found = await use.queries.list_recordings(
         call.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
@@ -82,6 +83,7 @@ async def get_recording(use: UseCases, call: Call) -> ApiResponse:
     },
 )
 async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/download-url."""
     recording_id = parse_id(call.path["id"], "recording")
     signed = await use.download_recording.link(call.caller.account.id, recording_id, call.now)
     expires_at = datetime.fromtimestamp(signed.link.expires, UTC)

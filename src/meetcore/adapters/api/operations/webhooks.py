@@ -66,6 +66,7 @@ _WRITERS = (Scope.WEBHOOKS_WRITE,)
     example=examples.WEBHOOK_WITH_SECRET,
 )
 async def register_webhook(use: UseCases, call: Call) -> Outcome:
+    """Rules 4.3/scope and 4.3/4: it is of the class WRITE, which costs no credits."""
     body: RegisterWebhookBody = call.body
     wanted = Registration(parse_webhook_url(body.url), body.event_types, body.description)
     return await use.register_webhook(call.caller, wanted, call.required_request, call.now)
@@ -103,6 +104,7 @@ async def list_webhooks(use: UseCases, call: Call) -> ApiResponse:
     example=examples.WEBHOOK_WITH_SECRET,
 )
 async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
+    """Rule 1/op/webhook-detail."""
     endpoint_id = parse_id(call.path["id"], "webhook")
     endpoint = await use.queries.find_endpoint(call.caller.account.id, endpoint_id)
     if endpoint is None:
@@ -131,6 +133,7 @@ async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
     example=examples.WEBHOOK | {"is_active": False},
 )
 async def update_webhook(use: UseCases, call: Call) -> Outcome:
+    """Rules 4.4/scope and 4.4/4."""
     body: UpdateWebhookBody = call.body
     changes = EndpointChanges(body.event_types, body.description, body.is_active)
     return await use.update_webhook(call.caller, path_id(call), changes, call.required_request)
@@ -172,6 +175,7 @@ async def remove_webhook(use: UseCases, call: Call) -> Outcome:
     example=examples.WEBHOOK_WITH_SECRET,
 )
 async def rotate_webhook_secret(use: UseCases, call: Call) -> Outcome:
+    """Rule 1/op/rotate-secret."""
     overlap = timedelta(hours=call.options.get("overlap", MAX_OVERLAP_HOURS))
     return await use.rotate_secret(call.caller, path_id(call), call.required_request, call.now, overlap)
 
