@@ -187,8 +187,45 @@ SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kin
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
-JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
+LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
 ORDER BY c.was_due_at, c.id;
+
+-- Drops claimed deliveries whose events are past their retention, with their attempts.
+-- _DROP
+WITH dropped AS (
+    DELETE FROM deliveries d USING unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
+    WHERE d.account_id = purged.account_id AND d.id = purged.id
+    RETURNING d.account_id, d.id
+)
+DELETE FROM delivery_attempts a USING dropped WHERE a.account_id = dropped.account_id AND a.delivery_id = dropped.id;
+
+
+-- deliveries.events ---------------------------------------------------------------------------------------------------
+
+-- One event of an account.
+-- _FIND_EVENT
+SELECT e.account_id, e.id, e.kind, e.payload, e.created_at FROM events e
+WHERE e.account_id = %(account_id)s AND e.id = %(id)s;
+
+-- A page of an account's events, the newest first.
+-- _LIST_EVENTS
+SELECT * FROM (
+    SELECT * FROM (
+        SELECT e.account_id, e.id, e.kind, e.payload, e.created_at FROM events e
+        WHERE e.account_id = %(account_id)s AND e.id < %(before)s
+        ORDER BY e.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s
+) AS page WHERE page.id >= %(first)s ORDER BY page.id DESC;
+
+-- The same of one kind.
+-- _LIST_OF_KIND
+SELECT * FROM (
+    SELECT * FROM (
+        SELECT e.account_id, e.id, e.kind, e.payload, e.created_at FROM events e
+        WHERE e.account_id = %(account_id)s AND e.id < %(before)s AND e.kind = %(kind)s
+        ORDER BY e.id DESC LIMIT 1000
+    ) AS walked LIMIT %(limit)s
+) AS page WHERE page.id >= %(first)s ORDER BY page.id DESC;
 
 
 -- deliveries.read -----------------------------------------------------------------------------------------------------
@@ -708,6 +745,11 @@ DELETE FROM provider_events WHERE ctid IN (
 -- _PURGE_CREATIONS
 DELETE FROM account_creations WHERE ctid IN (
     SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s);
+
+-- Deletes the oldest events that are past their retention.
+-- _PURGE_EVENTS
+DELETE FROM events WHERE ctid IN (
+    SELECT ctid FROM events WHERE created_at < %(before)s ORDER BY created_at LIMIT %(portion)s);
 
 -- Forgets mails that are over.
 -- _PURGE_MAILS

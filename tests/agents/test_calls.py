@@ -29,6 +29,7 @@ UNKNOWN = "01890000-0000-7000-8000-000000000000"
         ("list_transactions", "/credits/transactions"),
         ("list_meetings", "/meetings"),
         ("list_webhooks", "/webhooks"),
+        ("list_events", "/events"),
     ],
 )
 async def test_a_tool_returns_what_http_returns(

@@ -185,6 +185,8 @@ async def test_results_match_their_output_schemas(
         "resend_delivery": {
             "id": webhook["id"], "delivery_id": sent.value["id"], "idempotency_key": "r",
         },
+        "list_events": {"type": "webhook.test"},
+        "get_event": {"id": sent.value["event_id"]},
         "remove_webhook": {"id": webhook["id"]},
         "list_recordings": {},
         "get_recording": {"id": recording["id"]},

@@ -8,6 +8,7 @@ from typing import Any
 
 from meetcore.client.calls import Call
 from meetcore.client.descriptors import listing, operation, procedure
+from meetcore.client.event_operations import EventOperations
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
     AccountOperations,
@@ -19,10 +20,10 @@ from tests.client.samples import ID
 
 ROOMS = (
     AccountOperations, CreditOperations, MeetingOperations, WebhookOperations, RecordingOperations,
-    NoteOperations,
+    NoteOperations, EventOperations,
 )  # fmt: skip
 GIVEN: dict[str, Any] = {
-    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID,
+    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID, "event_id": ID,
     "title": "Rapat", "date": "2026-12-01",
     "start_time": "09:00", "pricing_tier_id": "standard-100", "duration": 60, "url": "https://example.com",
     "event_types": ["meeting.created"],

@@ -53,6 +53,15 @@ def delivery(**fields: object) -> dict[str, object]:
     return shown | fields
 
 
+def event(**fields: object) -> dict[str, object]:
+    """An event as the API shows it."""
+    shown: dict[str, object] = {
+        "id": ID, "type": "webhook.test", "created_at": "2026-11-21T10:00:00Z", "api_version": "v1",
+        "data": webhook(),
+    }  # fmt: skip
+    return shown | fields
+
+
 def balance(**fields: object) -> dict[str, object]:
     """The balance with a daily cap, as the API shows it."""
     cap = {"cap": 100, "spent": 10, "remaining": 90, "resets_at": "2026-11-21T17:00:00Z"}

@@ -12,12 +12,16 @@ from meetcore.adapters.postgres.meetings.seal import seal_join_urls
 from meetcore.adapters.postgres.notes import rows as notes
 from meetcore.adapters.postgres.recordings import rows as recordings
 from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.records.webhooks import event_record
+from meetcore.domain.webhooks.events import EventKind, encode_event
 from meetcore.ports.lease import Lease
-from meetcore.ports.queries import MeetingFilter, NoteFilter
+from meetcore.ports.queries import EventFilter, MeetingFilter, NoteFilter
+from meetcore.testing.contracts.event_queries import post
 from meetcore.testing.contracts.note_transactions import completed
 from meetcore.testing.contracts.outbox import claim, outbox
 from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
 from meetcore.testing.contracts.transactions import (
+    AT,
     Customer,
     MeetingSpec,
     new_endpoint,
@@ -101,6 +105,18 @@ async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotat
     await save_endpoint(rig, evolve(shown, secret="whsec_rotated"))
     found = await rig.queries.find_endpoint(customer.account_id, broken.id)
     assert found == evolve(shown, secret="whsec_rotated")
+
+
+@pytest.mark.usefixtures("fresh_logs")
+async def test_an_event_that_does_not_open_is_listed_without_its_payload(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    customer, endpoint = await outbox(rig, 0)
+    first, broken = [await post(rig, endpoint, EventKind.WEBHOOK_TEST, AT) for _ in range(2)]
+    await break_values(rig, "events", broken.id, "payload")
+    found = await rig.queries.list_events(customer.account_id, EventFilter(AT), 10, None)
+    assert {one.id: one.payload for one in found} == {first.id: encode_event(first), broken.id: None}
+    (shown,) = [one for one in found if one.id == broken.id]
+    assert event_record(shown).data is None
 
 
 @pytest.mark.usefixtures("fresh_logs")

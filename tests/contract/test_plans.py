@@ -19,7 +19,7 @@ from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
-from meetcore.ports.queries import CallerIncludes, MeetingFilter, NoteFilter, TransactionFilter
+from meetcore.ports.queries import CallerIncludes, EventFilter, MeetingFilter, NoteFilter, TransactionFilter
 from meetcore.testing.contracts.outbox import claim
 from meetcore.testing.contracts.transactions import (
     KIND,
@@ -127,6 +127,10 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
     (endpoint, *_) = await queries.list_endpoints(account_id, *page)
     for delivered in (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED):
         await queries.list_deliveries(account_id, endpoint.id, delivered, *page)
+    for of_kind in (None, KIND):
+        for until in (None, now):
+            wanted_events = EventFilter(now - timedelta(days=90), of_kind, until)
+            await queries.list_events(account_id, wanted_events, *page)
     for of_meeting in (None, meeting.id):
         await queries.list_recordings(account_id, of_meeting, *page)
         for of_recording in (None, meeting.id):

@@ -48,6 +48,8 @@ NAMED = {
     ("get", "/webhooks/{id}/deliveries"),
     ("get", "/webhooks/{id}/deliveries/{delivery_id}"),
     ("post", "/webhooks/{id}/deliveries/{delivery_id}/resend"),
+    ("get", "/events"),
+    ("get", "/events/{id}"),
 }
 
 
@@ -126,7 +128,7 @@ async def test_every_success_is_as_documented(
     assert replayed[1].headers["Idempotent-Replayed"] == "true"
     hook = f"/webhooks/{webhook['id']}"
     reads = ("/me", "/pricing-tiers", "/meetings", f"/meetings/{meeting['id']}", "/webhooks", hook)
-    for path in (*reads, "/credits", "/credits/transactions"):
+    for path in (*reads, "/credits", "/credits/transactions", "/events"):
         assert (await customer.get(path)).status_code == 200
     await customer.post("/credits/estimate", {"type": "notulen", "duration": 5})
     await customer.patch(hook, {})
@@ -134,6 +136,7 @@ async def test_every_success_is_as_documented(
     sent = (await customer.post(f"{hook}/test", None)).json()
     assert (await customer.get(f"{hook}/deliveries?status=pending")).status_code == 200
     assert (await customer.get(f"{hook}/deliveries/{sent['id']}")).json()["id"] == sent["id"]
+    assert (await customer.get(f"/events/{sent['event_id']}")).json()["id"] == sent["event_id"]
     await customer.post(f"{hook}/deliveries/{sent['id']}/resend", None)
     await customer.delete(hook)
     await customer.delete(f"/meetings/{meeting['id']}", idem=new_key())

@@ -46,6 +46,8 @@ def blocking(day: date, at: datetime, meeting_id: UUID) -> None:
         assert_type(client.webhooks.deliveries(hook.id, status="failed"), meetcore.Pages[meetcore.Delivery])
         assert_type(client.webhooks.resend(hook.id, "x").attempts, tuple[meetcore.Attempt, ...])
         client.webhooks.delete(hook.id)
+        assert_type(client.events.list(type=EventKind.CREDIT_LOW, from_=day), meetcore.Pages[meetcore.Event])
+        assert_type(client.events.get("x"), meetcore.Event)
         ledger = client.credits.transactions(kind=meetcore.TransferKind.TOPUP, from_=day, to=at)
         assert_type(ledger, meetcore.Pages[meetcore.Transaction])
 

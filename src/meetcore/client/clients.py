@@ -15,6 +15,7 @@ import httpx
 from attrs import evolve
 
 from meetcore.client.descriptors import Awaited, AwaitedResponses, Blocking, BlockingResponses, M
+from meetcore.client.event_operations import EventOperations
 from meetcore.client.exchange import RetryPolicy
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
@@ -42,6 +43,7 @@ class Operations(AccountOperations[M]):
         self.meetings = MeetingOperations(mode)
         self.credits = CreditOperations(mode)
         self.webhooks = WebhookOperations(mode)
+        self.events = EventOperations(mode)
         self.recordings = RecordingOperations(mode)
         self.notes = NoteOperations(mode)
 

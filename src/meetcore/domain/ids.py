@@ -10,7 +10,7 @@ from uuid import UUID
 
 from meetcore.domain.errors import NotFound
 
-__all__ = ["RANDOM_BYTES", "id_bound", "parse_id", "uuid7"]
+__all__ = ["RANDOM_BYTES", "first_id", "id_bound", "parse_id", "uuid7"]
 
 RANDOM_BYTES = 10
 
@@ -37,6 +37,11 @@ def uuid7(at: datetime, random: bytes) -> UUID:
     rand_a = int.from_bytes(random[:2]) & _RAND_A_MASK
     rand_b = int.from_bytes(random[2:10]) & _RAND_B_MASK
     return UUID(int=(millis & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | rand_a << 64 | 0b10 << 62 | rand_b)
+
+
+def first_id(at: datetime) -> UUID:
+    """Return the lower bound of the ids of this instant's millisecond and later ones."""
+    return UUID(int=max(0, _millis(at)) << 80)
 
 
 def id_bound(at: datetime) -> UUID:

@@ -16,6 +16,7 @@ from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import EncodedEvent, EventKind
 from meetcore.ports.account_summary import AccountSummary
 from meetcore.ports.member_queries import MemberQueries
 
@@ -28,6 +29,7 @@ __all__ = [
     "Caller",
     "CallerIncludes",
     "DeliveryHistory",
+    "EventFilter",
     "FreeStartQuery",
     "MeetingFilter",
     "NoteFilter",
@@ -128,6 +130,19 @@ class NoteFilter:
 
 
 @frozen
+class EventFilter:
+    """Which of an account's events a list shows. None narrows nothing.
+
+    The millisecond that an event's id begins with, which is that of the event, lies in
+    [`made_from`, `made_before`).
+    """
+
+    made_from: datetime
+    kind: EventKind | None = None
+    made_before: datetime | None = None
+
+
+@frozen
 class FreeStartQuery:
     """A meeting that found no host: so many seats and minutes, from `start_at`, asked for at `now`.
 
@@ -217,6 +232,21 @@ class Queries(MemberQueries, Protocol):
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
         """A delivery to an account's endpoint, as long as the endpoint is there."""
+
+    async def find_event(self, account_id: UUID, event_id: UUID) -> EncodedEvent | None:
+        """An account's event, of any age, as long as it is there."""
+
+    async def list_events(
+        self, account_id: UUID, wanted: EventFilter, limit: int, before: UUID | None
+    ) -> Sequence[EncodedEvent]:
+        """An account's events, the newest first.
+
+        Args:
+            account_id: whose.
+            wanted: which of them.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less; the id may be of one that is gone.
+        """
 
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
         """An account's recording, in any state."""

@@ -6,6 +6,7 @@ from attrs import frozen
 
 from meetcore.domain.mails.mails import MAILS_KEPT
 from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
+from meetcore.domain.webhooks.events import kept_since
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.usecases.runtime import Runtime
 
@@ -14,7 +15,7 @@ PROVIDER_EVENTS_KEPT = timedelta(days=7)
 
 @frozen
 class Purge:
-    """Delete idempotency keys, provider events, counts, mails and secrets that are past their time."""
+    """Delete keys of requests, events, counts of creations, mails and secrets that are past their time."""
 
     housekeeping: Housekeeping
     runtime: Runtime
@@ -25,5 +26,6 @@ class Purge:
         await self.housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
         now = self.runtime.now()
         await self.housekeeping.purge_creations(now.astimezone(UTC).date() - timedelta(days=1))
+        await self.housekeeping.purge_events(kept_since(now))
         await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())
         await self.housekeeping.purge_previous_secrets(now)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import RANDOM_BYTES, id_bound, parse_id, uuid7
+from meetcore.domain.ids import RANDOM_BYTES, first_id, id_bound, parse_id, uuid7
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = (1 << 47) - 1  # the year 6429; the field has 48 bits
@@ -108,6 +108,13 @@ def test_a_bound_is_above_the_ids_up_to_its_millisecond_and_above_no_other(
     at: int, us: int, made: int, random: bytes
 ) -> None:
     assert (uuid7(instant(made), random) < id_bound(instant(at, us))) == (made <= at)
+
+
+@given(millis, millis, st.integers(0, 999), randoms)
+def test_the_ids_of_an_instant_and_later_ones_are_not_below_its_first(
+    made: int, at: int, us: int, random: bytes
+) -> None:
+    assert (uuid7(instant(made), random) >= first_id(instant(at, us))) == (made >= at)
 
 
 @pytest.mark.parametrize("at", [datetime(1, 1, 1, tzinfo=UTC), EPOCH - timedelta(microseconds=1)])

@@ -22,6 +22,7 @@ IDS: Mapping[str, Mapping[str, str]] = {
     "recordings": {"id": _RECORDING_ID},
     "notes": {"id": _NOTE_ID},
     "webhooks": {"id": _WEBHOOK_ID, "delivery_id": _DELIVERY_ID},
+    "events": {"id": EVENT_ID},
 }
 """What stands for the parts of a path, by its first segment."""
 
@@ -66,6 +67,13 @@ DELIVERY: Json = {
     ],
     "next_attempt_at": None,
     "created_at": MADE_AT,
+}
+EVENT: Json = {
+    "id": EVENT_ID,
+    "type": "meeting.created",
+    "created_at": MADE_AT,
+    "api_version": "v1",
+    "data": MEETING | {"password": None},
 }
 PENDING_DELIVERY = (
     DELIVERY

@@ -24,6 +24,7 @@ MeetingList = _list_of(meetings.Meeting, "The account's meetings, the newest fir
 TransactionList = _list_of(credits.Transaction, "The account's transactions, the newest first.")
 WebhookList = _list_of(webhooks.Webhook, "The account's webhooks, the newest first.")
 DeliveryList = _list_of(webhooks.Delivery, "The deliveries to a webhook, the newest first.")
+EventList = _list_of(webhooks.Event, "What happened in the account, the newest first.")
 TierList = _list_of(credits.Tier, "The tiers on sale.")
 RecordingList = _list_of(notes.Recording, "The account's recordings, the newest first.")
 NoteList = _list_of(notes.Note, "The account's notes, the newest first.")

@@ -62,7 +62,7 @@ def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> 
     paths: dict[str, Json] = {}
     for operation in table:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, base_url)
-    tags = [*dict.fromkeys(_tag(each) for each in table), "events"]
+    tags = dict.fromkeys([*map(_tag, table), "events"])
     document = {
         "openapi": "3.1.0",
         "info": _info(base_url),

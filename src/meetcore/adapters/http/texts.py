@@ -32,7 +32,7 @@ TAGS: Mapping[str, str] = {
     "notes": "Notes (notulen) that are written of recordings.",
     "meetings": "Meetings at the video provider, made and cancelled against credits.",
     "webhooks": "URLs that receive events, and every delivery to them.",
-    "events": "What is posted to webhooks.",
+    "events": "What happened: posted to webhooks, and listed.",
 }
 
 SUCCESS: Mapping[int, str] = {

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.host_room import HostRoom
-from meetcore.adapters.memory.outbox import hold_waiting, release_held
+from meetcore.adapters.memory.outbox import drop_delivery, hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
 from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, hold
 from meetcore.domain.webhooks.destinations import HostFailures
@@ -50,7 +50,8 @@ class MemoryDeliveryRepository:
                 self._delay(delivery, now + wait)
         chosen.sort(key=lambda pair: pair[0])
         until = now + timedelta(seconds=lease.seconds)
-        return [self._claim(delivery, lease.token, until) for _, delivery in chosen]
+        claimed = (self._claim(delivery, lease.token, until) for _, delivery in chosen)
+        return [one for one in claimed if one is not None]
 
     def _delay(self, delivery: Delivery, until: datetime) -> None:
         name = delivery.account_id, delivery.id
@@ -71,13 +72,17 @@ class MemoryDeliveryRepository:
         waiting.sort(key=lambda pair: (pair[0], pair[1].id))
         return waiting
 
-    def _claim(self, delivery: Delivery, token: UUID, until: datetime) -> Claimed:
+    def _claim(self, delivery: Delivery, token: UUID, until: datetime) -> Claimed | None:
+        """Claim a delivery; drop it where its event is past its retention."""
         name = delivery.account_id, delivery.id
+        event = self._tables.events.get((delivery.account_id, delivery.event_id))
+        if event is None:
+            drop_delivery(self._tables, delivery)
+            return None
         had_expired_lease = self._tables.deliveries[name].token is not None
         self._tables.deliveries[name] = StoredDelivery(evolve(delivery, next_attempt_at=until), token)
         endpoint = self._endpoint(delivery)
         assert endpoint.secret is not None  # nothing is sealed here
-        event = self._tables.events[delivery.account_id, delivery.event_id]
         return Claimed(
             delivery.account_id,
             delivery.id,

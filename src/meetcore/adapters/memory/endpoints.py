@@ -4,17 +4,16 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.outbox import hold_waiting
+from meetcore.adapters.memory.outbox import drop_delivery, hold_waiting, stored_event
 from meetcore.adapters.memory.state import (
     ConstraintBroken,
     StoredDelivery,
-    StoredEvent,
     Tables,
     account_of,
 )
 from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.domain.webhooks.events import Event, encode_event
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.store import PostingView
 
@@ -76,15 +75,13 @@ class MemoryEndpointRepository:
         ):
             self._tables.host_failures.pop((account_id, removed.host), None)
         gone = [
-            (name, stored.delivery.attempts_made)
+            stored.delivery
             for name, stored in self._tables.deliveries.items()
             if (name[0], stored.delivery.endpoint_id) == (account_id, endpoint_id)
             and stored.delivery.status in _WAITING
         ]
-        for name, attempts_made in gone:
-            del self._tables.deliveries[name]
-            for number in range(1, attempts_made + 1):
-                self._tables.attempts.pop((*name, number), None)
+        for delivery in gone:
+            drop_delivery(self._tables, delivery)
         return True
 
     async def load_for_posting(
@@ -104,7 +101,7 @@ class MemoryEndpointRepository:
         name = event.account_id, event.id
         if name in self._tables.events:
             raise ConstraintBroken(f"event {event.id} is written already")
-        self._tables.events[name] = StoredEvent(event.kind, encode_event(event))
+        self._tables.events[name] = stored_event(event)
         await self.post_again(delivery)
 
     async def post_again(self, delivery: Delivery) -> bool:

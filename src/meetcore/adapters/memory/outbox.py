@@ -6,7 +6,14 @@ from uuid import UUID
 
 from meetcore.adapters.memory.state import ConstraintBroken, StoredDelivery, StoredEvent, Tables
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
-from meetcore.domain.webhooks.deliveries import DeliveryStatus, ReleasePace, hold, open_delivery, release
+from meetcore.domain.webhooks.deliveries import (
+    Delivery,
+    DeliveryStatus,
+    ReleasePace,
+    hold,
+    open_delivery,
+    release,
+)
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.entropy import Entropy
@@ -24,7 +31,7 @@ def write_events(
     for event in events:
         if (account_id, event.id) in tables.events:
             raise ConstraintBroken(f"event {event.id} is written already")
-        tables.events[account_id, event.id] = StoredEvent(event.kind, encode_event(event), event.subject_id)
+        tables.events[account_id, event.id] = stored_event(event)
         for endpoint in list(tables.endpoints.values()):
             if endpoint.account_id == account_id and event.kind in endpoint.event_types:
                 id_ = uuid7(event.created_at, entropy.token_bytes(RANDOM_BYTES))
@@ -35,6 +42,19 @@ def write_events(
                 tables.deliveries[account_id, id_] = StoredDelivery(delivery)
                 due += delivery.status is DeliveryStatus.PENDING
     return due
+
+
+def stored_event(event: Event) -> StoredEvent:
+    """An event as the tables keep it."""
+    return StoredEvent(event.kind, encode_event(event), event.created_at, event.subject_id)
+
+
+def drop_delivery(tables: Tables, delivery: Delivery) -> None:
+    """Delete a delivery and its attempts."""
+    name = delivery.account_id, delivery.id
+    del tables.deliveries[name]
+    for number in range(1, delivery.attempts_made + 1):
+        tables.attempts.pop((*name, number), None)
 
 
 def hold_waiting(tables: Tables, endpoint: Endpoint, now: datetime) -> None:

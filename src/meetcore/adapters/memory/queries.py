@@ -11,7 +11,8 @@ from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.ledger import usage_of
 from meetcore.adapters.memory.member_queries import MemoryMemberQueries
 from meetcore.adapters.memory.recordings import recording_by_id
-from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
+from meetcore.adapters.memory.state import MemoryState, StoredEvent, Tables, meeting_at_provider
+from meetcore.domain.ids import first_id
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.ledger import Entry
@@ -19,12 +20,14 @@ from meetcore.domain.notes.notes import Note, NoteStatus
 from meetcore.domain.notes.recordings import Recording, RecordingStatus
 from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import EncodedEvent
 from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
     NO_INCLUDES,
     Caller,
     CallerIncludes,
     DeliveryHistory,
+    EventFilter,
     FreeStartQuery,
     MeetingFilter,
     NoteFilter,
@@ -135,6 +138,25 @@ class MemoryQueries(MemoryMemberQueries):
             return None
         return _history(tables, stored.delivery)
 
+    async def find_event(self, account_id: UUID, event_id: UUID) -> EncodedEvent | None:
+        stored = self._state.committed.events.get((account_id, event_id))
+        return None if stored is None else _encoded(event_id, stored)
+
+    async def list_events(
+        self, account_id: UUID, wanted: EventFilter, limit: int, before: UUID | None
+    ) -> Sequence[EncodedEvent]:
+        found = [
+            _encoded(id_, stored)
+            for (owner, id_), stored in self._state.committed.events.items()
+            if owner == account_id
+            and wanted.kind in (None, stored.kind)
+            and first_id(wanted.made_from) <= id_
+            and (wanted.made_before is None or id_ < first_id(wanted.made_before))
+            and (before is None or id_ < before)
+        ]
+        found.sort(key=lambda one: one.id, reverse=True)
+        return found[:limit]
+
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
         return recording_by_id(self._state.committed, account_id, recording_id)
 
@@ -223,6 +245,10 @@ def _with_host_key(tables: Tables, meeting: Meeting) -> Meeting:
         return meeting
     stored = tables.host_keys.get(reservation.host_id)
     return meeting if stored is None else evolve(meeting, host_key=stored.host_key)
+
+
+def _encoded(id_: UUID, stored: StoredEvent) -> EncodedEvent:
+    return EncodedEvent(id_, stored.kind, stored.created_at, stored.payload)
 
 
 def _history(tables: Tables, delivery: Delivery) -> DeliveryHistory:

@@ -108,6 +108,7 @@ class StoredEvent:
 
     kind: EventKind
     payload: bytes = field(repr=False)
+    created_at: datetime
     subject_id: UUID | None = None
 
 

@@ -4,6 +4,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 
 from meetcore.adapters.postgres.audit_log import AuditReads
 from meetcore.adapters.postgres.callers import CallerReads
+from meetcore.adapters.postgres.deliveries.events import EventReads
 from meetcore.adapters.postgres.deliveries.read import DeliveryReads
 from meetcore.adapters.postgres.endpoints.read import EndpointReads
 from meetcore.adapters.postgres.ledger.read import TransactionReads
@@ -25,6 +26,7 @@ class PostgresQueries(
     TransactionReads,
     EndpointReads,
     DeliveryReads,
+    EventReads,
     RecordingReads,
     NoteReads,
     AuditReads,

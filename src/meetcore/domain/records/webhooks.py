@@ -1,7 +1,8 @@
 """The records of webhooks and of the deliveries to them (spec 2.3, 6)."""
 
-from collections.abc import Sequence
-from typing import Annotated
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from attrs import field, frozen
 
@@ -9,9 +10,18 @@ from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.records.fields import Id, Utc, record_of
 from meetcore.domain.webhooks import deliveries
 from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.events import API_VERSION, EncodedEvent, EventKind
 
-__all__ = ["Attempt", "Delivery", "Webhook", "WebhookWithSecret", "delivery_record", "endpoint_record"]
+__all__ = [
+    "Attempt",
+    "Delivery",
+    "Event",
+    "Webhook",
+    "WebhookWithSecret",
+    "delivery_record",
+    "endpoint_record",
+    "event_record",
+]
 
 _EventType = Annotated[str, FieldInfo(known_values=EventKind)]
 
@@ -64,6 +74,20 @@ class Delivery:
     created_at: Utc
 
 
+@frozen(kw_only=True)
+class Event:
+    """Something that happened, as webhooks were sent it."""
+
+    id: Id
+    type: _EventType
+    created_at: Utc
+    api_version: Annotated[str, FieldInfo(examples=(API_VERSION,))]
+    data: Annotated[
+        Mapping[str, Any] | None,
+        FieldInfo("The record as it was then. Null where the stored one cannot be decrypted."),
+    ] = field(default=None, repr=False)
+
+
 def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Webhook:
     """The webhook record; its secret only where the operation gives it (rule 2.3/secret)."""
     event_types = tuple(kind.value for kind in endpoint.event_types)
@@ -80,3 +104,9 @@ def delivery_record(delivery: deliveries.Delivery, attempts: Sequence[deliveries
     """
     tried = tuple(record_of(Attempt, attempt) for attempt in attempts)
     return record_of(Delivery, delivery, event_type=delivery.event_kind.value, attempts=tried)
+
+
+def event_record(event: EncodedEvent) -> Event:
+    """An event as it was sent: the data is that of its payload."""
+    sent = {"api_version": API_VERSION, "data": None} if event.payload is None else json.loads(event.payload)
+    return record_of(Event, event, type=event.kind.value, api_version=sent["api_version"], data=sent["data"])

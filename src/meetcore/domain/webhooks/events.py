@@ -6,7 +6,7 @@ shows it, and does not sign or send.
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from uuid import UUID
 
@@ -14,9 +14,12 @@ from attrs import field, frozen
 
 from meetcore.domain.field_info import as_json
 
-__all__ = ["API_VERSION", "Event", "EventKind", "encode_event"]
+__all__ = ["API_VERSION", "EVENTS_KEPT", "EncodedEvent", "Event", "EventKind", "encode_event", "kept_since"]
 
 API_VERSION = "v1"
+
+EVENTS_KEPT = timedelta(days=90)
+"""How long an event is shown and sent."""
 
 
 class EventKind(StrEnum):
@@ -47,6 +50,24 @@ class Event:
     created_at: datetime
     data: Mapping[str, object] = field(repr=False, converter=as_json)
     subject_id: UUID | None = None
+
+
+@frozen
+class EncodedEvent:
+    """An event as it is kept: with the payload that every attempt sends.
+
+    `payload` is None where the stored one cannot be decrypted.
+    """
+
+    id: UUID
+    kind: EventKind
+    created_at: datetime
+    payload: bytes | None = field(repr=False)
+
+
+def kept_since(now: datetime) -> datetime:
+    """Return the instant since which events are shown and sent; older ones are past their retention."""
+    return now - EVENTS_KEPT
 
 
 def encode_event(event: Event) -> bytes:

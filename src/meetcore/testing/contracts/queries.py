@@ -7,6 +7,7 @@ from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.queries import AccountSummary, Caller, CallerIncludes
 from meetcore.ports.registry import NewAccount
 from meetcore.testing.contracts.credit_queries import CreditQueries
+from meetcore.testing.contracts.event_queries import EventQueries
 from meetcore.testing.contracts.free_starts import FreeStartQueries
 from meetcore.testing.contracts.host_key_queries import HostKeyQueries
 from meetcore.testing.contracts.meeting_queries import MeetingQueries
@@ -31,7 +32,7 @@ from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
 @pytest.mark.asyncio
 class QueriesContract(
-    WebhookQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries, NoteQueries
+    WebhookQueries, EventQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries, NoteQueries
 ):
     """What `ports.queries.Queries` promises while the store answers.
 

@@ -11,6 +11,7 @@ from meetcore.adapters.api.operations import (
     account,
     credits,
     deliveries,
+    events,
     meetings,
     notes,
     recordings,
@@ -46,5 +47,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     deliveries.list_deliveries,
     deliveries.get_delivery,
     deliveries.resend_delivery,
+    events.list_events,
+    events.get_event,
 )
 """Every operation, in the order of the documentation."""

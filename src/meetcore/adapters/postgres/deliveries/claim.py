@@ -145,8 +145,18 @@ SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kin
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
-JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
+LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
 ORDER BY c.was_due_at, c.id
+"""
+
+# Drops claimed deliveries whose events are past their retention, with their attempts.
+_DROP = """
+WITH dropped AS (
+    DELETE FROM deliveries d USING unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
+    WHERE d.account_id = purged.account_id AND d.id = purged.id
+    RETURNING d.account_id, d.id
+)
+DELETE FROM delivery_attempts a USING dropped WHERE a.account_id = dropped.account_id AND a.delivery_id = dropped.id
 """
 
 
@@ -154,7 +164,7 @@ class DeliveryClaims(Repository):
     """Deliveries that a worker takes."""
 
     async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
-        """Take due deliveries.
+        """Take due deliveries; one whose event is past its retention is dropped instead.
 
         One whose secret or payload does not open is logged and left to its lease, so that a key that
         went missing stops what was sealed under it and nothing else.
@@ -165,8 +175,18 @@ class DeliveryClaims(Repository):
             found += taken
             if is_all or len(found) >= limits.total:
                 break
-        claimed = (_claimed(row, self._cipher, lease.token) for row in found)
+        await self._drop([row for row in found if row["payload"] is None])
+        claimed = (_claimed(row, self._cipher, lease.token) for row in found if row["payload"] is not None)
         return [one for one in claimed if one is not None]
+
+    async def _drop(self, purged: Sequence[Row]) -> None:
+        """Drop what was claimed of events that are past their retention: there is nothing to post."""
+        if purged:
+            ids = {
+                "account_ids": [row["account_id"] for row in purged],
+                "ids": [row["delivery_id"] for row in purged],
+            }
+            await self._connection.execute(_DROP, ids)
 
     async def _look(self, limits: ClaimLimits, lease: Lease) -> tuple[Sequence[Row], bool]:
         """Take what has room among the longest due; whether those were all that is due, or is free to look at."""
