@@ -994,15 +994,18 @@ FROM bad LEFT JOIN ledger_entries e
     ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer';
 
 -- What was spent and is held under each cap on each day, less what is stored of it, where that leaves anything. The
--- keys that were rolled from one share its cap.
+-- keys that were rolled from one share its cap: they are summed once more, and only where a key alone leaves something.
 -- _USAGE
-SELECT recorded.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id, day FROM (
-    SELECT account_id, api_key_id, cap_day AS day,
-        CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
-    FROM ledger_transfers WHERE api_key_id IS NOT NULL
-    UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
-    UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
-) AS recorded LEFT JOIN api_keys k ON k.id = api_key_id
+SELECT remaining.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id, day FROM (
+    SELECT account_id, api_key_id, day, sum(spent) AS spent, sum(held) AS held FROM (
+        SELECT account_id, api_key_id, cap_day AS day,
+            CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
+        FROM ledger_transfers WHERE api_key_id IS NOT NULL
+        UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
+        UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
+    ) AS recorded
+    GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0
+) AS remaining LEFT JOIN api_keys k ON k.id = api_key_id
 GROUP BY 1, 2, 3 HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
 
 

@@ -33,6 +33,7 @@ from meetcore.domain.requests.keys import (
     last_four,
     masked,
     mint,
+    minute_of_use,
     read_bearer,
     require_scope,
     roll,
@@ -268,6 +269,11 @@ def test_a_key_is_shown_by_its_prefix_and_its_last_four_characters(prefix: str, 
 
 def test_a_key_whose_end_was_not_kept_is_shown_by_its_prefix() -> None:
     assert masked("mk", KEY) == "mk_live_…"
+
+
+@pytest.mark.parametrize("at", [NOW, NOW + TICK, NOW + timedelta(seconds=59, microseconds=999_999)])
+def test_a_use_is_known_by_its_minute(at: datetime) -> None:
+    assert minute_of_use(at) == NOW
 
 
 NEW_ID, MEMBER = UUID(int=2), UUID(int=3)
