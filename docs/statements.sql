@@ -2630,15 +2630,15 @@ RETURNING s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at
 -- Deletes a portion of what is long over.
 -- _PURGE
 WITH old_sessions AS (
-    DELETE FROM sessions WHERE id IN (
-        SELECT id FROM sessions WHERE last_seen_at < %(seen_before)s LIMIT 1000 FOR UPDATE SKIP LOCKED) RETURNING 1
+    DELETE FROM sessions WHERE ctid IN (
+        SELECT ctid FROM sessions WHERE last_seen_at < %(seen_before)s ORDER BY last_seen_at LIMIT 1000) RETURNING 1
 ), old_operator_sessions AS (
-    DELETE FROM operator_sessions WHERE id IN (
-        SELECT id FROM operator_sessions WHERE last_seen_at < %(seen_before)s LIMIT 1000 FOR UPDATE SKIP LOCKED)
+    DELETE FROM operator_sessions WHERE ctid IN (
+        SELECT ctid FROM operator_sessions WHERE last_seen_at < %(seen_before)s ORDER BY last_seen_at LIMIT 1000)
     RETURNING 1
 ), old_links AS (
-    DELETE FROM sign_in_links WHERE id IN (
-        SELECT id FROM sign_in_links WHERE expires_at < %(expired_before)s LIMIT 1000 FOR UPDATE SKIP LOCKED)
+    DELETE FROM sign_in_links WHERE ctid IN (
+        SELECT ctid FROM sign_in_links WHERE expires_at < %(expired_before)s ORDER BY expires_at LIMIT 1000)
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_operator_sessions)
