@@ -25,10 +25,7 @@ async def _append(rig: StoreRig, *entries: AuditEntry) -> None:
 
 @pytest.mark.asyncio
 class AuditLogContract:
-    """What `ports.audit_log.AuditLog` and its reads in `ports.queries` promise.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.audit_log.AuditLog` and its reads in `ports.queries` promise."""
 
     async def test_entries_of_an_account_are_listed_newest_first_and_by_page(self, rig: StoreRig) -> None:
         one, other = await open_account(rig), await open_account(rig)

@@ -38,10 +38,7 @@ def _of(customer: Customer, found: list[Claimed]) -> list[Claimed]:
 
 @pytest.mark.asyncio
 class DeliveryLimitsContract:
-    """How much `ports.deliveries.DeliveryRepository` hands out, and to whom first.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """How much `ports.deliveries.DeliveryRepository` hands out, and to whom first."""
 
     async def test_no_more_than_its_bound_is_in_flight_at_one_endpoint(self, rig: StoreRig) -> None:
         await outbox(rig, 10)

@@ -48,10 +48,7 @@ async def _only(rig: StoreRig, customer: Customer) -> Delivery:
 
 @pytest.mark.asyncio
 class DeliveryRepositoryContract(HostFailuresContract):
-    """What `ports.deliveries.DeliveryRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.deliveries.DeliveryRepository` promises."""
 
     async def test_a_claim_returns_the_target_and_the_event(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig, 0)

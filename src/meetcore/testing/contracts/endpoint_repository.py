@@ -37,10 +37,7 @@ async def _statuses(rig: StoreRig, customer: Customer) -> list[DeliveryStatus]:
 
 @pytest.mark.asyncio
 class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
-    """What `ports.store.EndpointRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.store.EndpointRepository` promises."""
 
     async def test_an_unknown_account_cannot_be_locked(self, rig: StoreRig) -> None:
         with pytest.raises(NotFound):

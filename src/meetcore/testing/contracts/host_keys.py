@@ -58,10 +58,7 @@ async def _next_meeting(rig: StoreRig) -> Meeting:
 
 @pytest.mark.asyncio
 class HostKeyRepositoryContract:
-    """What `ports.host_keys.HostKeyRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.host_keys.HostKeyRepository` promises."""
 
     async def test_a_host_that_is_added_is_due_at_once(self, rig: StoreRig) -> None:
         host = new_host()

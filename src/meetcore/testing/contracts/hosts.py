@@ -75,10 +75,7 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
 
 @pytest.mark.asyncio
 class HostsContract:
-    """What `ports.meetings.MeetingRepository` promises about hosts, races of twenty included.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.meetings.MeetingRepository` promises about hosts, races of twenty included."""
 
     async def test_a_host_too_small_or_disabled_is_no_candidate(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)

@@ -52,10 +52,7 @@ async def _used(rig: HousekeepingRig, customer: Customer) -> int:
 
 @pytest.mark.asyncio
 class HousekeepingContract:
-    """What `ports.housekeeping.Housekeeping` promises.
-
-    Give it the fixture `rig`, a `HousekeepingRig`.
-    """
+    """What `ports.housekeeping.Housekeeping` promises."""
 
     async def test_a_key_is_kept_for_its_retention_and_then_deleted(self, rig: HousekeepingRig) -> None:
         customer = await open_customer(rig)

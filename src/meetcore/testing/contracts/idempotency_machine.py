@@ -27,10 +27,7 @@ LEASE_S = {KeyState.RUNNING: 600.0, KeyState.EXPIRED: -1.0}
 
 @pytest.mark.asyncio
 class IdempotencyMachineContract:
-    """A store moves a key as the table of the domain defines.
-
-    Give it the fixture `rig`, a `HousekeepingRig`.
-    """
+    """A store moves a key as the table of the domain defines."""
 
     @pytest.mark.parametrize(("state", "event"), TRANSITIONS)
     async def test_a_key_moves_as_its_table_defines(

@@ -43,10 +43,7 @@ async def _state(rig: StoreRig, account_id: UUID, key: str) -> KeyState:
 
 @pytest.mark.asyncio
 class IdempotencyRepositoryContract:
-    """What `ports.idempotency.IdempotencyRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.idempotency.IdempotencyRepository` promises."""
 
     async def test_an_unknown_account_has_no_keys(self, rig: StoreRig) -> None:
         with pytest.raises(NotFound):

@@ -19,10 +19,7 @@ async def _last_used(rig: KeyUsesRig, account_ids: Sequence[UUID]) -> list[datet
 
 @pytest.mark.asyncio
 class KeyUsesContract:
-    """What `ports.key_uses.KeyUses` promises.
-
-    Give it the fixture `rig`, a `KeyUsesRig`.
-    """
+    """What `ports.key_uses.KeyUses` promises."""
 
     async def test_the_latest_use_is_stored_whenever_it_is_written(self, rig: KeyUsesRig) -> None:
         first, second, unused = [await open_customer(rig) for _ in range(3)]

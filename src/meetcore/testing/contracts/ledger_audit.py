@@ -41,10 +41,7 @@ async def _findings(rig: LedgerAuditRig, customer: Customer, *keys: ChainKey) ->
 
 @pytest.mark.asyncio
 class LedgerAuditContract:
-    """What `ports.audit.LedgerAudit` promises, as `meetcore.usecases.verify_ledger` reads it.
-
-    Give it the fixture `rig`, a `LedgerAuditRig`.
-    """
+    """What `ports.audit.LedgerAudit` promises, as `meetcore.usecases.verify_ledger` reads it."""
 
     async def test_a_used_ledger_is_sound_and_every_entry_is_checked(self, rig: LedgerAuditRig) -> None:
         await rig.put_hosts(new_host(), new_host())

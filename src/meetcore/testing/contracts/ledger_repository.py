@@ -48,10 +48,7 @@ async def _prove(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
 
 @pytest.mark.asyncio
 class LedgerContract:
-    """What `ports.store.LedgerRepository` promises to a program that keeps a ledger and nothing else.
-
-    Give it the fixture `rig`, a `LedgerRig`.
-    """
+    """What `ports.store.LedgerRepository` promises to a program that keeps a ledger and nothing else."""
 
     async def test_an_account_starts_empty(self, rig: LedgerRig) -> None:
         customer = await open_account(rig, low_threshold=50)
@@ -173,10 +170,7 @@ class LedgerContract:
 
 @pytest.mark.asyncio
 class LedgerRepositoryContract(LedgerContract):
-    """What `ports.store.LedgerRepository` promises beside meetings that are charged and events that are sent.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.store.LedgerRepository` promises where meetings are charged and events are sent, too."""
 
     async def test_a_charge_is_reversed_once_whatever_the_operation_is_called(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)

@@ -89,10 +89,7 @@ async def _add_and_fail(rig: Rig, mail: Mail) -> None:
 
 @pytest.mark.asyncio
 class MailRepositoryContract:
-    """What `ports.mails.MailRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.mails.MailRepository` promises."""
 
     @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
     async def test_a_mail_is_read_back_as_it_was_added(self, rig: StoreRig, content: MailContent) -> None:

@@ -47,10 +47,7 @@ def outgoing(**fields: Any) -> OutgoingMail:
 
 @pytest.mark.asyncio
 class MailerContract:
-    """What `ports.mailer.Mailer` promises.
-
-    Give it the fixture `mailbox`, a `MailboxRig`.
-    """
+    """What `ports.mailer.Mailer` promises."""
 
     async def test_a_mail_arrives_as_it_was_sent(self, mailbox: MailboxRig) -> None:
         mail = outgoing()

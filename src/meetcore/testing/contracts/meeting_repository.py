@@ -19,7 +19,4 @@ class MeetingRepositoryContract(
     MeetingClockContract,
     DayCreationsContract,
 ):
-    """What `ports.meetings.MeetingRepository` promises; `HostsContract` says more about hosts.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.meetings.MeetingRepository` promises; `HostsContract` says more about hosts."""

@@ -12,7 +12,4 @@ from meetcore.testing.contracts.note_transcription import NoteTranscriptionContr
 class NoteRepositoryContract(
     NoteCreationContract, NoteClaimsContract, NoteTranscriptionContract, NoteEndingsContract
 ):
-    """What `ports.notes.NoteRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.notes.NoteRepository` promises."""

@@ -54,10 +54,7 @@ async def _open(rig: StoreRig, made: LeaseView) -> None:
 
 @pytest.mark.asyncio
 class OrphanCheckRepositoryContract:
-    """What `ports.orphan_checks.OrphanCheckRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.orphan_checks.OrphanCheckRepository` promises."""
 
     async def test_a_creation_is_checked_when_its_lease_and_the_window_are_over(self, rig: StoreRig) -> None:
         customer = await _customer(rig)

@@ -64,10 +64,7 @@ async def _add_and_fail(rig: Rig, digest: bytes) -> None:
 
 @pytest.mark.asyncio
 class ProviderEventInboxContract:
-    """What `ports.provider_events.ProviderEventInbox` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.provider_events.ProviderEventInbox` promises."""
 
     @pytest.mark.parametrize(
         "event",

@@ -34,10 +34,7 @@ from meetcore.testing.contracts.webhook_queries import WebhookQueries
 class QueriesContract(
     WebhookQueries, EventQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries, NoteQueries
 ):
-    """What `ports.queries.Queries` promises while the store answers.
-
-    Give it the fixture `rig`, a `QueriesRig`.
-    """
+    """What `ports.queries.Queries` promises while the store answers."""
 
     async def test_a_caller_is_found_by_the_digest_of_the_key(self, rig: QueriesRig) -> None:
         id_ = new_id()

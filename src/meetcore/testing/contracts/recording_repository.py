@@ -33,10 +33,7 @@ async def _keep_and_fail(rig: Rig, recording: Recording) -> None:
 
 @pytest.mark.asyncio
 class RecordingRepositoryContract(RecordingWorkContract):
-    """What `ports.recordings.RecordingRepository` promises.
-
-    Give it the fixture `rig`, a `StoreRig`.
-    """
+    """What `ports.recordings.RecordingRepository` promises."""
 
     async def test_a_recording_is_read_back_as_it_was_written(self, rig: StoreRig) -> None:
         recording = new_recording(await open_customer(rig))

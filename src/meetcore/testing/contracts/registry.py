@@ -1,6 +1,7 @@
 """The operator's records in a store."""
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -41,10 +42,7 @@ async def _add_key(rig: RegistryRig, account_id: UUID, **fields: Any) -> ApiKey:
 
 @pytest.mark.asyncio
 class RegistryContract:
-    """What `ports.registry.Registry` promises.
-
-    Give it the fixture `rig`, a `RegistryRig`.
-    """
+    """What `ports.registry.Registry` promises."""
 
     @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (100, True)])
     async def test_an_empty_account_counts_as_notified_of_low_credit(
@@ -121,30 +119,16 @@ class RegistryContract:
         assert (funds.low_threshold, funds.is_low) == (threshold, is_low)
 
     async def test_what_is_not_there_is_not_found(self, rig: RegistryRig) -> None:
-        with pytest.raises(NotFound):
-            await registry_of(rig).set_low_threshold(new_id(), 5)
-        with pytest.raises(NotFound):
-            await _add_key(rig, new_id())
-        with pytest.raises(NotFound):
-            await registry_of(rig).revoke_key(new_id(), AT)
-        with pytest.raises(NotFound):
-            await registry_of(rig).set_daily_cap(new_id(), 5)
-        with pytest.raises(NotFound):
-            await registry_of(rig).disable_host(new_id())
-        with pytest.raises(NotFound):
-            await registry_of(rig).enable_host(new_id())
-        with pytest.raises(NotFound):
-            await registry_of(rig).load_account(new_id())
-        with pytest.raises(NotFound):
-            await registry_of(rig).load_key(new_id())
-        with pytest.raises(NotFound):
-            await registry_of(rig).load_host(new_id())
-        with pytest.raises(NotFound):
-            await rig.registry.find_account(new_id())
-        with pytest.raises(NotFound):
-            await registry_of(rig).suspend_account(new_id(), AT)
-        with pytest.raises(NotFound):
-            await registry_of(rig).resume_account(new_id())
+        records, id_ = registry_of(rig), new_id()
+        calls: tuple[Awaitable[object], ...] = (
+            records.set_low_threshold(id_, 5), _add_key(rig, id_), records.revoke_key(id_, AT),
+            records.set_daily_cap(id_, 5), records.disable_host(id_), records.enable_host(id_),
+            records.load_account(id_), records.load_key(id_), records.load_host(id_),
+            rig.registry.find_account(id_), records.suspend_account(id_, AT), records.resume_account(id_),
+        )  # fmt: skip
+        for call in calls:
+            with pytest.raises(NotFound):
+                await call
 
     async def test_keys_are_listed_newest_first_and_by_account(self, rig: RegistryRig) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
