@@ -86,7 +86,7 @@ class LetterWriter:
             self._plural("A webhook was disabled", "%(count)s webhooks were disabled", count),
             (
                 _(
-                    "The last %(failures)s deliveries failed, so that nothing is sent here since %(time)s:",
+                    "The last %(failures)s deliveries failed. Nothing has been sent here since %(time)s:",
                     failures=self._number(disabled.failures),
                     time=self._time(disabled.disabled_at),
                 ),
@@ -108,7 +108,7 @@ class LetterWriter:
             _("Your credits at %(site)s are running low", site=self.site),
             (
                 _(
-                    "There are %(balance)s credits left. You asked to be told below %(threshold)s.",
+                    "There are %(balance)s credits left. The threshold that you set is %(threshold)s.",
                     balance=self._number(low.balance),
                     threshold=self._number(low.threshold),
                 ),
