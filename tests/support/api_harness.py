@@ -278,7 +278,7 @@ class ApiHarness:
     async def query(self, statement: str, *values: object) -> list[dict[str, Any]]:
         """Ask the database; a statement that returns nothing gives an empty list."""
         async with self.pool.connection() as connection:
-            cursor = await connection.execute(statement, values)
+            cursor = await connection.cursor().execute(statement, values)
             return await cursor.fetchall() if cursor.description else []
 
     def body(self, **fields: Any) -> dict[str, Any]:

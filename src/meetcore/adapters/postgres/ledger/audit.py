@@ -261,7 +261,9 @@ async def _begin_reading(connection: Connection, snapshot: str | None = None) ->
 
 async def _join(connection: Connection, snapshot: str) -> None:
     try:
-        await connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        await connection.execute(
+            sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)).as_string()
+        )
     except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
         raise StoreUnavailable("the moment that was to be joined is over") from error
 
