@@ -56,7 +56,6 @@ class RecordingOperations(Resource[M]):
         there once it is whole. An open file takes one part.
 
         Args:
-            recording_id: which recording.
             to: the path of a file, which is replaced; or a binary file that is open for writing.
             part: only this one, the first is 1.
 
@@ -74,7 +73,6 @@ class RecordingOperations(Resource[M]):
         """Delete a recording for good.
 
         Args:
-            recording_id: which.
             with_notes: erase the notes made of it, too, and their events.
             idempotency_key: see `operations`.
         """
@@ -92,7 +90,6 @@ class NoteOperations(Resource[M]):
         """Have notes written, once, however often it has to be sent. They are charged when they are there.
 
         Args:
-            recording_id: of what.
             language: a `Language`; Indonesian when not given.
             idempotency_key: see `operations`.
 
@@ -137,8 +134,7 @@ class NoteOperations(Resource[M]):
         """Wait until a note is completed: ask again, after 1 s at first and at most 15 s in the end.
 
         Args:
-            note_id: which note.
-            meeting_id: instead, the newest note of this meeting, which may not be there yet.
+            meeting_id: instead of a note: the newest one of this meeting, which may not be there yet.
             timeout_s: seconds until it gives up.
 
         Raises:

@@ -113,7 +113,6 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     """Build the use cases, once.
 
     Args:
-        ports: of the process.
         policy: its limits, periods and keys.
         reports: where events for operators go; nowhere if `None`.
     """

@@ -26,7 +26,6 @@ async def working(application: Application, threads: int = 1) -> AsyncIterator[N
     """Run workers on this event loop, for the parts of the work that the application has the ports for.
 
     Args:
-        application: the use cases.
         threads: the number of threads that listen for notifications.
     """
     loop = asyncio.get_running_loop()

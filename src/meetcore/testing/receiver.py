@@ -45,9 +45,6 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 class Authority:
     """A certificate authority of one test, trusted only where it is configured.
 
-    Args:
-        directory: where the files go.
-
     Attributes:
         ca_file: the authority's certificate (PEM).
     """

@@ -44,9 +44,6 @@ class CollectRecordingFiles:
         """Add files to the meeting's recording.
 
         Args:
-            provider: the one that reports them.
-            provider_meeting_id: the meeting at the provider.
-            files: the reported files.
             is_answer: whether they answer a query: then their addresses are current.
 
         Returns:

@@ -17,10 +17,6 @@ from meetcore.domain.webhooks.addresses import Address, Network
 def client_address(scope: Scope, proxies: Sequence[Network]) -> str:
     """Find the address of the client that sent a request.
 
-    Args:
-        scope: The ASGI scope of the request.
-        proxies: The networks of trusted proxies.
-
     Returns:
         The address in its canonical form; empty if the connection has none (a Unix socket).
     """

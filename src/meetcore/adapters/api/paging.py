@@ -75,7 +75,6 @@ def read_page(query: Query, listing: Listing, of: str) -> Page:
 
     Args:
         query: the query string of the request.
-        listing: what the list takes.
         of: a unique name of the list, such as its path.
 
     Raises:

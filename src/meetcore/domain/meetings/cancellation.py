@@ -84,7 +84,6 @@ def conclude(
 
     Args:
         meeting: in CANCELLING.
-        state: the provider's answer.
         charge: what the meeting was paid with.
         usage: of the key and day that the charge counted for.
 

@@ -31,7 +31,6 @@ def generate_password(rule: PasswordRule, random: bytes) -> str:
     """Draw a password of the greatest length the provider takes.
 
     Args:
-        rule: the provider's.
         random: at least 16 random bytes; the bias of the remainder is below 2^-60.
 
     Raises:

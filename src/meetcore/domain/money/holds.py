@@ -95,7 +95,6 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
 
     Args:
         usage: the key's usage on the hold's cap day.
-        hold: what to reserve.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -131,7 +130,6 @@ def is_sufficient(available: int, used: int, daily_cap: int | None, amount: int)
     Args:
         available: the account's balance less what is held, in credits.
         used: what the key spent and holds on the day (`CapUsage.used`).
-        amount: the price.
     """
     return amount <= available and (daily_cap is None or used + amount <= daily_cap)
 
@@ -172,7 +170,6 @@ def settle(
 
     Args:
         usage: the key's usage on the hold's cap day.
-        hold: the open hold.
         amount: credits; more than was held may take the balance below zero and pass the cap.
 
     Raises:
@@ -204,9 +201,6 @@ def charge(
     Args:
         usage: the key's usage on the WIB day of `at`; it also names the key.
         operation: the charge's permanent name; not yet in the ledger.
-        amount: credits.
-        reference: what is paid for.
-        kind: what the charge is for.
 
     Raises:
         InvalidAmount: see `check_amount`.

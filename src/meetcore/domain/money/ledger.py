@@ -8,7 +8,7 @@ An `operation` is a transfer's permanent name within its account ("topup:INV-7")
 operation that is already in the ledger changes nothing. Reservations live in `holds`.
 
 In each decision `funds` is the account's state under its lock, `at` the request's instant, `transfer_id` the
-new transfer's and `key` what its entry is chained under; by SHA-256 alone when `None`.
+new transfer's and `key` what its entry is chained under; by SHA-256 alone when `None`. Amounts are credits.
 
 Owns the arithmetic of money and its history. No floats, clocks or storage: state comes in,
 new state and what happened go out, and a refusal raises before anything has changed.
@@ -215,7 +215,6 @@ def top_up(
 
     Args:
         reference: the payment's own name; the same one again changes nothing.
-        amount: credits.
         existing: what the ledger holds under this reference's operation, if anything.
 
     Raises:
@@ -266,7 +265,6 @@ def refund(
     """Give a charge back, whole and once (rule 3/cancel-before).
 
     Args:
-        charge: the transfer to reverse.
         existing: the refund that the ledger already holds for this charge, if any.
 
     Returns:
@@ -328,8 +326,6 @@ def adjust(
 
     Args:
         operation: its permanent name; the same one again changes nothing.
-        signed_amount: credits.
-        reference: what it is about.
         existing: what the ledger holds under this operation, if anything.
 
     Raises:

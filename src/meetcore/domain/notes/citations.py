@@ -31,7 +31,6 @@ def find_citation(transcript: Transcript, quote: str, near: int) -> Quote | None
     """Find the passage of a transcript that a writer quotes.
 
     Args:
-        transcript: the utterances to search.
         quote: the text as the writer gave it. Letter case, white space and punctuation are ignored.
         near: the index in the transcript, from 0, that the writer gave for it.
 

@@ -47,7 +47,6 @@ def sign_link(key: bytes, link: DownloadLink) -> str:
 
     Args:
         key: secret bytes for this use.
-        link: what it is for.
     """
     digest = hmac.digest(key, _LABEL + _bytes_of(link), "sha256")
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")

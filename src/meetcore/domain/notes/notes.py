@@ -267,7 +267,6 @@ def admit_note(recording: Recording | None, existing_note: Note | None, now: dat
     Args:
         recording: the requested one, if the caller has it.
         existing_note: a note on it in the same language, if there is one that `blocks_new_note`.
-        now: the request's instant.
 
     Raises:
         NotFound: no such recording, or one that is not measured yet.

@@ -182,10 +182,8 @@ def open_recording(
     """Create the recording from the first files of a meeting; `None` without a file.
 
     Args:
-        id: the new recording's.
         meeting: what was recorded.
         files: what the provider has; duplicates are allowed.
-        created_at: the present instant.
         retention: how long after its beginning it is kept.
     """
     gathered = _gathered(files)

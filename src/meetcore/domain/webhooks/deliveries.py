@@ -157,7 +157,6 @@ def open_delivery(
         id: of the delivery; a later one is greater.
         endpoint: as it is stored now.
         event_id: of an event that is written, or will be together with the delivery.
-        event_kind: of that event.
         created_at: when it was requested, by the caller's clock.
         now: the instant of the store that keeps it; due times run by its clock.
     """
@@ -198,8 +197,6 @@ def record_attempt(
     Args:
         delivery: as it is stored now.
         endpoint: as it is stored now; it may have been paused or disabled while the post was in flight.
-        attempt: the result of the post.
-        schedule: the delays between attempts.
         jitter: drawn from [0, 1).
         now: when the attempt ended.
 

@@ -180,7 +180,6 @@ def check_room(endpoints: int, limit: int) -> None:
 
     Args:
         endpoints: how many it has, the inactive ones included, counted under the account's lock.
-        limit: how many it may have.
 
     Raises:
         Unprocessable: there is no room.

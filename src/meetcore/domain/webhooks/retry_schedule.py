@@ -58,7 +58,6 @@ def next_attempt(
     """Return when to retry after an attempt that failed at `now`.
 
     Args:
-        schedule: the delays.
         attempts_made: counting the one that just failed; with 0 the delivery is due at once.
         now: when the last attempt ended.
         jitter: drawn from [0, 1); stretches the delay by up to `MAX_JITTER`, never shortens it.

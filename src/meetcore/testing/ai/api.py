@@ -62,7 +62,6 @@ class AiApi:
     """Answers the clients.
 
     Args:
-        models: the key and the models.
         latency_s: how long every call takes at least.
     """
 

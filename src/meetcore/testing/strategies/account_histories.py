@@ -191,11 +191,8 @@ class AccountHistory:
         """Take one decision and record it; return `None` where it does not apply.
 
         Args:
-            act: what to do.
             amount: credits; for an act that needs an earlier one, which of those it takes, and how much more
                 or less a settlement charges than was held.
-            at: the instant.
-            key: who asks.
         """
         inputs = _StepInput(act, amount, at, key, self.funds)
         try:

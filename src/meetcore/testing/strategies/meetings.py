@@ -124,7 +124,6 @@ def meetings(start_at: datetime, **fixed: SearchStrategy[Any]) -> SearchStrategy
     """Stored meetings that start at this instant and last at most a day, in any state.
 
     Args:
-        start_at: the start.
         fixed: a strategy for each field that is to be drawn otherwise.
     """
     texts, figures = st.none() | st.text(max_size=10), st.integers(1, 1_000)

@@ -114,7 +114,6 @@ class ZoomAccount:
         """Copy the meeting that was made last so many times; those not in its answer appear later.
 
         Args:
-            doubles: how many more.
             after_s: seconds until they exist, and the meeting itself unless its answer is given.
             is_answered: whether the caller gets an answer.
         """
