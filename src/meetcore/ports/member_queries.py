@@ -67,28 +67,21 @@ class MemberQueries(Protocol):
         Returns:
             None when there is none, or its user is no member of its account any more.
         """
-        ...
 
     async def find_operator_session(self, digest: bytes) -> SignedInOperator | None:
         """The operator's session of a token's SHA-256, whether open or not; None when they were removed."""
-        ...
 
     async def list_sessions(self, user_id: UUID, limit: int) -> Sequence[Session]:
         """A user's sessions that were not ended, in every account, the newest first."""
-        ...
 
     async def list_members(self, account_id: UUID) -> Sequence[Member]:
         """An account's members, the oldest first."""
-        ...
 
     async def list_accounts_of(self, user_id: UUID) -> Sequence[AccountMembership]:
         """The accounts that a user belongs to, the oldest membership first."""
-        ...
 
     async def list_invitations(self, account_id: UUID, now: datetime) -> Sequence[Invitation]:
         """An account's pending invitations, the newest first."""
-        ...
 
     async def list_operators(self) -> Sequence[Operator]:
         """Operators who were not removed, the oldest first."""
-        ...

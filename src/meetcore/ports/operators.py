@@ -18,7 +18,6 @@ class OperatorRepository(Protocol):
         Raises:
             Conflict: another one who was not removed has this e-mail address, by `email_key`.
         """
-        ...
 
     async def remove(self, operator_id: UUID, at: datetime) -> Operator:
         """Remove an operator and end the sessions; one who was removed keeps the time.
@@ -26,4 +25,3 @@ class OperatorRepository(Protocol):
         Raises:
             NotFound: no such operator.
         """
-        ...

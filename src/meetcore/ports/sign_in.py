@@ -21,7 +21,6 @@ class SignInRepository(Protocol):
         Returns:
             Whose it is; None when no user with a membership has the address, and nothing was written.
         """
-        ...
 
     async def add_operator_link(self, link: SignInLink, digest: bytes, email: str) -> Operator | None:
         """Write a link for the operator of an e-mail address, in one statement.
@@ -29,11 +28,9 @@ class SignInRepository(Protocol):
         Returns:
             Whose it is; None when no operator has the address, and nothing was written.
         """
-        ...
 
     async def add_link(self, link: SignInLink, digest: bytes) -> None:
         """Write a link."""
-        ...
 
     async def use_link(
         self, digest: bytes, browser_digest: bytes | None, is_operators: bool, at: datetime
@@ -50,39 +47,30 @@ class SignInRepository(Protocol):
             None when there is none, or it was used, has expired, or belongs to another browser; nothing was
             written.
         """
-        ...
 
     async def add_session(self, session: Session, digest: bytes) -> None:
         """Begin a customer's session."""
-        ...
 
     async def add_operator_session(self, session: OperatorSession, digest: bytes) -> None:
         """Begin an operator's session."""
-        ...
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
         """Write when a customer's session was last used; an earlier time than the stored one is ignored."""
-        ...
 
     async def touch_operator_session(self, session_id: UUID, at: datetime) -> None:
         """The same of an operator's session."""
-        ...
 
     async def renew_session(self, session_id: UUID, at: datetime) -> None:
         """Write that who uses a customer's session has just signed in again."""
-        ...
 
     async def end_session(self, session_id: UUID, at: datetime) -> Session | None:
         """End a customer's session; return it, or None when it had ended."""
-        ...
 
     async def end_sessions_of(self, user_id: UUID, except_id: UUID | None, at: datetime) -> int:
         """End every session of a user but one; return how many."""
-        ...
 
     async def end_operator_session(self, session_id: UUID, at: datetime) -> OperatorSession | None:
         """End an operator's session; return it, or None when it had ended."""
-        ...
 
     async def purge(self, seen_before: datetime, expired_before: datetime) -> int:
         """Delete some sessions last used before the one, and links that expired before the other.
@@ -90,4 +78,3 @@ class SignInRepository(Protocol):
         Returns:
             How many went.
         """
-        ...

@@ -187,17 +187,14 @@ class Transaction(Protocol):
     @property
     def members(self) -> MemberRepository:
         """Users, memberships and invitations."""
-        ...
 
     @property
     def sign_in(self) -> SignInRepository:
         """One-time links and sessions."""
-        ...
 
     @property
     def operators(self) -> OperatorRepository:
         """Who may use the console."""
-        ...
 
     @property
     def idempotency(self) -> IdempotencyRepository:
