@@ -30,7 +30,7 @@ _LIMIT = 10**9
 _SECRET = signature.new_secret(bytes(range(32)))
 _BODY = b"x" * 1024
 
-Call = Callable[[], object]
+Measured = Callable[[], object]
 
 
 def measure_rules(seconds: float) -> list[Result]:
@@ -39,7 +39,7 @@ def measure_rules(seconds: float) -> list[Result]:
     flags = pricing.RecordingFlags(auto_notulen=True)
     funds, usage = Funds(_ID, balance=10**6, last_at=_NOW), holds.CapUsage(_ID, _NOW.date())
     reference = Reference("meeting", str(_ID))
-    cases: list[tuple[str, str, Call, Call | None]] = [
+    cases: list[tuple[str, str, Measured, Measured | None]] = [
         ("rate decision", "≤ 2 µs", lambda: rate_window.decide(300, 17, _NOW), None),
         ("count and decide, beside limits", "ratio ≤ 1", *_rate_windows()),
         ("sign 1 KB", "≤ 8 µs", lambda: signature.sign(_SECRET, _BODY, _UNIX), None),
@@ -53,7 +53,7 @@ def measure_rules(seconds: float) -> list[Result]:
     return [_compared(name, goal, service, other, seconds) for name, goal, service, other in cases]
 
 
-def _rate_windows() -> tuple[Call, Call]:
+def _rate_windows() -> tuple[Measured, Measured]:
     counts: dict[tuple[UUID, int], int] = {}
 
     def service() -> object:
@@ -66,7 +66,7 @@ def _rate_windows() -> tuple[Call, Call]:
     return service, lambda: limiter.hit(item, key)
 
 
-def _signatures() -> tuple[Call, Call]:
+def _signatures() -> tuple[Measured, Measured]:
     webhook, text, at = Webhook(_SECRET), _BODY.decode(), datetime.fromtimestamp(_UNIX, UTC)
     headers = signature.standard_webhooks_headers(_SECRET, str(_ID), _BODY, _UNIX)
     assert headers["webhook-signature"] == webhook.sign(str(_ID), at, text)
@@ -76,7 +76,7 @@ def _signatures() -> tuple[Call, Call]:
     )
 
 
-def _compared(name: str, goal: str, service: Call, other: Call | None, seconds: float) -> Result:
+def _compared(name: str, goal: str, service: Measured, other: Measured | None, seconds: float) -> Result:
     sides = [service] if other is None else [service, other]
     loops = [_loops(side, seconds / _ROUNDS / len(sides)) for side in sides]
     turns = [
@@ -87,5 +87,5 @@ def _compared(name: str, goal: str, service: Call, other: Call | None, seconds: 
     return Result(name, medians[0], medians[1] if other else None, "µs", goal)
 
 
-def _loops(call: Call, seconds: float) -> int:
+def _loops(call: Measured, seconds: float) -> int:
     return max(1, int(seconds * 1000 / (timeit.timeit(call, number=1000) + 1e-9)))

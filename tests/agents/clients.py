@@ -27,7 +27,7 @@ _CLIENT = {"name": "test", "version": "1"}
 
 
 @frozen
-class ToolAnswer:
+class ToolResult:
     """What a tool call brought back."""
 
     http: httpx.Response
@@ -95,11 +95,11 @@ class Agent:
             {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}, **headers
         )
 
-    async def call(self, tool: str, /, **arguments: Any) -> ToolAnswer:
+    async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
         """Call a tool; the protocol itself must not refuse."""
         answer = await self.ask("tools/call", name=tool, arguments=arguments)
         assert answer.status_code == 200, answer.text
-        return ToolAnswer(answer, answer.json()["result"])
+        return ToolResult(answer, answer.json()["result"])
 
     async def greet(self) -> httpx.Response:
         """Open a conversation, as the revision does it."""

@@ -17,7 +17,7 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
-from tests.agents.clients import Agent, ToolAnswer, mcp_on
+from tests.agents.clients import Agent, ToolResult, mcp_on
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
 from tests.support.relay import relay_to
 
@@ -216,7 +216,7 @@ async def test_an_unknown_tool_is_reported_as_the_protocol_defines(agent: Agent)
 
 
 async def test_every_answer_has_an_id_of_its_own(agent: Agent) -> None:
-    answers: list[ToolAnswer] = [await agent.call("get_me") for _ in range(2)]
+    answers: list[ToolResult] = [await agent.call("get_me") for _ in range(2)]
     ids = [answer.http.headers["X-Request-Id"] for answer in answers]
     assert [answer.meta["meetcore/request_id"] for answer in answers] == ids
     assert len(set(ids)) == 2

@@ -8,11 +8,11 @@ from typing import Any, get_origin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.client import ApiError, MeetcoreError, RateLimit, UnexpectedAnswer
+from meetcore.client import ApiError, MeetcoreError, RateLimit, UnexpectedResponse
 from meetcore.client import errors as tree
 from meetcore.client.calls import Call
 from meetcore.client.errors import error_for
-from meetcore.client.exchange import Answer, NoResponse, understand
+from meetcore.client.exchange import HttpResponse, NoResponse, understand
 from meetcore.client.rate_limit import read_rate_limit
 from tests.client.descriptions import calls
 from tests.client.samples import balance, delivery, estimate, meeting, transaction, webhook
@@ -69,7 +69,7 @@ def test_an_answer_is_a_record_or_an_error_of_the_tree(
     call: Call[Any], status: int, headers: dict[str, str], body: bytes
 ) -> None:
     assert isinstance(read_rate_limit(headers), RateLimit | None)
-    found = outcome(call, Answer(status, headers, body))
+    found = outcome(call, HttpResponse(status, headers, body))
     if isinstance(found, MeetcoreError):
         assert str(found)
         assert repr(found)
@@ -83,7 +83,7 @@ def test_an_answer_is_a_record_or_an_error_of_the_tree(
         assert isinstance(found, into)
 
 
-def outcome(call: Call[Any], reply: Answer | NoResponse) -> Any:
+def outcome(call: Call[Any], reply: HttpResponse | NoResponse) -> Any:
     """What a reply is understood as: a record, or an error of the tree."""
     try:
         return understand(call, reply)
@@ -115,7 +115,7 @@ def test_the_tree_is_drawn_as_it_is() -> None:
 
 
 def test_an_error_that_is_no_envelope_keeps_what_there_is() -> None:
-    answer = Answer(502, {"x-request-id": "r-1", "retry-after": "3"}, b"<html>")
+    answer = HttpResponse(502, {"x-request-id": "r-1", "retry-after": "3"}, b"<html>")
     error = outcome(CALLS[0], answer)
-    assert type(error) is UnexpectedAnswer
+    assert type(error) is UnexpectedResponse
     assert (error.status, error.request_id, error.retry_after_s) == (502, "r-1", 3)

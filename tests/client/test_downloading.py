@@ -17,7 +17,7 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings
 from meetcore.app import Service
-from meetcore.client import ConnectionFailed, Gone, InternalError, UnexpectedAnswer
+from meetcore.client import ConnectionFailed, Gone, InternalError, UnexpectedResponse
 from tests.client.clients import open_client
 from tests.client.conftest import API_KEY, Trial
 from tests.client.samples import ID
@@ -131,7 +131,7 @@ async def test_two_recordings_are_never_put_together(trial: Trial, tmp_path: Pat
     trial.server.then(link(trial.server), half(), link(trial.server), second)
     (tmp_path / "a.mp4").write_bytes(b"before")
     error = await trial.refused("recordings.download", ID, tmp_path / "a.mp4")
-    assert isinstance(error, UnexpectedAnswer)
+    assert isinstance(error, UnexpectedResponse)
     assert left_in(tmp_path) == {"a.mp4": b"before"}, "nothing is left behind, and nothing was replaced"
 
 
@@ -171,7 +171,7 @@ async def test_a_missing_file_raises_at_once(trial: Trial, tmp_path: Path) -> No
         trial.server.then(*steps)
         assert isinstance(await trial.refused("recordings.download", ID, tmp_path / "a.mp4"), Gone)
     trial.server.then(link(trial.server), answer(302, b""))
-    assert isinstance(await trial.refused("recordings.download", ID, tmp_path / "a.mp4"), UnexpectedAnswer)
+    assert isinstance(await trial.refused("recordings.download", ID, tmp_path / "a.mp4"), UnexpectedResponse)
     assert left_in(tmp_path) == {}
     assert trial.waits.slept == []
 

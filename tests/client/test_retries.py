@@ -20,10 +20,10 @@ from meetcore.client import (
     RateLimited,
     ServiceUnavailable,
     TimedOut,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     UpstreamError,
 )
-from meetcore.client.exchange import Answer, NoResponse, RetryPolicy, run_with_retries
+from meetcore.client.exchange import HttpResponse, NoResponse, RetryPolicy, run_with_retries
 from tests.client.clients import Waits, open_client
 from tests.client.descriptions import calls
 from tests.client.samples import ID, WANTED, meeting
@@ -100,7 +100,7 @@ async def test_what_will_not_pass_is_tried_once(against: Against, status: int, c
 async def test_a_success_that_is_no_record_is_not_tried_again(against: Against, body: bytes) -> None:
     trial = await against(answer(200, body), GONE_WELL)
     error = await trial.refused("meetings.cancel", ID)
-    assert type(error) is UnexpectedAnswer
+    assert type(error) is UnexpectedResponse
     assert (error.status, error.request_id) == (200, REQUEST_ID)
     assert len(trial.server.requests) == 1
 
@@ -108,7 +108,7 @@ async def test_a_success_that_is_no_record_is_not_tried_again(against: Against, 
 async def test_a_redirect_is_not_followed(against: Against) -> None:
     trial = await against(answer(307, None, Location="http://127.0.0.1:9/elsewhere"), GONE_WELL)
     error = await trial.refused("meetings.cancel", ID)
-    assert type(error) is UnexpectedAnswer
+    assert type(error) is UnexpectedResponse
     assert error.status == 307
     assert len(trial.server.requests) == 1
 
@@ -253,7 +253,7 @@ async def test_a_refused_connection(kind: str) -> None:
 async def test_a_huge_answer_is_not_read_to_its_end(
     against: Against, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("meetcore.client.transport.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("meetcore.client.transport.MAX_RESPONSE_BYTES", 1000)
     trial = await against(answer(200, b" " * 1001), answer(200, b" " * 1001), max_attempts=2)
     error = await trial.refused("me")
     assert type(error) is ConnectionFailed
@@ -288,7 +288,7 @@ def test_a_wait_is_at_least_retry_after_and_bounded_above(
 replies = st.one_of(
     st.builds(NoResponse, st.just("x"), st.booleans()),
     st.builds(
-        Answer,
+        HttpResponse,
         st.sampled_from([400, 404, 429, 500, 502, 503]),
         st.sampled_from([{}, {"retry-after": "1"}, {"retry-after": "45"}]),
         st.just(b"{}"),
@@ -302,7 +302,7 @@ replies = st.one_of(
     jitter=st.floats(0, 1, exclude_max=True),
 )
 def test_a_call_ends_in_time_whatever_comes(
-    policy: RetryPolicy, outcomes: list[tuple[Answer | NoResponse, float]], jitter: float
+    policy: RetryPolicy, outcomes: list[tuple[HttpResponse | NoResponse, float]], jitter: float
 ) -> None:
     call, now, ended = calls()["meeting.cancel"], Waits(), []
     steps = run_with_retries(call, policy, now.clock, lambda: jitter)

@@ -20,7 +20,7 @@ from meetcore.client import (
     MeetingStatus,
     Page,
     TransferKind,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     Webhook,
 )
 from meetcore.client.calls import day_text, instant_text, path_of, time_text
@@ -290,7 +290,7 @@ async def test_an_empty_page_does_not_end_a_list(against: Against) -> None:
 
 async def test_a_list_that_turns_in_a_circle_ends(against: Against) -> None:
     trial = await against(page_of(1, "a"), page_of(2, "a"))
-    with pytest.raises(UnexpectedAnswer, match="names itself"):
+    with pytest.raises(UnexpectedResponse, match="names itself"):
         await trial.invoke.items("meetings.list")
 
 

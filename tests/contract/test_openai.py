@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from meetcore.adapters.openai import AiAccess
 from meetcore.adapters.openai.drafts import draft_of
 from meetcore.adapters.openai.errors import require_done, retry_after_s
-from meetcore.adapters.openai.http import Answer
+from meetcore.adapters.openai.http import HttpResponse
 from meetcore.adapters.openai.prompts import parts_of
 from meetcore.adapters.openai.schemas import (
     WrittenAction,
@@ -99,7 +99,7 @@ async def writes(ai: Ai) -> object:
     return await ai.writer.write(TRANSCRIPT, Language.INDONESIAN)
 
 
-Call = Callable[[Ai], Awaitable[object]]
+AiCall = Callable[[Ai], Awaitable[object]]
 both = pytest.mark.parametrize("call", [transcribes, writes])
 
 
@@ -108,7 +108,7 @@ both = pytest.mark.parametrize("call", [transcribes, writes])
     "drop", "cut", "garbage", "huge", "redirect", "rate_limit", "quota", "401", "402", "403", "404", "405",
     "408", "409", "425", "429", "500", "502", "503", "529",
 ])  # fmt: skip
-async def test_a_temporary_fault_is_unavailable_and_not_retried(ai: Ai, call: Call, fault: str):
+async def test_a_temporary_fault_is_unavailable_and_not_retried(ai: Ai, call: AiCall, fault: str):
     ai.stand_in.faults.plan(Fault(fault))
     with pytest.raises(AiUnavailable):
         await call(ai)
@@ -119,7 +119,7 @@ async def test_a_temporary_fault_is_unavailable_and_not_retried(ai: Ai, call: Ca
 @both
 @pytest.mark.parametrize("fault", ["400", "406", "410", "413", "415", "422", "451", "context_length"])
 async def test_what_does_not_pass_is_refused_and_logged_without_a_word_of_the_meeting(
-    ai: Ai, call: Call, fault: str
+    ai: Ai, call: AiCall, fault: str
 ):
     ai.stand_in.faults.plan(Fault(fault))
     with pytest.raises(AiRefused):
@@ -131,7 +131,7 @@ async def test_what_does_not_pass_is_refused_and_logged_without_a_word_of_the_me
 
 @both
 @pytest.mark.parametrize("fault", ["redirect", "401", "402", "403", "404", "405"])
-async def test_a_wrong_setting_is_for_the_operator_and_the_note_waits(ai: Ai, call: Call, fault: str):
+async def test_a_wrong_setting_is_for_the_operator_and_the_note_waits(ai: Ai, call: AiCall, fault: str):
     ai.stand_in.faults.plan(Fault(fault))
     with pytest.raises(AiUnavailable):
         await call(ai)
@@ -144,7 +144,7 @@ async def test_a_wrong_setting_is_for_the_operator_and_the_note_waits(ai: Ai, ca
 ])  # fmt: skip
 @both
 async def test_settings_that_the_endpoint_does_not_take_are_for_the_operator(
-    call: Call, changes: dict[str, Any]
+    call: AiCall, changes: dict[str, Any]
 ):
     async with ai_at_hand(**changes) as ai:
         with pytest.raises(AiUnavailable):
@@ -154,7 +154,7 @@ async def test_settings_that_the_endpoint_does_not_take_are_for_the_operator(
 
 @both
 @pytest.mark.parametrize("fault", ["hang", "slow"])
-async def test_one_clock_runs_over_a_whole_call(short_timeout: Ai, call: Call, fault: str):
+async def test_one_clock_runs_over_a_whole_call(short_timeout: Ai, call: AiCall, fault: str):
     short_timeout.stand_in.faults.plan(Fault(fault))
     begun = asyncio.get_running_loop().time()
     with pytest.raises(AiUnavailable):
@@ -163,7 +163,7 @@ async def test_one_clock_runs_over_a_whole_call(short_timeout: Ai, call: Call, f
 
 
 @both
-async def test_a_closed_port_is_unavailable(call: Call):
+async def test_a_closed_port_is_unavailable(call: AiCall):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         async with ai_at_hand(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1") as ai:
@@ -172,7 +172,9 @@ async def test_a_closed_port_is_unavailable(call: Call):
 
 
 @both
-async def test_the_proxy_of_the_environment_is_not_used(ai: Ai, call: Call, monkeypatch: pytest.MonkeyPatch):
+async def test_the_proxy_of_the_environment_is_not_used(
+    ai: Ai, call: AiCall, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     await call(ai)
@@ -185,7 +187,7 @@ async def test_the_proxy_of_the_environment_is_not_used(ai: Ai, call: Call, monk
     (format_datetime(NOW + timedelta(days=9), usegmt=True), 86_400),
 ])  # fmt: skip
 @both
-async def test_how_long_it_asks_to_wait(ai: Ai, call: Call, value: str, wait_s: float | None):
+async def test_how_long_it_asks_to_wait(ai: Ai, call: AiCall, value: str, wait_s: float | None):
     ai.stand_in.faults.plan(Fault("rate_limit", retry_after=value))
     with pytest.raises(AiUnavailable) as unavailable:
         await call(ai)
@@ -194,14 +196,14 @@ async def test_how_long_it_asks_to_wait(ai: Ai, call: Call, value: str, wait_s: 
 
 @given(st.text(max_size=40))
 def test_no_retry_after_raises(text: str):
-    wait_s = retry_after_s(Answer(429, {"Retry-After": text}, b""), NOW)
+    wait_s = retry_after_s(HttpResponse(429, {"Retry-After": text}, b""), NOW)
     assert wait_s is None or 0 <= wait_s <= 86_400
 
 
 @given(st.integers(300, 599), st.binary(max_size=60))
 def test_every_answer_that_did_nothing_has_one_of_two_meanings(status: int, body: bytes):
     with pytest.raises((AiUnavailable, AiRefused)):
-        require_done(Answer(status, {}, body), Lines(), lambda: NOW)
+        require_done(HttpResponse(status, {}, body), Lines(), lambda: NOW)
 
 
 # Secrets

@@ -165,8 +165,8 @@ async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
 async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, redis_prefix: str):
     counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
     assert await counters.hit(key, READ, MINUTE) == 1
-    assert counters._line is not None
-    counters._line.give_up("cut by the test")
+    assert counters._pipeline is not None
+    counters._pipeline.give_up("cut by the test")
     assert await counters.hit(key, READ, MINUTE) == 2
     await counters.aclose()
     assert await counters.hit(key, READ, MINUTE) == 3
@@ -185,7 +185,7 @@ async def test_pending_redis_hits_fail_when_the_connection_drops(redis_url, redi
         isinstance(result, RateStoreUnavailable)
         for result in await asyncio.gather(*hits, return_exceptions=True)
     )
-    assert (counters._line, counters._dialling) == (None, None)  # every opened connection is closed
+    assert (counters._pipeline, counters._dialling) == (None, None)  # every opened connection is closed
 
 
 async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url: str, redis_prefix: str):

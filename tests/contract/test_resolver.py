@@ -50,12 +50,12 @@ class TestSystem(ResolverContract):
         return zoned
 
 
-class TestBriefAnswers(ResolverContract):
+class TestDnsCache(ResolverContract):
     @pytest.fixture
     async def resolver(self, zoned: SystemResolver):
-        answers = DnsCache(zoned, lambda: 0.0)
-        yield answers
-        await answers.close()
+        cache = DnsCache(zoned, lambda: 0.0)
+        yield cache
+        await cache.close()
 
 
 # The system's
@@ -117,15 +117,13 @@ async def test_a_lookup_that_hangs_ends_at_its_limit(release: threading.Event) -
 
 async def test_concurrent_callers_share_a_lookup_and_a_failure_is_not_cached() -> None:
     now_s, inner = [0.0], StaticResolver(())
-    answers = DnsCache(inner, lambda: now_s[0])
-    outcomes = await asyncio.gather(
-        *(answers.resolve(HOST, ACCOUNT) for _ in range(5)), return_exceptions=True
-    )
+    cache = DnsCache(inner, lambda: now_s[0])
+    outcomes = await asyncio.gather(*(cache.resolve(HOST, ACCOUNT) for _ in range(5)), return_exceptions=True)
     assert all(isinstance(outcome, HostUnresolved) for outcome in outcomes)
     assert inner.lookups == 1
     inner.addresses = (IPv4Address("8.8.8.8"),)
-    assert await asyncio.gather(*(answers.resolve(HOST, ACCOUNT) for _ in range(5))) == [inner.addresses] * 5
+    assert await asyncio.gather(*(cache.resolve(HOST, ACCOUNT) for _ in range(5))) == [inner.addresses] * 5
     assert inner.lookups == 2
     now_s[0] = 1.0
-    await answers.resolve("other.test", ACCOUNT)
-    assert list(answers._answers) == ["other.test"]
+    await cache.resolve("other.test", ACCOUNT)
+    assert list(cache._resolved) == ["other.test"]

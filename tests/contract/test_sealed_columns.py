@@ -68,7 +68,7 @@ async def live(rig: PostgresRig) -> Customer:
     assert meeting is not None
     lease = await start_cancelling(rig, meeting)
     await finish_cancelling(rig, meeting, lease)
-    record = IdempotencyRecord("b", b"f" * 32, is_done=True, answer=b"SEALED-bound")
+    record = IdempotencyRecord("b", b"f" * 32, is_done=True, encoded_outcome=b"SEALED-bound")
     async with rig.store.begin() as tx:
         await tx.idempotency.save(customer.account_id, record)
     await add_event(rig, provider_event(files=(new_file(url="https://files.example/SEALED-told"),)))
@@ -110,7 +110,7 @@ async def test_no_column_holds_a_secret_in_the_clear(sealed_rig: PostgresRig):
     async with sealed_rig.store.begin() as tx:
         view = await tx.idempotency.load_locked(customer.account_id, "b")
     assert view.record is not None
-    assert view.record.answer == b"SEALED-bound"
+    assert view.record.encoded_outcome == b"SEALED-bound"
 
 
 async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgres_rig: PostgresRig):

@@ -14,7 +14,7 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.zoom import ZoomProvider
-from meetcore.adapters.zoom.http import Answer, HttpClient
+from meetcore.adapters.zoom.http import HttpClient, HttpResponse
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
@@ -289,9 +289,9 @@ async def test_a_limit_that_outlasts_the_budget_is_refused_at_once(zoom: Zoom):
     assert (zoom.calls("create"), zoom.made) == (1, [])
 
 
-def answer_of(name: str, **headers: str) -> Answer:
+def answer_of(name: str, **headers: str) -> HttpResponse:
     expected = refusal(name)
-    return Answer(
+    return HttpResponse(
         expected.status,
         {**expected.headers, **{key.replace("_", "-"): headers[key] for key in headers}},
         expected.body,
@@ -303,9 +303,9 @@ def test_the_three_limits_are_distinguished():
     assert limit_of(answer_of("rate_daily_account")) is Limit.ACCOUNT_DAY
     assert limit_of(answer_of("rate_daily_user")) is Limit.HOST_DAY
     without_headers = refusal("rate_daily_account")
-    assert limit_of(Answer(429, {}, without_headers.body)) is Limit.ACCOUNT_DAY
-    assert limit_of(Answer(429, {}, b"slow down")) is Limit.SECOND
-    assert limit_of(Answer(429, {}, b"")) is Limit.SECOND
+    assert limit_of(HttpResponse(429, {}, without_headers.body)) is Limit.ACCOUNT_DAY
+    assert limit_of(HttpResponse(429, {}, b"slow down")) is Limit.SECOND
+    assert limit_of(HttpResponse(429, {}, b"")) is Limit.SECOND
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_the_three_limits_are_distinguished():
     ],
 )
 def test_the_wait_is_read_in_every_form(headers: dict[str, str], wait_s: float | None):
-    assert retry_after_s(Answer(429, headers, b""), NOW) == wait_s
+    assert retry_after_s(HttpResponse(429, headers, b""), NOW) == wait_s
 
 
 def test_the_day_of_a_host_turns_in_utc():

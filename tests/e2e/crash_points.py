@@ -23,7 +23,7 @@ from attrs import evolve
 from meetcore.adapters.media import AvAudioEditor, editor
 from meetcore.adapters.openai import http as ai_http
 from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
-from meetcore.adapters.zoom.http import Answer, HttpClient
+from meetcore.adapters.zoom.http import HttpClient, HttpResponse
 from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 from meetcore.ports.recording_files import OpenFile
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
@@ -111,10 +111,10 @@ def fit() -> None:
     def around(open_: Callable[[Any], Opened]) -> Callable[[Any], Opened]:
         return lambda store: crash_point.around(open_(store))
 
-    def along(send: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+    def along(send: Callable[..., Awaitable[HttpResponse]]) -> Callable[..., Awaitable[HttpResponse]]:
         async def send_with_steps(
             line: HttpClient, method: str, url: str, *args: Any, **named: Any
-        ) -> Answer:
+        ) -> HttpResponse:
             call = call_of(method, url)
             crash_point.step(call)
             answer = await send(line, method, url, *args, **named)

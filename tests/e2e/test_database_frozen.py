@@ -43,7 +43,7 @@ def own_site(launcher: Launcher, server: OwnPostgres) -> Site:
 
 
 @define
-class Answers:
+class RequestResults:
     """The results of many requests, each with its duration in seconds."""
 
     wanted: dict[str, dict[str, object]] = field(factory=dict)
@@ -77,24 +77,24 @@ class Answers:
         return sum(status in (200, 201) for status in self.statuses) / len(self.statuses)
 
 
-def load(who: Customer, url: str, answers: Answers, stop: threading.Event) -> None:
+def load(who: Customer, url: str, results: RequestResults, stop: threading.Event) -> None:
     """Read and create by turns until it is time to stop."""
     with client(url, who.http.headers["Authorization"].removeprefix("Bearer ")) as http:
         while not stop.is_set():
-            answers.ask(http, "GET", "/me")
+            results.ask(http, "GET", "/me")
             if not stop.is_set():  # the bound is that of one request
-                answers.create(http)
+                results.create(http)
 
 
-def is_made(who: Customer, answers: Answers, key: str) -> bool:
-    return answers.repeat(who.http, key) == 201
+def is_made(who: Customer, results: RequestResults, key: str) -> bool:
+    return results.repeat(who.http, key) == 201
 
 
-def check_money(site: Site, who: Customer, answers: Answers) -> None:
+def check_money(site: Site, who: Customer, results: RequestResults) -> None:
     """Retry every key, as a client does; each has paid for one meeting, whatever its first answer."""
-    for key in answers.wanted:
-        until(partial(is_made, who, answers, key), "the key has its answer", 30)
-    assert who.api.me().credits.balance == who.credits - CREDITS * len(answers.wanted)
+    for key in results.wanted:
+        until(partial(is_made, who, results, key), "the key has its answer", 30)
+    assert who.api.me().credits.balance == who.credits - CREDITS * len(results.wanted)
     assert who.api.credits.get().held == 0
     assert site.cli("credits", "verify")["is_sound"]
 
@@ -119,7 +119,7 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
         who.hook(receiver.url("w"))
         who.create_meeting()
         until(lambda: receiver.at("w"), "the worker works")
-        before, frozen, stop = Answers(), Answers(), threading.Event()
+        before, frozen, stop = RequestResults(), RequestResults(), threading.Event()
         running = [threads.submit(load, who, api.url, before, stop) for _ in range(6)]
         until(lambda: len(before.statuses) > 20, "the load runs")
         server.freeze()
@@ -168,16 +168,16 @@ def test_cut_connections_lose_few_answers(own_site: Site, server: OwnPostgres) -
         own_site.serve() as api, customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(5) as threads,
     ):  # fmt: skip
         who.create_meeting()
-        answers, stop = Answers(), threading.Event()
+        results, stop = RequestResults(), threading.Event()
         cutting = threads.submit(cut_all, server.url, stop)
-        running = [threads.submit(load, who, api.url, answers, stop) for _ in range(4)]
+        running = [threads.submit(load, who, api.url, results, stop) for _ in range(4)]
         time.sleep(STORM_S)
         stop.set()
         for each in running:
             each.result(30)
-        print(f"{len(answers.statuses)} requests, {cutting.result()} cut, {answers.share:.1%} answered")
+        print(f"{len(results.statuses)} requests, {cutting.result()} cut, {results.share:.1%} answered")
         assert cutting.result() > 20
-        assert set(answers.statuses) <= {200, 201, 503}
-        assert answers.share > ANSWERED
+        assert set(results.statuses) <= {200, 201, 503}
+        assert results.share > ANSWERED
         who.credits -= CREDITS
-        check_money(own_site, who, answers)
+        check_money(own_site, who, results)

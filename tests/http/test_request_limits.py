@@ -24,13 +24,15 @@ NOW = (datetime.now(UTC) + timedelta(hours=2)).replace(second=5, microsecond=0)
 
 
 @frozen
-class Answer:
+class RawResponse:
     status: int
     headers: Mapping[str, str]
     body: Any
 
 
-async def sent_in_parts(api: ApiApp, customer: Customer, path: str, parts: AsyncIterator[bytes]) -> Answer:
+async def sent_in_parts(
+    api: ApiApp, customer: Customer, path: str, parts: AsyncIterator[bytes]
+) -> RawResponse:
     """POST a body that comes in parts; it ends when they do."""
     headers = {"authorization": f"Bearer {customer.key.text}", "content-type": "application/json"}
     scope = {
@@ -49,7 +51,7 @@ async def sent_in_parts(api: ApiApp, customer: Customer, path: str, parts: Async
     await api(scope, receive, send)
     head, body = answered[0], b"".join(each["body"] for each in answered[1:])
     header_fields = {name.decode().lower(): value.decode() for name, value in head["headers"]}
-    return Answer(head["status"], header_fields, json.loads(body))
+    return RawResponse(head["status"], header_fields, json.loads(body))
 
 
 @pytest.mark.parametrize("path", ["/me", "/credits", "/webhooks", "/pricing-tiers"])
@@ -90,7 +92,7 @@ async def test_the_largest_query_is_a_setting(harness: ApiHarness, customer: Cus
             assert answer.status == status, query
 
 
-async def sent_get(api: ApiApp, customer: Customer, target: str) -> Answer:
+async def sent_get(api: ApiApp, customer: Customer, target: str) -> RawResponse:
     path, _, query = target.partition("?")
     answered: list[Any] = []
 
@@ -105,7 +107,7 @@ async def sent_get(api: ApiApp, customer: Customer, target: str) -> Answer:
         "headers": [(b"authorization", f"Bearer {customer.key.text}".encode())],
     }  # fmt: skip
     await api(scope, receive, send)
-    return Answer(answered[0]["status"], {}, None)
+    return RawResponse(answered[0]["status"], {}, None)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ async def test_a_body_in_parts_is_read_as_one(harness: ApiHarness, customer: Cus
 
 async def post_slowly(
     harness: ApiHarness, customer: Customer, clock: ManualClock, seconds: float, and_then: Any
-) -> Answer:
+) -> RawResponse:
     """Send a meeting of which the last byte comes so many seconds later, after something has happened."""
     body = json.dumps(harness.body()).encode()
 

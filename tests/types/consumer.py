@@ -79,7 +79,7 @@ def requests(now: datetime, body: object) -> None:
     fingerprint = idempotency.fingerprint("POST", "/orders", body)
     assert_type(fingerprint, bytes)
     record = idempotency.IdempotencyRecord("order-1", fingerprint)
-    assert_type(record.answer, bytes | None)
+    assert_type(record.encoded_outcome, bytes | None)
     assert_type(idempotency.state_of(None, now), idempotency.KeyState)
     assert_type(idempotency.decide(record, fingerprint, now), idempotency.Verdict)
 

@@ -304,7 +304,7 @@ def _start_message(
             f"  demo API key     {demo.key}",
             *_moved_data_lines(database),
             "",
-            *_first_calls(base_url, demo, is_registered=is_registered),
+            *_first_commands(base_url, demo, is_registered=is_registered),
             "",
             "Paste this into another terminal for operator's commands, such as `meetcore key create`:",
             "",
@@ -315,7 +315,7 @@ def _start_message(
     )
 
 
-def _first_calls(base_url: str, demo: _Demo, *, is_registered: bool) -> list[str]:
+def _first_commands(base_url: str, demo: _Demo, *, is_registered: bool) -> list[str]:
     """Lines to paste. The one that registers a webhook is left out where it would be refused with 409."""
     api = f"{base_url}/api/v1"
     sends = f"-H 'Authorization: Bearer {demo.key}' -H 'Content-Type: application/json'"

@@ -21,7 +21,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 from attrs import frozen
 
 from meetcore.client.calls import Call, Listing
-from meetcore.client.errors import UnexpectedAnswer
+from meetcore.client.errors import UnexpectedResponse
 from meetcore.client.procedures import Procedure
 from meetcore.client.records import Page
 from meetcore.client.response import Response
@@ -149,7 +149,7 @@ class AsyncResponsePages(Generic[T]):
 def _moved_on(at: str, response: Response[Page[T]]) -> Response[Page[T]]:
     """The page at a cursor, if it leads on: one that leads to itself would be read for ever."""
     if response.result.next_cursor == at:
-        raise UnexpectedAnswer("a page of the list names itself as the next one")
+        raise UnexpectedResponse("a page of the list names itself as the next one")
     return response
 
 

@@ -14,8 +14,8 @@ from uuid import uuid4
 from attrs import define, frozen
 
 from meetcore.client.calls import Call, Id, path_of, read
-from meetcore.client.errors import MeetcoreError, UnexpectedAnswer
-from meetcore.client.exchange import Answer, NoResponse, may_pass, understand
+from meetcore.client.errors import MeetcoreError, UnexpectedResponse
+from meetcore.client.exchange import HttpResponse, NoResponse, may_pass, understand
 from meetcore.client.procedures import Fetch, Means, Pause, Step, Steps
 from meetcore.client.records import Download, DownloadUrl
 
@@ -67,7 +67,7 @@ class _Sink:
 
         Raises:
             ValueError: more parts follow, and no part was chosen.
-            UnexpectedAnswer: it is another file, or another part of it.
+            UnexpectedResponse: it is another file, or another part of it.
         """
         if status not in (200, 206):
             return False
@@ -78,7 +78,9 @@ class _Sink:
         first = int(found[1]) if found else 0
         size = int(found[2]) if found else int(length[0]) if length and status == 200 else None
         if size is None or first > self.position or self.size not in (None, size):
-            raise UnexpectedAnswer("the recording is another one than when its download began", status=status)
+            raise UnexpectedResponse(
+                "the recording is another one than when its download began", status=status
+            )
         self.size, self.skipped = size, self.position - first
         return True
 
@@ -148,7 +150,7 @@ class RecordingDownload:
         while True:
             before = sink.position
             reply = yield from self._attempt(number, sink)
-            if isinstance(reply, Answer) and reply.status in (200, 206) and sink.is_whole:
+            if isinstance(reply, HttpResponse) and reply.status in (200, 206) and sink.is_whole:
                 return _next_of(reply.headers) is not None
             failures = 1 if sink.position > before else failures + 1
             error = _error_of(about, reply)
@@ -157,10 +159,10 @@ class RecordingDownload:
                 raise error
             yield Pause(means.policy.wait_s(failures, error.retry_after_s, means.jitter()))
 
-    def _attempt(self, number: int, sink: _Sink) -> Generator[Step, Any, Answer | NoResponse]:
+    def _attempt(self, number: int, sink: _Sink) -> Generator[Step, Any, HttpResponse | NoResponse]:
         link: DownloadUrl = yield read(path_of("recordings", self.recording_id, "download-url"), DownloadUrl)
         url: str | None = link.url
-        reply: Answer | NoResponse
+        reply: HttpResponse | NoResponse
         for _ in range(number - 1):  # each part's answer leads to the next one
             assert url is not None
             reply = yield Fetch("HEAD", url, _HEADERS, _is_success, _ignore)
@@ -187,8 +189,8 @@ def _ignore(_: bytes) -> None:
     """A HEAD has no body."""
 
 
-def _error_of(about: Call[None], reply: Answer | NoResponse) -> MeetcoreError:
-    if isinstance(reply, Answer) and reply.status in (200, 206):
+def _error_of(about: Call[None], reply: HttpResponse | NoResponse) -> MeetcoreError:
+    if isinstance(reply, HttpResponse) and reply.status in (200, 206):
         reply = NoResponse("the download ended before its end")
     try:
         understand(about, reply)

@@ -5,7 +5,7 @@
     MeetcoreError                     all of these
     ├── ConnectionFailed              no whole answer: the outcome is unknown
     │   └── TimedOut                  ... within the time limit
-    ├── UnexpectedAnswer              an answer that is none of the API's: a proxy's page, a broken record
+    ├── UnexpectedResponse            an answer that is none of the API's: a proxy's page, a broken record
     ├── InvalidEvent                  a signed webhook whose body is no event
     ├── NoteFailed                    notes that were waited for were not written, `note` says why
     ├── WaitTimedOut                  notes were not there by the deadline; they may come yet
@@ -56,7 +56,7 @@ __all__ = [
     "RateLimited",
     "ServiceUnavailable",
     "TimedOut",
-    "UnexpectedAnswer",
+    "UnexpectedResponse",
     "Unprocessable",
     "UpstreamError",
     "WaitTimedOut",
@@ -103,7 +103,7 @@ class TimedOut(ConnectionFailed):
     """No whole answer came in time."""
 
 
-class UnexpectedAnswer(MeetcoreError):
+class UnexpectedResponse(MeetcoreError):
     """The answer is not the API's: something else answered, or a record that this version cannot read."""
 
 

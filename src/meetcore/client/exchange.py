@@ -3,7 +3,7 @@
 ::
 
     run_with_retries(call)  ---Send(call, wait_s, timeout_s)-->  a transport: waits, sends
-                            <--Answer | NoResponse-------------
+                            <--HttpResponse | NoResponse-------
                    ... until there is a result to return or an error to raise
 
 Tried again are a lost connection, a time-out, and the statuses 429, 500, 502, 503, 504: every call can be
@@ -33,14 +33,14 @@ from meetcore.client.errors import (
     MeetcoreError,
     ServiceUnavailable,
     TimedOut,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     error_for,
 )
 from meetcore.client.response import Response
 
 __all__ = [
     "RETRIED_STATUSES",
-    "Answer",
+    "HttpResponse",
     "NoResponse",
     "RetryPolicy",
     "Send",
@@ -91,7 +91,7 @@ class Send:
 
 
 @frozen
-class Answer:
+class HttpResponse:
     """A whole answer. The names of headers are in lower case."""
 
     status: int
@@ -109,7 +109,7 @@ class NoResponse:
 
 def run_with_retries(
     call: Call[T], policy: RetryPolicy, clock: Callable[[], float], jitter: Callable[[], float]
-) -> Generator[Send, Answer | NoResponse, Response[T]]:
+) -> Generator[Send, HttpResponse | NoResponse, Response[T]]:
     """Run a call with retries.
 
     Args:
@@ -147,20 +147,20 @@ def may_pass(error: MeetcoreError) -> bool:
     return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
 
 
-def _response(call: Call[T], reply: Answer | NoResponse, attempts: int) -> Response[T]:
+def _response(call: Call[T], reply: HttpResponse | NoResponse, attempts: int) -> Response[T]:
     result = understand(call, reply)
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, HttpResponse)
     return Response(reply.status, result, reply.headers, reply.body, attempts, call.idempotency_key)
 
 
-def _is_free_too_late(error: MeetcoreError, reply: Answer | NoResponse, left_s: float) -> bool:
+def _is_free_too_late(error: MeetcoreError, reply: HttpResponse | NoResponse, left_s: float) -> bool:
     """Whether a host becomes free only after the deadline, by the answer's own date."""
     at = error.next_available_at if isinstance(error, ServiceUnavailable) else None
-    answered_at = _date_of(reply.headers) if isinstance(reply, Answer) else None
+    answered_at = _date_of(reply.headers) if isinstance(reply, HttpResponse) else None
     return at is not None and answered_at is not None and (at - answered_at).total_seconds() > left_s
 
 
-def understand(call: Call[T], reply: Answer | NoResponse) -> T:
+def understand(call: Call[T], reply: HttpResponse | NoResponse) -> T:
     """The result that a reply holds.
 
     Raises:
@@ -195,28 +195,28 @@ class _Envelope:
     error: _ErrorFields
 
 
-def _refusal(call: Call[Any], answer: Answer) -> MeetcoreError:
-    envelope = decoded(answer.body, _Envelope)
+def _refusal(call: Call[Any], response: HttpResponse) -> MeetcoreError:
+    envelope = decoded(response.body, _Envelope)
     if envelope is None:
-        return _unexpected(call, answer, "no error of the API")
+        return _unexpected(call, response, "no error of the API")
     failure = envelope.error
     return error_for(failure.code)(
         failure.message,
         code=failure.code,
         details=failure.details,
         docs_url=failure.docs_url,
-        status=answer.status,
-        request_id=failure.request_id or answer.headers.get("x-request-id"),
-        retry_after_s=_retry_after_s(answer.headers),
+        status=response.status,
+        request_id=failure.request_id or response.headers.get("x-request-id"),
+        retry_after_s=_retry_after_s(response.headers),
     )
 
 
-def _unexpected(call: Call[Any], answer: Answer, what: str) -> UnexpectedAnswer:
-    return UnexpectedAnswer(
-        f"{call.method} {call.path} was answered {answer.status} with {what}",
-        status=answer.status,
-        request_id=answer.headers.get("x-request-id"),
-        retry_after_s=_retry_after_s(answer.headers),
+def _unexpected(call: Call[Any], response: HttpResponse, what: str) -> UnexpectedResponse:
+    return UnexpectedResponse(
+        f"{call.method} {call.path} was answered {response.status} with {what}",
+        status=response.status,
+        request_id=response.headers.get("x-request-id"),
+        retry_after_s=_retry_after_s(response.headers),
     )
 
 

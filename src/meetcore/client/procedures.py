@@ -34,10 +34,10 @@ class Pause:
 
 @frozen
 class Fetch:
-    """Request an address outside the API, without the API key. The reply is an `Answer` or a `NoResponse`.
+    """Request an address outside the API, without the API key, for an `HttpResponse` or a `NoResponse`.
 
     `is_wanted` is asked with status and headers: the body of what is wanted goes to `take`, piece by piece
-    and as it was sent; that of anything else is part of the `Answer`.
+    and as it was sent; that of anything else is part of the `HttpResponse`.
     """
 
     method: str

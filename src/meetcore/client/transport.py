@@ -18,14 +18,14 @@ import httpx
 from attrs import define, field, frozen
 
 from meetcore.client.calls import Call
-from meetcore.client.exchange import Answer, NoResponse, RetryPolicy, Send, run_with_retries
+from meetcore.client.exchange import HttpResponse, NoResponse, RetryPolicy, Send, run_with_retries
 from meetcore.client.procedures import Fetch, Means, Pause, Procedure, Step
 from meetcore.client.rate_limit import RateLimit, read_rate_limit
 from meetcore.client.response import Response
 
-__all__ = ["MAX_ANSWER_BYTES", "AsyncTransport", "ServiceAddress", "SyncTransport"]
+__all__ = ["MAX_RESPONSE_BYTES", "AsyncTransport", "ServiceAddress", "SyncTransport"]
 
-MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 """The largest answer that is read, unpacked. A page of the longest records is a fiftieth of it."""
 
 API_ROOT = "/api/v1"
@@ -129,23 +129,23 @@ class _Intake:
     def take(self, piece: bytes) -> None:
         """Add a piece."""
         self.size += len(piece)
-        if self.size > MAX_ANSWER_BYTES:
-            raise _Overlong(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+        if self.size > MAX_RESPONSE_BYTES:
+            raise _Overlong(f"the answer is larger than {MAX_RESPONSE_BYTES} bytes")
         if self.clock() > self.ends_at:
             raise TimeoutError
         self.pieces.append(piece)
 
-    def whole(self, response: httpx.Response) -> Answer:
+    def whole(self, response: httpx.Response) -> HttpResponse:
         """The answer, when all of it is there."""
         headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, headers, b"".join(self.pieces))
+        return HttpResponse(response.status_code, headers, b"".join(self.pieces))
 
 
 @define
 class _Outcome:
     """What became of one request."""
 
-    reply: Answer | NoResponse = field(factory=lambda: NoResponse("no answer"))
+    reply: HttpResponse | NoResponse = field(factory=lambda: NoResponse("no answer"))
 
 
 @contextmanager
@@ -171,7 +171,7 @@ class LastSeen:
 
     rate_limit: RateLimit | None = None
 
-    def note(self, answer: Answer) -> Answer:
+    def note(self, answer: HttpResponse) -> HttpResponse:
         """Remember what an answer says of the request rate, and return it."""
         self.rate_limit = read_rate_limit(answer.headers) or self.rate_limit
         return answer
@@ -220,7 +220,7 @@ class SyncTransport:
             case Call():
                 return self.respond(step).result
 
-    def _ask(self, send: Send) -> Answer | NoResponse:
+    def _ask(self, send: Send) -> HttpResponse | NoResponse:
         intake = _Intake(self.clock, self.clock() + send.timeout_s)
         with _catch_failures() as outcome, self.http.stream(**self.place.request(send)) as response:
             for piece in response.iter_bytes():
@@ -228,7 +228,7 @@ class SyncTransport:
             outcome.reply = self.last_seen.note(intake.whole(response))
         return outcome.reply
 
-    def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
+    def _fetch(self, fetch: Fetch) -> HttpResponse | NoResponse:
         with _catch_failures() as outcome:
             response = self.http.send(_without_key(self.http, fetch, self.policy.timeout_s), stream=True)
             with closing(response):
@@ -282,7 +282,7 @@ class AsyncTransport:
             case Call():
                 return (await self.respond(step)).result
 
-    async def _ask(self, send: Send) -> Answer | NoResponse:
+    async def _ask(self, send: Send) -> HttpResponse | NoResponse:
         intake = _Intake(self.clock, self.clock() + send.timeout_s)
         with _catch_failures() as outcome:
             async with self.http.stream(**self.place.request(send)) as response:
@@ -291,7 +291,7 @@ class AsyncTransport:
                 outcome.reply = self.last_seen.note(intake.whole(response))
         return outcome.reply
 
-    async def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
+    async def _fetch(self, fetch: Fetch) -> HttpResponse | NoResponse:
         with _catch_failures() as outcome:
             request = _without_key(self.http, fetch, self.policy.timeout_s)
             response = await self.http.send(request, stream=True)
@@ -311,7 +311,7 @@ def _without_key(http: httpx.Client | httpx.AsyncClient, fetch: Fetch, timeout_s
 
 def _intake_of(
     fetch: Fetch, response: httpx.Response
-) -> tuple[Callable[[bytes], object], Callable[[], Answer]]:
+) -> tuple[Callable[[bytes], object], Callable[[], HttpResponse]]:
     """What takes the pieces of an answer's body, and what gives the answer at its end."""
     head = _Intake(lambda: 0.0, 0.0)
     headers = head.whole(response).headers

@@ -39,4 +39,4 @@ class IdempotencyRepository(Protocol):
         """
 
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
-        """Write a key as bound (not done) or done with its answer. Ends any lease on it."""
+        """Write a key as bound (not done) or done with its outcome. Ends any lease on it."""

@@ -165,7 +165,7 @@ class MeetingRepository(Protocol):
 
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int | None:  # fmt: skip
         """The hold becomes the charge, the meeting is there; the key is done, events go out.
 
@@ -201,7 +201,7 @@ class MeetingRepository(Protocol):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
-        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
+        events: Sequence[Event], encoded_outcome: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done.
 

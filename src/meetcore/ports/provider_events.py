@@ -38,13 +38,13 @@ class WebhookMalformed(Exception):
 
 @frozen
 class ProviderWebhook:
-    """What a provider's request comes to. With neither an event nor an answer it is of no interest.
+    """What a provider's request comes to. With neither an event nor a response it is of no interest.
 
-    `answer` is the response that the provider expects, as a JSON object: the proof that we know the secret.
+    `response` is what that the provider expects, as a JSON object: the proof that we know the secret.
     """
 
     event: ProviderEvent | None = None
-    answer: Mapping[str, str] | None = field(default=None, repr=False)
+    response: Mapping[str, str] | None = field(default=None, repr=False)
 
 
 WebhookParser = Callable[[bytes, Mapping[str, str], datetime], ProviderWebhook]

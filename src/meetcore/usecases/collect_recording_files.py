@@ -39,12 +39,12 @@ class CollectRecordingFiles:
         files: Sequence[RecordingFile],
         now: datetime,
         *,
-        is_answer: bool = False,
+        is_query_result: bool = False,
     ) -> EventOutcome:
         """Add files to the meeting's recording.
 
         Args:
-            is_answer: whether they answer a query: then their addresses are current.
+            is_query_result: whether the provider was asked for them: then their addresses are current.
 
         Returns:
             APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the
@@ -65,7 +65,7 @@ class CollectRecordingFiles:
                 recording = open_recording(self.runtime.new_id(now), meeting, files, now, self.retention)
             else:
                 recording = gather_files(known, files)
-                recording = readdress(recording, files) if is_answer else recording
+                recording = readdress(recording, files) if is_query_result else recording
             if recording is None or recording == known:
                 return EventOutcome.IGNORED
             await tx.recordings.save(recording)

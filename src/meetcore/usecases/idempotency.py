@@ -86,9 +86,9 @@ class KeyLookup:
     @property
     def replay(self) -> Outcome | None:
         """The stored outcome, if there is one."""
-        if self.verdict is not Verdict.REPLAY or self.record is None or self.record.answer is None:
+        if self.verdict is not Verdict.REPLAY or self.record is None or self.record.encoded_outcome is None:
             return None
-        return evolve(decode_outcome(self.record.answer), is_replay=True)
+        return evolve(decode_outcome(self.record.encoded_outcome), is_replay=True)
 
     @property
     def subject_id(self) -> UUID | None:
@@ -128,8 +128,8 @@ async def store_outcome(
 ) -> Outcome:
     """Store an outcome under the request's key, if there is one, and return it."""
     if request.key is not None:
-        answer = encode_outcome(outcome)
-        record = IdempotencyRecord(request.key, request.fingerprint, True, subject_id, None, answer)
+        encoded_outcome = encode_outcome(outcome)
+        record = IdempotencyRecord(request.key, request.fingerprint, True, subject_id, None, encoded_outcome)
         await tx.idempotency.save(account_id, record)
     return outcome
 

@@ -75,8 +75,8 @@ class SealLedger:
         findings = []
         policy = ChainPolicy(secrets_of(self.keys))
         async with aclosing(snapshot.entries(portion)) as chunks:
-            async for lines in chunks:
-                for account, own in groupby(lines, _account_of):
+            async for chunk in chunks:
+                for account, own in groupby(chunk, _account_of):
                     if account in unsealed:
                         proof, fault = unsealed[account].over(own, policy)
                         unsealed[account] = proof

@@ -37,7 +37,7 @@ class SyncRecordingFiles:
         require_own(self.files, provider)
         found = await self.files.find(provider_meeting_id)
         if found:
-            await self.record(provider, provider_meeting_id, found, self.runtime.now(), is_answer=True)
+            await self.record(provider, provider_meeting_id, found, self.runtime.now(), is_query_result=True)
         return bool(found)
 
     async def __call__(self, recording: Recording) -> Recording:

@@ -109,10 +109,10 @@ class VerifyPortion:
         faults: dict[str, Fault] = {}
         entries = 0
         async with aclosing(self.snapshot.entries(portion)) as chunks:
-            async for lines in chunks:
-                _fold(lines, proofs, faults, rules)
-                entries += len(lines)
-                on_entries(len(lines))
+            async for chunk in chunks:
+                _fold(chunk, proofs, faults, rules)
+                entries += len(chunk)
+                on_entries(len(chunk))
         findings = [
             finding
             for account, stored in zip(proofs, portion, strict=True)
@@ -242,12 +242,12 @@ def _rule_of(stored: StoredFunds, secrets: Mapping[bytes, bytes]) -> _Rule:
 
 
 def _fold(
-    lines: Sequence[CanonicalEntry],
+    chunk: Sequence[CanonicalEntry],
     proofs: dict[str, ChainVerifier],
     faults: dict[str, Fault],
     rules: dict[str, _Rule],
 ) -> None:
-    for account, own in groupby(lines, _account_of):
+    for account, own in groupby(chunk, _account_of):
         if account not in faults:
             proofs[account], fault = proofs[account].over(own, rules[account].policy)
             if fault is not None:

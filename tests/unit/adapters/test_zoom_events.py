@@ -47,7 +47,7 @@ def test_a_request_signed_by_zoom_is_accepted(name: str) -> None:
 
 def test_the_challenge_is_answered_as_zoom_expects() -> None:
     notice = read_now(fixture("endpoint.url_validation"))
-    assert notice == ProviderWebhook(answer=expected_answer())
+    assert notice == ProviderWebhook(response=expected_answer())
 
 
 def test_a_meeting_that_started() -> None:

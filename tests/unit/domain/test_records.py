@@ -336,7 +336,9 @@ HOLDERS = (
     Provisioned("900123", "https://meet.example/900123", SECRET),
     evolve(MEETING, host_key=SECRET),
     ENDPOINT,
-    IdempotencyRecord("key-1", bytes(32), is_done=True, answer=json.dumps({"secret": SECRET}).encode()),
+    IdempotencyRecord(
+        "key-1", bytes(32), is_done=True, encoded_outcome=json.dumps({"secret": SECRET}).encode()
+    ),
     Event(ID, ID, EventKind.MEETING_CREATED, START, meeting_record(MEETING, START)),
     meeting_records.meeting_record(MEETING, START - timedelta(minutes=15)),
     webhook_records.endpoint_record(ENDPOINT, with_secret=True),

@@ -225,7 +225,7 @@ async def test_a_replay_without_a_stored_outcome_shows_what_became_of_the_meetin
     first = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     name = meeting.account_id, "c"
     async with harness.state.change() as tables:  # as an earlier release's reconciler left it
-        tables.idempotency[name] = evolve(tables.idempotency[name], answer=None)
+        tables.idempotency[name] = evolve(tables.idempotency[name], encoded_outcome=None)
     again = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     assert (again.record, again.is_replay) == (first.record, True)
 

@@ -195,7 +195,7 @@ async def test_a_replay_that_is_rendered_late_contains_no_host_key():
     async with harness.state.change() as tables:
         assert meeting.host_id is not None
         tables.host_keys[meeting.host_id] = StoredHostKey("123456")
-        tables.idempotency[meeting.account_id, "k"] = evolve(record, answer=None)
+        tables.idempotency[meeting.account_id, "k"] = evolve(record, encoded_outcome=None)
     found = await harness.queries.find_meeting(meeting.account_id, meeting.id)
     assert found is not None
     assert found.host_key == "123456"

@@ -22,7 +22,7 @@ from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.usecases.api import UseCases
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 
-__all__ = ["API_ROOT", "ITS_ID", "Call", "Operation", "UseCases", "path_id"]
+__all__ = ["API_ROOT", "ITS_ID", "Operation", "OperationRequest", "UseCases", "path_id"]
 
 API_ROOT = "/api/v1"
 """The version is part of the path (rules 1/base and 9/1)."""
@@ -32,7 +32,7 @@ _NO_ID = UUID(int=0)  # no record has it: ids are of version 7
 
 
 @frozen
-class Call:
+class OperationRequest:
     """An authenticated and decoded request. `request_key` is there for mutating operations only.
 
     `options` are the values of those of the operation's that were given.
@@ -47,16 +47,16 @@ class Call:
     options: Mapping[str, Any] = field(factory=dict)
 
     @property
-    def required_request(self) -> IdempotentRequest:
+    def required_key(self) -> IdempotentRequest:
         """Return the idempotent request of a mutating operation."""
         assert self.request_key is not None
         return self.request_key
 
 
-Handler = Callable[[UseCases, Call], Awaitable[ApiResponse | Outcome]]
+Handler = Callable[[UseCases, OperationRequest], Awaitable[ApiResponse | Outcome]]
 
 
-async def _not_handled(_: UseCases, __: Call) -> ApiResponse:
+async def _not_handled(_: UseCases, __: OperationRequest) -> ApiResponse:
     raise NotImplementedError  # pragma: no cover
 
 
@@ -118,12 +118,12 @@ class Operation:
         return self.body is not None or self.is_mutating
 
 
-def path_id(call: Call, name: str = "id") -> UUID:
+def path_id(request: OperationRequest, name: str = "id") -> UUID:
     """Read the id that a mutating operation names. A text that is no id is treated as an unknown id.
 
     So that both are answered identically (rules 4.4/3 and 7/404), under an idempotency key too.
     """
     try:
-        return parse_id(call.path[name], "record")
+        return parse_id(request.path[name], "record")
     except NotFound:
         return _NO_ID

@@ -13,7 +13,7 @@ import structlog
 from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.answers import STATUS, ApiResponse, envelope_of, render_record
-from meetcore.adapters.api.operation import API_ROOT, Call, Operation, UseCases
+from meetcore.adapters.api.operation import API_ROOT, Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Page
 from meetcore.domain.errors import DomainError, InternalError, ServiceUnavailable
 from meetcore.domain.requests.idempotency import fingerprint
@@ -140,8 +140,10 @@ class RequestPipeline:
         parsed: ParsedRequest,
         request_key: IdempotentRequest | None,
     ) -> tuple[ApiResponse, bool]:
-        call = Call(caller, context.now, parsed.path, parsed.body, request_key, parsed.page, parsed.options)
-        result = await operation.handle(self.use, call)
+        request = OperationRequest(
+            caller, context.now, parsed.path, parsed.body, request_key, parsed.page, parsed.options
+        )
+        result = await operation.handle(self.use, request)
         if isinstance(result, Outcome):
             return self._encode(operation, result), result.is_replay
         return result, False

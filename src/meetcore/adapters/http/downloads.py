@@ -117,26 +117,26 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; stop when the client disconnects or is too slow."""
         pace = ReaderPace(send, self.streams.limits)
-        answering = asyncio.create_task(self._answer(Request(scope), pace.send))
+        responding = asyncio.create_task(self._respond(Request(scope), pace.send))
         leaving = asyncio.create_task(_disconnected(receive))
         lagging = asyncio.create_task(pace.until_too_slow())
-        tasks = (answering, leaving, lagging)
+        tasks = (responding, leaving, lagging)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if lagging.done() and not answering.done():
+            if lagging.done() and not responding.done():
                 await _cut(scope, leaving)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        if not answering.cancelled():
-            answering.result()
+        if not responding.cancelled():
+            responding.result()
 
-    async def _answer(self, request: Request, send: Send) -> None:
+    async def _respond(self, request: Request, send: Send) -> None:
         try:
             found = await self.download(_link_in(request), self.runtime.now())
             if request.method == "HEAD":
-                await _Answer(found, self.base_url).whole(found.file.size_bytes, send)
+                await _FileResponse(found, self.base_url).whole(found.file.size_bytes, send)
             else:
                 await self._stream(request, found, send)
         except Exception as error:  # noqa: BLE001  (whatever it is, the client gets an answer)
@@ -159,11 +159,11 @@ class _Endpoint:
             aclosing(_wanted_of(opened, wanted)) as chunks,
         ):
             head = await anext(chunks, b"")
-            answer = _Answer(found, self.base_url)
+            response = _FileResponse(found, self.base_url)
             if wanted is None:
-                await answer.begin(opened.size_bytes, send)
+                await response.begin(opened.size_bytes, send)
             else:
-                await answer.begin_part(opened, wanted, send)
+                await response.begin_part(opened, wanted, send)
             try:
                 await _send_all(head, chunks, send)
             except FilesUnavailable as error:
@@ -190,7 +190,7 @@ def _refusal_of(error: Exception) -> DomainError:
 
 
 @frozen
-class _Answer:
+class _FileResponse:
     """The status and headers of an answer."""
 
     found: Download

@@ -99,8 +99,8 @@ class _Endpoint:
 
     async def _keep(self, request: Request, body: bytes) -> Response:
         notice = self.read(body, request.headers, self.runtime.now())
-        if notice.answer is not None:
-            answer = render_record(200, notice.answer)
+        if notice.response is not None:
+            answer = render_record(200, notice.response)
             return Response(answer.body, 200, _HEADERS, "application/json")
         if notice.event is not None:
             async with asyncio.timeout(KEEP_WITHIN_S):

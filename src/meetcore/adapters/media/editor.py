@@ -36,7 +36,7 @@ MAX_PIECE_S: Final = 7200.0
 """The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
 
 _START: Final = str(Path(__file__).with_name("__main__.py"))
-_MAX_ANSWER_BYTES: Final = 64 * 1024
+_MAX_REPLY_BYTES: Final = 64 * 1024
 _MAX_LOGGED_BYTES: Final = 4096
 # What the loader may need to find the interpreter's libraries. Nothing else: the environment holds secrets.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
@@ -132,27 +132,27 @@ class AvAudioEditor:
             )  # fmt: skip
             try:
                 async with asyncio.timeout(self._within_s):
-                    answer, stderr = await _answer(process)
+                    reply, stderr = await _reply(process)
             except TimeoutError:
                 raise EditingFailed(f"not within {self._within_s:g} s") from None
             finally:
                 await _end(process)
-        return _done(run[0], answer, process.returncode, stderr)
+        return _done(run[0], reply, process.returncode, stderr)
 
 
 def _environment() -> dict[str, str]:
     return {name: value for name in _ENVIRONMENT if (value := os.environ.get(name)) is not None}
 
 
-async def _answer(process: Process) -> tuple[bytes, bytes]:
+async def _reply(process: Process) -> tuple[bytes, bytes]:
     """Read the answer, and the beginning of standard error."""
     assert process.stdout is not None
     assert process.stderr is not None
-    answer, stderr = await asyncio.gather(
-        _read(process.stdout, _MAX_ANSWER_BYTES), _read(process.stderr, _MAX_LOGGED_BYTES)
+    reply, stderr = await asyncio.gather(
+        _read(process.stdout, _MAX_REPLY_BYTES), _read(process.stderr, _MAX_LOGGED_BYTES)
     )
     await process.wait()
-    return answer, stderr
+    return reply, stderr
 
 
 async def _read(stream: asyncio.StreamReader, at_most: int) -> bytes:
@@ -171,10 +171,10 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _done(run: str, answer: bytes, status: int | None, stderr: bytes) -> _Done:
+def _done(run: str, reply: bytes, status: int | None, stderr: bytes) -> _Done:
     """Read an answer; log what is not a length."""
     try:
-        result = json.loads(answer)
+        result = json.loads(reply)
     except ValueError:
         # It quotes nothing of the file: `commands` lets no exception out, and the rest is the interpreter's.
         log.warning(

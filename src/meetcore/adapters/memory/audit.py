@@ -10,7 +10,7 @@ from uuid import UUID
 from meetcore.adapters.memory.ledger import cap_key_of
 from meetcore.adapters.memory.state import MemoryState, Tables
 from meetcore.domain.money.chain_keys import Seal
-from meetcore.domain.money.hash_chain import CanonicalEntry, line_of
+from meetcore.domain.money.hash_chain import CanonicalEntry, canonical_entry
 from meetcore.domain.money.ledger import Entry, TransferKind, legs
 from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreUnavailable
@@ -38,7 +38,9 @@ class MemoryLedgerSnapshot:
     async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         wanted = {stored.funds.account_id for stored in portion}
         yield [
-            line_of(self._tables.entries[name]) for name in sorted(self._tables.entries) if name[0] in wanted
+            canonical_entry(self._tables.entries[name])
+            for name in sorted(self._tables.entries)
+            if name[0] in wanted
         ]
 
     async def flaws(self) -> Sequence[Flaw]:

@@ -33,12 +33,12 @@ def prolong_claim(tables: Tables, account_id: UUID, key: str, until: datetime) -
         tables.idempotency[account_id, key] = evolve(record, lease_until=until)
 
 
-def finish_key(tables: Tables, account_id: UUID, claim: Claim | None, answer: bytes | None) -> None:
+def finish_key(tables: Tables, account_id: UUID, claim: Claim | None, encoded_outcome: bytes | None) -> None:
     """Mark a key as done with its answer."""
     record = None if claim is None else tables.idempotency.get((account_id, claim.key))
     if record is not None:
         tables.idempotency[account_id, record.key] = evolve(
-            record, is_done=True, answer=answer, lease_until=None
+            record, is_done=True, encoded_outcome=encoded_outcome, lease_until=None
         )
 
 

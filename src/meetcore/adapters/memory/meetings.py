@@ -127,7 +127,7 @@ class MemoryMeetingRepository:
 
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int | None:  # fmt: skip
         tables, account_id = self._tables, meeting.account_id
         # No version is kept here: the view itself is compared, which is what a version stands for.
@@ -149,7 +149,7 @@ class MemoryMeetingRepository:
             ),
             due_at=meeting.end_at,
         )
-        finish_key(tables, account_id, view.claim, answer)
+        finish_key(tables, account_id, view.claim, encoded_outcome)
         return self._add_events(account_id, events)
 
     def _check_provider_id(self, meeting: Meeting) -> None:
@@ -215,7 +215,7 @@ class MemoryMeetingRepository:
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
+        events: Sequence[Event], encoded_outcome: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         account_id = meeting.account_id
         if refund is not None:
@@ -227,7 +227,7 @@ class MemoryMeetingRepository:
         self._put(ended, self._looked_for_at(ended))
         owner = account_id, meeting.id
         free_host(self._tables, owner, self._clock.now(), invalidates_host_key=invalidates_host_key)
-        finish_key(self._tables, account_id, view.claim, answer)
+        finish_key(self._tables, account_id, view.claim, encoded_outcome)
         return self._add_events(account_id, events)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:

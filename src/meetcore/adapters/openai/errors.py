@@ -25,7 +25,7 @@ import msgspec
 from attrs import frozen
 
 from meetcore.adapters.openai.access import Log
-from meetcore.adapters.openai.http import Answer
+from meetcore.adapters.openai.http import HttpResponse
 from meetcore.ports.ai import AiRefused, AiUnavailable
 
 _SETTINGS: Final = frozenset({401, 402, 403, 404, 405, 407})
@@ -47,7 +47,7 @@ class _Refusal:
     error: _Fault
 
 
-def require_done(answer: Answer, log: Log, now: Callable[[], datetime]) -> bytes:
+def require_done(response: HttpResponse, log: Log, now: Callable[[], datetime]) -> bytes:
     """The body of a successful answer.
 
     Args:
@@ -57,10 +57,10 @@ def require_done(answer: Answer, log: Log, now: Callable[[], datetime]) -> bytes
         AiUnavailable: it may be done later.
         AiRefused: it will not be done.
     """
-    status = answer.status
+    status = response.status
     if 200 <= status < 300:
-        return answer.body
-    fault = _fault(answer.body)
+        return response.body
+    fault = _fault(response.body)
     if status < 400 or status in _SETTINGS or (status == 400 and fault.param in _OUR_PARAMETERS):
         log.error(
             "ai_settings_refused", status=status, code=_token(fault.code), param=_token(fault.param),
@@ -68,14 +68,14 @@ def require_done(answer: Answer, log: Log, now: Callable[[], datetime]) -> bytes
         )  # fmt: skip
         raise AiUnavailable(f"ai: status {status}, our settings are refused")
     if status in _NOT_NOW or status >= 500:
-        raise AiUnavailable(f"ai: status {status}", retry_after_s(answer, now()))
+        raise AiUnavailable(f"ai: status {status}", retry_after_s(response, now()))
     log.warning("ai_refused", status=status, code=_token(fault.code), type=_token(fault.type))
     raise AiRefused(f"ai: status {status}")
 
 
-def retry_after_s(answer: Answer, now: datetime) -> float | None:
+def retry_after_s(response: HttpResponse, now: datetime) -> float | None:
     """Seconds to wait before the next request by the answer, a day at most; `None` where it names none."""
-    text = answer.headers.get("Retry-After", "").strip()
+    text = response.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:12]), _LONGEST_WAIT_S)
     try:

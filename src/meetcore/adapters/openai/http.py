@@ -17,13 +17,13 @@ from attrs import field, frozen
 from meetcore.adapters.openai.access import AiAccess
 from meetcore.ports.ai import AiUnavailable
 
-MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_S: Final = 5.0
 _LIMITS: Final = httpx.Limits(max_connections=64, max_keepalive_connections=8, keepalive_expiry=20)
 
 
 @frozen
-class Answer:
+class HttpResponse:
     """An answer of any status."""
 
     status: int
@@ -59,7 +59,7 @@ class HttpClient:
             trust_env=False, follow_redirects=False, timeout=httpx.Timeout(None, connect=_CONNECT_S),
         )  # fmt: skip
 
-    async def post_json(self, path: str, body: object) -> Answer:
+    async def post_json(self, path: str, body: object) -> HttpResponse:
         """Send JSON.
 
         Raises:
@@ -67,7 +67,9 @@ class HttpClient:
         """
         return await self._send(self._http.build_request("POST", self._base_url + path, json=body))
 
-    async def post_file(self, path: str, fields: Mapping[str, str], form: FileForm, file: BinaryIO) -> Answer:
+    async def post_file(
+        self, path: str, fields: Mapping[str, str], form: FileForm, file: BinaryIO
+    ) -> HttpResponse:
         """Send a form with a file, read from where it is.
 
         Raises:
@@ -83,24 +85,24 @@ class HttpClient:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _send(self, request: httpx.Request) -> Answer:
+    async def _send(self, request: httpx.Request) -> HttpResponse:
         try:
             async with asyncio.timeout(self._timeout_s):
-                answer = await self._http.send(request, stream=True)
+                response = await self._http.send(request, stream=True)
                 try:
-                    return Answer(answer.status_code, answer.headers, await _read(answer))
+                    return HttpResponse(response.status_code, response.headers, await _read(response))
                 finally:
-                    await answer.aclose()
+                    await response.aclose()
         except TimeoutError:
             raise AiUnavailable("ai: no whole answer in time") from None
         except (httpx.RequestError, httpx.StreamError) as error:
             raise AiUnavailable(f"ai: {type(error).__name__}") from None
 
 
-async def _read(answer: httpx.Response) -> bytes:
+async def _read(response: httpx.Response) -> bytes:
     body = bytearray()
-    async for piece in answer.aiter_bytes():
+    async for piece in response.aiter_bytes():
         body += piece
-        if len(body) > MAX_ANSWER_BYTES:
+        if len(body) > MAX_RESPONSE_BYTES:
             raise AiUnavailable("ai: longer than an answer may be")
     return bytes(body)

@@ -61,7 +61,7 @@ class OpenAiTranscriber:
 
     def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
         self._access = access
-        self._line = HttpClient(access)
+        self._http = HttpClient(access)
         self._log = log
         self._now = now
 
@@ -85,12 +85,12 @@ class OpenAiTranscriber:
             "response_format": "verbose_json" if self._access.returns_timestamps else "json",
         }
         form = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
-        answer = await self._line.post_file("/audio/transcriptions", fields, form, sound.file)
-        return _transcript(require_done(answer, self._log, self._now), sound.length_s)
+        response = await self._http.post_file("/audio/transcriptions", fields, form, sound.file)
+        return _transcript(require_done(response, self._log, self._now), sound.length_s)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._line.aclose()
+        await self._http.aclose()
 
 
 def _transcript(body: bytes, length_s: float) -> Transcript:

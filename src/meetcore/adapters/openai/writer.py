@@ -52,7 +52,7 @@ class OpenAiNoteWriter:
 
     def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
         self._access = access
-        self._line = HttpClient(access)
+        self._http = HttpClient(access)
         self._log = log
         self._now = now
 
@@ -70,7 +70,7 @@ class OpenAiNoteWriter:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._line.aclose()
+        await self._http.aclose()
 
     async def _whole(self, written: list[WrittenNotes], language: Language) -> WrittenSummary:
         if len(written) == 1:
@@ -99,8 +99,8 @@ class OpenAiNoteWriter:
             "messages": messages,
             "response_format": {"type": "json_schema", "json_schema": shape},
         }
-        answer = await self._line.post_json("/chat/completions", body)
-        return self._content(require_done(answer, self._log, self._now))
+        response = await self._http.post_json("/chat/completions", body)
+        return self._content(require_done(response, self._log, self._now))
 
     def _content(self, body: bytes) -> str:
         try:

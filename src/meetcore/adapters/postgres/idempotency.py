@@ -1,4 +1,4 @@
-"""Idempotency keys in PostgreSQL. Answers are sealed: they hold passwords and webhook secrets."""
+"""Idempotency keys in PostgreSQL. Outcomes are sealed: they hold passwords and webhook secrets."""
 
 from uuid import UUID
 
@@ -10,7 +10,7 @@ from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 
-_KEY = Columns(IdempotencyRecord, "i", "key_", without=("answer",))
+_KEY = Columns(IdempotencyRecord, "i", "key_", without=("encoded_outcome",))
 KEY_COLUMNS = f"{_KEY.select}, i.answer AS key_answer"
 
 # Claims the key of a request, under a lease, for the meeting that `guard` lets be worked on.
@@ -53,16 +53,16 @@ UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 
 
 def key_record(row: Row, cipher: Cipher) -> IdempotencyRecord | None:
-    """The record of a key, if any, with its answer opened."""
-    answer = row["key_answer"]
-    if answer is not None:
-        answer = cipher.open(answer, _context(row["account_id"], row["key_key"]))
-    return _KEY.find(row, answer=answer)
+    """The record of a key, if any, with its outcome opened."""
+    encoded = row["key_answer"]
+    if encoded is not None:
+        encoded = cipher.open(encoded, _context(row["account_id"], row["key_key"]))
+    return _KEY.find(row, encoded_outcome=encoded)
 
 
-def sealed_answer(cipher: Cipher, account_id: UUID, key: str | None, answer: bytes | None) -> bytes | None:
-    """An answer as it is stored; without a key there is none."""
-    return None if answer is None or key is None else cipher.seal(answer, _context(account_id, key))
+def sealed_outcome(cipher: Cipher, account_id: UUID, key: str | None, encoded: bytes | None) -> bytes | None:
+    """An outcome as it is stored; without a key there is none."""
+    return None if encoded is None or key is None else cipher.seal(encoded, _context(account_id, key))
 
 
 def _context(account_id: UUID, key: str) -> str:
@@ -79,6 +79,6 @@ class PostgresIdempotencyRepository(Repository):
         return KeyView(key_record(row, self._cipher), utc(row["now"]))
 
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
-        answer = sealed_answer(self._cipher, account_id, record.key, record.answer)
-        parameters = _KEY.parameters(record) | {"account_id": account_id, "answer": answer}
+        sealed = sealed_outcome(self._cipher, account_id, record.key, record.encoded_outcome)
+        parameters = _KEY.parameters(record) | {"account_id": account_id, "answer": sealed}
         await self._connection.execute(_SAVE, parameters)

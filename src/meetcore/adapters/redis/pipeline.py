@@ -152,29 +152,29 @@ async def dial(address: RedisAddress, timeout_s: float) -> RedisPipeline:
     Raises:
         RedisUnavailable: no connection, or the login was refused.
     """
-    line = RedisPipeline(timeout_s)
+    pipeline = RedisPipeline(timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
-            await _connect(line, address)
-            await _log_in(line, address)
+            await _connect(pipeline, address)
+            await _log_in(pipeline, address)
     except (OSError, TimeoutError, UnicodeError) as error:  # the last: an invalid host name
-        line.give_up("Not connected.")
+        pipeline.give_up("Not connected.")
         raise RedisUnavailable(f"Redis cannot be reached: {error!r}") from error
     except BaseException:
-        line.give_up("Not connected.")
+        pipeline.give_up("Not connected.")
         raise
-    return line
+    return pipeline
 
 
-async def _connect(line: RedisPipeline, address: RedisAddress) -> None:
+async def _connect(pipeline: RedisPipeline, address: RedisAddress) -> None:
     loop = asyncio.get_running_loop()
     if address.path is not None:
-        await loop.create_unix_connection(lambda: line, address.path)
+        await loop.create_unix_connection(lambda: pipeline, address.path)
     else:
-        await loop.create_connection(lambda: line, address.host, address.port, ssl=address.tls)
+        await loop.create_connection(lambda: pipeline, address.host, address.port, ssl=address.tls)
 
 
-async def _log_in(line: RedisPipeline, address: RedisAddress) -> None:
+async def _log_in(pipeline: RedisPipeline, address: RedisAddress) -> None:
     if not address.login:
         return
     answered: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -184,7 +184,7 @@ async def _log_in(line: RedisPipeline, address: RedisAddress) -> None:
             answered.set_result(outcome)
 
     commands = b"".join(hiredis.pack_command(command) for command in address.login)  # type: ignore[arg-type]  # its stub says Tuple[one]
-    line.send(commands, len(address.login), deliver)
+    pipeline.send(commands, len(address.login), deliver)
     outcome = await answered
     if isinstance(outcome, RedisUnavailable):
         raise outcome

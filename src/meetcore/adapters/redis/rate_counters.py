@@ -40,7 +40,7 @@ class RedisRateCounters:
         self._prefix = prefix
         self._timeout_s = timeout_s
         self._pending: dict[_Name, _Waiters] = {}
-        self._line: RedisPipeline | None = None
+        self._pipeline: RedisPipeline | None = None
         self._dialling: asyncio.Task[None] | None = None
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
@@ -59,27 +59,27 @@ class RedisRateCounters:
             self._dialling.cancel()
             await asyncio.gather(self._dialling, return_exceptions=True)
             self._dialling = None  # a task cancelled before its first step never gets to its own end
-        if self._line is not None:
-            self._line.give_up("The counters were closed.")
-            self._line = None
+        if self._pipeline is not None:
+            self._pipeline.give_up("The counters were closed.")
+            self._pipeline = None
         self._settle(self._take_pending(), RedisUnavailable("The counters were closed."))
 
     def _flush(self) -> None:
         if not self._pending:  # closed since the turn began
             return
-        line = self._line
-        if line is not None and line.is_open:
-            self._send(line)
+        pipeline = self._pipeline
+        if pipeline is not None and pipeline.is_open:
+            self._send(pipeline)
         elif self._dialling is None:
             self._dialling = asyncio.get_running_loop().create_task(self._dial())
 
     async def _dial(self) -> None:
         try:
-            self._line = await dial(self._address, self._timeout_s)
+            self._pipeline = await dial(self._address, self._timeout_s)
         except RedisUnavailable as error:
             self._settle(self._take_pending(), error)
         else:
-            self._send(self._line)
+            self._send(self._pipeline)
         finally:
             self._dialling = None
 
@@ -87,10 +87,10 @@ class RedisRateCounters:
         batch, self._pending = self._pending, {}
         return batch
 
-    def _send(self, line: RedisPipeline) -> None:
+    def _send(self, pipeline: RedisPipeline) -> None:
         batch = self._take_pending()
         commands = "".join([self._command(name, len(waiters)) for name, waiters in batch.items()])
-        line.send(commands.encode(), 2 * len(batch), partial(self._settle, batch))
+        pipeline.send(commands.encode(), 2 * len(batch), partial(self._settle, batch))
 
     def _command(self, name: _Name, hits: int) -> str:
         """Write INCRBY and EXPIRE on the wire: formatting by hand is five times as fast as packing."""
@@ -115,10 +115,10 @@ class RedisRateCounters:
             else:
                 is_sound = False
                 _refuse(waiters, RedisUnavailable(f"Redis answered with an error: {total}"))
-        if not is_sound and self._line is not None:
+        if not is_sound and self._pipeline is not None:
             # A replica after a failover answers READONLY for ever: the name may resolve to another server by
             # now.
-            self._line.give_up("Redis answered with an error.")
+            self._pipeline.give_up("Redis answered with an error.")
 
 
 def _deal_out(waiters: _Waiters, total: int) -> None:

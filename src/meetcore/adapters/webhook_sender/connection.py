@@ -13,18 +13,18 @@ from meetcore.adapters.webhook_sender.exchange import Exchange
 
 _MAX_HEAD_BYTES = 32 * 1024
 _MAX_HEADERS = 128
-_MAX_EARLY_ANSWERS = 100
+_MAX_EARLY_RESPONSES = 100
 _FIRST_FINAL_STATUS = 200
 _UPGRADE = 101
 
 
-class _Answer:
+class _ResponseReader:
     """Writes an answer into an exchange, as the parser reads it: the callbacks of `HttpResponseParser`."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._headers: dict[str, str] = {}
-        self._header_count = self._early_answers = self._head_bytes = 0
+        self._header_count = self._early_responses = self._head_bytes = 0
         self._may_keep = False
         self.is_complete = False
         self.is_kept_open = False
@@ -81,8 +81,8 @@ class _Answer:
             self._may_keep = self._parser.should_keep_alive() and status != _UPGRADE
         else:
             self._headers = {}
-            self._early_answers += 1
-            if self._early_answers > _MAX_EARLY_ANSWERS:
+            self._early_responses += 1
+            if self._early_responses > _MAX_EARLY_RESPONSES:
                 raise InvalidResponse("early answers without end")
 
     def on_body(self, body: bytes) -> None:
@@ -101,7 +101,7 @@ class ReceiverConnection(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._answer: _Answer | None = None
+        self._reader: _ResponseReader | None = None
         self._ended: asyncio.Future[None] | None = None
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -123,14 +123,14 @@ class ReceiverConnection(asyncio.Protocol):
         """
         if self._transport is None or self.closed.done():
             raise ConnectionResetError("the receiver closed the connection")
-        self._answer = answer = _Answer(exchange)
+        self._reader = reader = _ResponseReader(exchange)
         self._ended = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         try:
             await self._ended
         finally:
-            self._answer = None
-        return answer.is_kept_open
+            self._reader = None
+        return reader.is_kept_open
 
     def abort(self) -> None:
         """Cut the connection at once: a polite TLS goodbye would wait for a peer that does not answer."""
@@ -141,22 +141,22 @@ class ReceiverConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._answer is None:
+        if self._reader is None:
             self.abort()  # nothing was asked
             return
         try:
-            self._answer.feed(data)
+            self._reader.feed(data)
         except InvalidResponse as fault:
             self._end(fault)
         else:
-            if self._answer.is_complete:
+            if self._reader.is_complete:
                 self._end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed.set_result(None)
-        if self._answer is not None:
+        if self._reader is not None:
             try:
-                self._answer.end()
+                self._reader.end()
             except ConnectionResetError as fault:
                 self._end(exc or fault)
             else:

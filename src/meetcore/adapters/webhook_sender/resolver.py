@@ -116,7 +116,7 @@ class DnsCache:
         self._resolver = resolver
         self._clock = clock
         self._serves_s = serves_s
-        self._answers: dict[str, tuple[float, tuple[Address, ...]]] = {}
+        self._resolved: dict[str, tuple[float, tuple[Address, ...]]] = {}
         self._lookups: dict[tuple[str, UUID], asyncio.Future[tuple[Address, ...]]] = {}
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
@@ -126,8 +126,8 @@ class DnsCache:
             LookupsBusy: as the wrapped resolver.
             HostUnresolved: as the wrapped resolver.
         """
-        answered_at, addresses = self._answers.get(host, (0.0, ()))
-        if addresses and self._clock() - answered_at < self._serves_s:
+        resolved_at, addresses = self._resolved.get(host, (0.0, ()))
+        if addresses and self._clock() - resolved_at < self._serves_s:
             return addresses
         # Not shared among accounts: one account's question may have to wait for room that another has.
         name = host, account_id
@@ -142,13 +142,13 @@ class DnsCache:
         addresses = await self._resolver.resolve(host, account_id)
         now = self._clock()
         # The oldest come first, so that what is kept is the hosts of the last second and no more.
-        self._answers.pop(host, None)
-        while self._answers:
-            oldest = next(iter(self._answers))
-            if now - self._answers[oldest][0] < self._serves_s:
+        self._resolved.pop(host, None)
+        while self._resolved:
+            oldest = next(iter(self._resolved))
+            if now - self._resolved[oldest][0] < self._serves_s:
                 break
-            del self._answers[oldest]
-        self._answers[host] = (now, addresses)
+            del self._resolved[oldest]
+        self._resolved[host] = (now, addresses)
         return addresses
 
     async def close(self) -> None:

@@ -70,7 +70,7 @@ class AsyncioWebhookSender:
         now: Callable[[], datetime] = _utc_now,
         denied_networks: Iterable[Network] = (),
     ) -> None:
-        self._answers = DnsCache(resolver, monotonic)
+        self._dns_cache = DnsCache(resolver, monotonic)
         self._allowed_networks = tuple(allowed_networks)
         self._denied_networks = tuple(denied_networks)
         self._ca_file = ca_file
@@ -98,7 +98,7 @@ class AsyncioWebhookSender:
     async def close(self) -> None:
         """Close every connection. Posts under way end in `SenderExhausted`."""
         pool, self._pool = self._pool, None
-        await self._answers.close()
+        await self._dns_cache.close()
         if pool is not None:
             await pool.close()
 
@@ -168,7 +168,7 @@ class AsyncioWebhookSender:
         if (override := self._overrides.get(url.host)) is not None:
             return override
         literal = url.address
-        found = (literal,) if literal is not None else await self._answers.resolve(url.host, account_id)
+        found = (literal,) if literal is not None else await self._dns_cache.resolve(url.host, account_id)
         return self._vetted(url.host, found, _HTTPS_PORT)
 
     def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> VettedRoute:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from meetcore.adapters.zoom.files import ListedFile, ready_files
-from meetcore.adapters.zoom.http import Answer
+from meetcore.adapters.zoom.http import HttpResponse
 from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.video_provider import ProviderUnknown
@@ -49,16 +49,16 @@ class _Recording(msgspec.Struct, frozen=True):
     recording_files: list[ListedFile]
 
 
-def decoded(answer: Answer, kind: type[T]) -> T:
+def decoded(response: HttpResponse, kind: type[T]) -> T:
     """Decode an answer as the expected type.
 
     Raises:
         ProviderUnknown: it is not that.
     """
     try:
-        return msgspec.json.decode(answer.body, type=kind)
+        return msgspec.json.decode(response.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ProviderUnknown(f"zoom: an answer of {answer.status} that cannot be read") from None
+        raise ProviderUnknown(f"zoom: an answer of {response.status} that cannot be read") from None
 
 
 def text_of(number: int | str) -> str:
@@ -75,13 +75,13 @@ def is_at(listed: Listed, at: datetime) -> bool:
     return (start if start.tzinfo is not None else start.replace(tzinfo=UTC)) == at
 
 
-def provisioned(answer: Answer, password: str | None) -> Provisioned:
+def provisioned(response: HttpResponse, password: str | None) -> Provisioned:
     """What was made; the password as Zoom returns it, or as requested.
 
     Raises:
         ProviderUnknown: the answer lacks it.
     """
-    return of_meeting(decoded(answer, Made), password)
+    return of_meeting(decoded(response, Made), password)
 
 
 def of_meeting(made: Made, password: str | None) -> Provisioned:
@@ -95,13 +95,13 @@ def of_meeting(made: Made, password: str | None) -> Provisioned:
     return Provisioned(text_of(made.id), made.join_url, made.password or password)
 
 
-def recording_files(answer: Answer) -> tuple[RecordingFile, ...]:
+def recording_files(response: HttpResponse) -> tuple[RecordingFile, ...]:
     """The files that are ready: video, audio and transcripts.
 
     Raises:
         ProviderUnknown: the answer lacks them.
     """
     try:
-        return ready_files(decoded(answer, _Recording).recording_files)
+        return ready_files(decoded(response, _Recording).recording_files)
     except ValueError:
         raise ProviderUnknown("zoom: a recording whose times cannot be read") from None

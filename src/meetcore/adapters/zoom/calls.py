@@ -17,7 +17,7 @@ from urllib.parse import quote
 from attrs import define, evolve, field
 
 from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.http import Answer, HttpClient, NoAnswer, NotSent
+from meetcore.adapters.zoom.http import HttpClient, HttpResponse, NoResponse, NotSent
 from meetcore.adapters.zoom.limits import Limit, limit_of, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
@@ -72,8 +72,8 @@ class ZoomCalls:
         self._budget_s = budget_s
         self._api_url = access.api_url
         self._log = log
-        self._line = HttpClient()
-        self._tokens = Tokens(access, self._line, log)
+        self._http = HttpClient()
+        self._tokens = Tokens(access, self._http, log)
         self._now = now
 
     async def ask(
@@ -84,7 +84,7 @@ class ZoomCalls:
         params: Mapping[str, str] | None = None,
         body: object = None,
         can_repeat: bool = True,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Ask for one thing.
 
         Args:
@@ -104,7 +104,7 @@ class ZoomCalls:
         request = _Request(method, path, params, body, can_repeat, deadline)
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._until_answered(request)
+                return await self._with_repeats(request)
         except TimeoutError:
             ended = _ended(request, "no answer in time")
         except ProviderUnknown as error:
@@ -127,31 +127,31 @@ class ZoomCalls:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._tokens.aclose()
-        await self._line.aclose()
+        await self._http.aclose()
 
-    async def _until_answered(self, request: _Request) -> Answer:
+    async def _with_repeats(self, request: _Request) -> HttpResponse:
         while True:
             token = await self._token_for(request)
             was_in_doubt, request.is_in_doubt = request.is_in_doubt, True
             try:
-                answer = await self._send(request, token)
+                response = await self._send(request, token)
             except NotSent as error:
                 request.is_in_doubt = was_in_doubt
                 await self._pause_after_failure(request, str(error), can_repeat=True)
                 continue
-            except NoAnswer as error:
+            except NoResponse as error:
                 await self._pause_after_failure(request, str(error), can_repeat=request.can_repeat)
                 continue
-            if answer.status in (401, 429):
+            if response.status in (401, 429):
                 request.is_in_doubt = was_in_doubt
-                if await self._can_try_again(request, answer, token):
+                if await self._can_try_again(request, response, token):
                     continue
                 if was_in_doubt:
-                    raise _ended(request, f"status {answer.status}")
-                return answer
-            if answer.is_done or (400 <= answer.status < 500 and answer.status != 408):
-                return evolve(answer, is_after_doubt=was_in_doubt)
-            cause = f"status {answer.status}"
+                    raise _ended(request, f"status {response.status}")
+                return response
+            if response.is_done or (400 <= response.status < 500 and response.status != 408):
+                return evolve(response, is_after_doubt=was_in_doubt)
+            cause = f"status {response.status}"
             await self._pause_after_failure(request, cause, can_repeat=request.can_repeat)
 
     async def _token_for(self, request: _Request) -> str:
@@ -162,8 +162,8 @@ class ZoomCalls:
                 raise ProviderUnknown(str(refusal)) from None
             raise
 
-    async def _send(self, request: _Request, token: str) -> Answer:
-        return await self._line.send(
+    async def _send(self, request: _Request, token: str) -> HttpResponse:
+        return await self._http.send(
             request.method,
             self._api_url + request.path,
             {"Authorization": f"Bearer {token}", "Accept": "application/json"},
@@ -173,17 +173,17 @@ class ZoomCalls:
             read_s=self._budget_s * (_READ_SHARE if request.can_repeat else 1),
         )
 
-    async def _can_try_again(self, request: _Request, answer: Answer, token: str) -> bool:
+    async def _can_try_again(self, request: _Request, response: HttpResponse, token: str) -> bool:
         """Whether a request that Zoom did not look at is worth another try; waits until then."""
-        if answer.status == 401:
+        if response.status == 401:
             if request.has_renewed:
                 return False
             request.has_renewed = True
             self._tokens.drop(token)
             return True
-        if limit_of(answer) is not Limit.SECOND:
+        if limit_of(response) is not Limit.SECOND:
             return False
-        requested_s = retry_after_s(answer, self._now())
+        requested_s = retry_after_s(response, self._now())
         wait_s = max(_pause_s(request.pauses), requested_s or 0.0)
         if not _has_time(request, wait_s):
             return False

@@ -136,7 +136,7 @@ def _read(key: bytes, body: bytes) -> ProviderWebhook:
         kind = msgspec.json.decode(body, type=_Kind).event
         if kind == _CHALLENGE:
             token = msgspec.json.decode(body, type=_ChallengeEvent).payload.plainToken
-            return ProviderWebhook(answer=_answer(key, token))
+            return ProviderWebhook(response=_challenge_response(key, token))
         if kind in _MEETINGS:
             decoded = msgspec.json.decode(body, type=_MeetingEvent)
             return ProviderWebhook(_event(_MEETINGS[kind], decoded.payload.object.id, decoded.event_ts))
@@ -152,7 +152,7 @@ def _read(key: bytes, body: bytes) -> ProviderWebhook:
     return ProviderWebhook()
 
 
-def _answer(key: bytes, plain_token: str) -> dict[str, str]:
+def _challenge_response(key: bytes, plain_token: str) -> dict[str, str]:
     if not _PLAIN_TOKEN.fullmatch(plain_token):
         raise ValueError("no such token comes from Zoom")
     return {"plainToken": plain_token, "encryptedToken": _mac(key, plain_token.encode())}

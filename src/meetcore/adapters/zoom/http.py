@@ -13,7 +13,7 @@ import httpx
 import msgspec
 from attrs import define, field, frozen
 
-MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 # A pool of httpx looks through all of its connections and its queue whenever a request begins or ends. One
 # pool for 200 requests in flight stopped the process for seconds; sixteen small ones do not.
 _POOLS: Final = 16
@@ -26,7 +26,7 @@ class NotSent(Exception):
     """No connection came about: nothing reached Zoom."""
 
 
-class NoAnswer(Exception):
+class NoResponse(Exception):
     """It may have reached Zoom, and what came back is no answer."""
 
 
@@ -36,7 +36,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 @frozen
-class Answer:
+class HttpResponse:
     """What Zoom answered. `is_after_doubt`: an earlier try of the same request may have arrived."""
 
     status: int
@@ -100,12 +100,12 @@ class HttpClient:
         body: object = None,
         form: Mapping[str, str] | None = None,
         read_s: float,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send one request and read its answer, of at most 4 MiB; wait at most `read_s` for each piece of it.
 
         Raises:
             NotSent: there is no connection.
-            NoAnswer: there was one, and then a time-out, a break, or no HTTP.
+            NoResponse: there was one, and then a time-out, a break, or no HTTP.
         """
         pool = min(self._pools, key=lambda each: each.in_flight)
         pool.in_flight += 1
@@ -113,12 +113,12 @@ class HttpClient:
             async with pool.http.stream(
                 method, url, headers=dict(headers), params=params, json=body, data=form,
                 timeout=httpx.Timeout(read_s, connect=_CONNECT_S, pool=_CONNECT_S),
-            ) as answer:  # fmt: skip
-                return Answer(answer.status_code, answer.headers, await _read(answer))
+            ) as response:  # fmt: skip
+                return HttpResponse(response.status_code, response.headers, await _read(response))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotSent(type(error).__name__) from None
         except (httpx.RequestError, httpx.StreamError) as error:
-            raise NoAnswer(type(error).__name__) from None
+            raise NoResponse(type(error).__name__) from None
         finally:
             pool.in_flight -= 1
 
@@ -128,10 +128,10 @@ class HttpClient:
             await pool.http.aclose()
 
 
-async def _read(answer: httpx.Response) -> bytes:
+async def _read(response: httpx.Response) -> bytes:
     body = bytearray()
-    async for piece in answer.aiter_bytes():
+    async for piece in response.aiter_bytes():
         body += piece
-        if len(body) > MAX_ANSWER_BYTES:
-            raise NoAnswer("longer than an answer may be")
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise NoResponse("longer than an answer may be")
     return bytes(body)

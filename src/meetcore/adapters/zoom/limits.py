@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Final
 
-from meetcore.adapters.zoom.http import Answer
+from meetcore.adapters.zoom.http import HttpResponse
 
 # A host's limit comes without any header; only its message distinguishes it from the others.
 _OF_A_HOST: Final = "particular user"
@@ -25,10 +25,10 @@ class Limit(Enum):
     HOST_DAY = auto()
 
 
-def limit_of(answer: Answer) -> Limit:
+def limit_of(response: HttpResponse) -> Limit:
     """The limit that was met; one of a second by default."""
-    message = answer.message.lower()
-    kind = answer.headers.get("X-RateLimit-Type", "").lower()
+    message = response.message.lower()
+    kind = response.headers.get("X-RateLimit-Type", "").lower()
     if _OF_A_HOST in message:
         return Limit.HOST_DAY
     if _OF_A_DAY in kind or (not kind and _OF_A_DAY in message):
@@ -36,14 +36,14 @@ def limit_of(answer: Answer) -> Limit:
     return Limit.SECOND
 
 
-def retry_after_s(answer: Answer, now: datetime) -> float | None:
+def retry_after_s(response: HttpResponse, now: datetime) -> float | None:
     """Seconds until the instant that the answer names; `None` when it names none.
 
     `Retry-After` is a date-time at Zoom; seconds and HTTP's own form are understood too.
     """
-    text = answer.headers.get("Retry-After", "").strip()
+    text = response.headers.get("Retry-After", "").strip()
     if not text:
-        reset = answer.headers.get("X-RateLimit-Reset", "").strip()
+        reset = response.headers.get("X-RateLimit-Reset", "").strip()
         wait_s = int(reset) - now.timestamp() if _is_number(reset) else None
         return None if wait_s is None or wait_s > _LONGEST_RESET_S else max(0.0, wait_s)
     if _is_number(text):

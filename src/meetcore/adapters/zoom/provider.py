@@ -33,7 +33,7 @@ from meetcore.adapters.zoom.answers import (
     text_of,
 )
 from meetcore.adapters.zoom.calls import BUDGET_S, ZoomCalls, segment
-from meetcore.adapters.zoom.http import Answer
+from meetcore.adapters.zoom.http import HttpResponse
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
 from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
@@ -104,15 +104,15 @@ class ZoomProvider:
             ProviderRefused: it was not made.
             ProviderUnknown: it may have been made.
         """
-        answer = await self._calls.ask(
+        response = await self._calls.ask(
             "POST",
             f"/users/{segment(order.provider_user_id)}/meetings",
             body=meeting_body(order),
             can_repeat=False,
         )
-        if not answer.is_done:
-            raise self._refusal_of_host(answer, order.provider_user_id)
-        return provisioned(answer, order.password)
+        if not response.is_done:
+            raise self._refusal_of_host(response, order.provider_user_id)
+        return provisioned(response, order.password)
 
     async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
         """Every meeting of the order's host whose agenda names this order, the first made first.
@@ -132,38 +132,38 @@ class ZoomProvider:
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         if not _is_number(provider_meeting_id):
             return ProviderMeetingState.GONE
-        answer = await self._calls.ask(
+        response = await self._calls.ask(
             "DELETE", f"/meetings/{provider_meeting_id}", params={"schedule_for_reminder": "false"}
         )
-        if answer.is_done:
+        if response.is_done:
             return ProviderMeetingState.REMOVED
-        if answer.code == _NO_MEETING:
+        if response.code == _NO_MEETING:
             return ProviderMeetingState.GONE
-        if answer.code == _IN_PROGRESS:
+        if response.code == _IN_PROGRESS:
             return ProviderMeetingState.IN_PROGRESS
-        if answer.code == _ENDED:
+        if response.code == _ENDED:
             return ProviderMeetingState.OVER
-        raise self._refusal("remove", answer)
+        raise self._refusal("remove", response)
 
     async def end(self, provider_meeting_id: str) -> None:
         if not _is_number(provider_meeting_id):
             return
-        answer = await self._calls.ask(
+        response = await self._calls.ask(
             "PUT", f"/meetings/{provider_meeting_id}/status", body={"action": "end"}
         )
-        if answer.is_done or answer.code in (_NO_MEETING, _ENDED):
+        if response.is_done or response.code in (_NO_MEETING, _ENDED):
             return
         # What Zoom says of one that does not run is written nowhere, so the meeting itself is asked.
         made = await self._meeting(provider_meeting_id)
         if made is not None and made.status not in _NOT_RUNNING:
-            raise self._refusal("end", answer)
+            raise self._refusal("end", response)
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        answer = await self._calls.ask(
+        response = await self._calls.ask(
             "PATCH", f"/users/{segment(provider_user_id)}", body={"host_key": host_key}
         )
-        if not answer.is_done:
-            raise self._refusal("set_host_key", answer, host=provider_user_id)
+        if not response.is_done:
+            raise self._refusal("set_host_key", response, host=provider_user_id)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -174,12 +174,12 @@ class ZoomProvider:
         params = {"type": "scheduled", "page_size": str(_PAGE_SIZE)}  # the past ones and the running too
         if token:
             params["next_page_token"] = token
-        answer = await self._calls.ask("GET", f"/users/{segment(provider_user_id)}/meetings", params=params)
-        if answer.is_done:
-            return decoded(answer, MeetingPage)
-        if answer.code == _NO_USER:
+        response = await self._calls.ask("GET", f"/users/{segment(provider_user_id)}/meetings", params=params)
+        if response.is_done:
+            return decoded(response, MeetingPage)
+        if response.code == _NO_USER:
             return MeetingPage([])  # and with the user went its meetings
-        raise self._refusal("find", answer, host=provider_user_id)
+        raise self._refusal("find", response, host=provider_user_id)
 
     async def _among(self, listed: list[Listed], order: ProviderOrder) -> tuple[Provisioned, ...]:
         """The order's meetings among its host's; a list shortens agendas, so each is read whole."""
@@ -193,30 +193,30 @@ class ZoomProvider:
         return tuple(found)
 
     async def _meeting(self, provider_meeting_id: str) -> Made | None:
-        answer = await self._calls.ask("GET", f"/meetings/{segment(provider_meeting_id)}")
-        if answer.is_done:
-            return decoded(answer, Made)
-        if answer.code == _NO_MEETING:
+        response = await self._calls.ask("GET", f"/meetings/{segment(provider_meeting_id)}")
+        if response.is_done:
+            return decoded(response, Made)
+        if response.code == _NO_MEETING:
             return None
-        raise self._refusal("get", answer)
+        raise self._refusal("get", response)
 
-    def _refusal_of_host(self, answer: Answer, host: str) -> ProviderRefused:
-        refusal = self._refusal("create", answer, host=host)
-        if answer.status == 429 and limit_of(answer) is Limit.HOST_DAY:
+    def _refusal_of_host(self, response: HttpResponse, host: str) -> ProviderRefused:
+        refusal = self._refusal("create", response, host=host)
+        if response.status == 429 and limit_of(response) is Limit.HOST_DAY:
             return HostUnavailable(str(refusal), next_utc_midnight(self._now()))
-        if answer.code in (_NO_USER, _NO_LICENCE):
+        if response.code in (_NO_USER, _NO_LICENCE):
             return HostUnavailable(str(refusal), self._now() + _HOST_PAUSE)
         return refusal
 
-    def _refusal(self, call: str, answer: Answer, **about: str) -> ProviderRefused:
+    def _refusal(self, call: str, response: HttpResponse, **about: str) -> ProviderRefused:
         """What a refusal is raised as.
 
         Raises:
             ProviderUnknown: it followed a try whose outcome is unknown.
         """
-        self._log.warning("zoom_refused", call=call, status=answer.status, code=answer.code, **about)
-        text = f"zoom: {call} answered {answer.status}, code {answer.code}"
-        if answer.is_after_doubt:
+        self._log.warning("zoom_refused", call=call, status=response.status, code=response.code, **about)
+        text = f"zoom: {call} answered {response.status}, code {response.code}"
+        if response.is_after_doubt:
             raise ProviderUnknown(text)
         return ProviderRefused(text)
 

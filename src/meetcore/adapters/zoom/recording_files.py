@@ -21,7 +21,7 @@ from attrs import frozen
 from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.answers import recording_files
 from meetcore.adapters.zoom.calls import ZoomCalls, segment
-from meetcore.adapters.zoom.http import Answer, tls_context
+from meetcore.adapters.zoom.http import HttpResponse, tls_context
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
@@ -79,14 +79,14 @@ class ZoomRecordingFiles:
         if not _is_number(provider_meeting_id):
             return ()
         try:
-            answer = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
-            if answer.is_done:
-                return recording_files(answer)
+            response = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
+            if response.is_done:
+                return recording_files(response)
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
-        if answer.code in (_NO_RECORDING, _NO_MEETING):
+        if response.code in (_NO_RECORDING, _NO_MEETING):
             return ()
-        raise self._refusal("find", answer)
+        raise self._refusal("find", response)
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
@@ -97,16 +97,16 @@ class ZoomRecordingFiles:
             FileGone: it was deleted.
             RangeUnsatisfiable: the range begins behind its end.
         """
-        answer = await self._reached(file, wanted)
+        response = await self._reached(file, wanted)
         try:
-            part = _part_of(answer, wanted)
-            chunks = _chunks(answer, part.last - part.first + 1)
+            part = _part_of(response, wanted)
+            chunks = _chunks(response, part.last - part.first + 1)
             try:
                 yield OpenFile(part.size_bytes, part.first, part.last, chunks)
             finally:
                 await chunks.aclose()
         finally:
-            await answer.aclose()
+            await response.aclose()
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
         """Delete a file for good, not into Zoom's bin; a missing one is fine.
@@ -118,11 +118,11 @@ class ZoomRecordingFiles:
             return
         try:
             path = f"/meetings/{provider_meeting_id}/recordings/{segment(file.provider_file_id)}"
-            answer = await self._calls.ask("DELETE", path, params={"action": "delete"})
+            response = await self._calls.ask("DELETE", path, params={"action": "delete"})
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
-        if not answer.is_done and answer.code not in (_NO_RECORDING, _NO_MEETING):
-            raise self._refusal("remove", answer)
+        if not response.is_done and response.code not in (_NO_RECORDING, _NO_MEETING):
+            raise self._refusal("remove", response)
 
     async def aclose(self) -> None:
         """Close the connections to files; those to the API belong to their creator."""
@@ -134,17 +134,17 @@ class ZoomRecordingFiles:
         while True:
             token = await self._token()
             try:
-                answer = await self._followed(file.url, wanted, token)
+                response = await self._followed(file.url, wanted, token)
             except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL, ValueError) as error:
                 raise FilesUnavailable(f"zoom: no file: {type(error).__name__}") from None
-            if answer.status_code in (200, 206) and not _is_page(answer):
-                return answer
-            await answer.aclose()
-            if not has_renewed and (answer.status_code == 401 or _is_page(answer)):
+            if response.status_code in (200, 206) and not _is_page(response):
+                return response
+            await response.aclose()
+            if not has_renewed and (response.status_code == 401 or _is_page(response)):
                 has_renewed = True
                 self._calls.drop_token(token)
                 continue
-            raise self._failure(answer, file)
+            raise self._failure(response, file)
 
     async def _token(self) -> str:
         try:
@@ -169,11 +169,11 @@ class ZoomRecordingFiles:
             # A redirect to another host gets no token: its address is signed.
             bearer = {"Authorization": f"Bearer {token}"} if _origin(target) == origin else {}
             request = self._http.build_request("GET", target.geturl(), headers={**headers, **bearer})
-            answer = await self._http.send(request, stream=True)
-            if answer.status_code not in _REDIRECT_STATUSES:
-                return answer
-            await answer.aclose()
-            target = urlsplit(urljoin(target.geturl(), answer.headers.get("Location", "")))
+            response = await self._http.send(request, stream=True)
+            if response.status_code not in _REDIRECT_STATUSES:
+                return response
+            await response.aclose()
+            target = urlsplit(urljoin(target.geturl(), response.headers.get("Location", "")))
         raise FilesUnavailable("zoom: too many redirects")
 
     def _is_of_zoom(self, target: SplitResult) -> bool:
@@ -192,18 +192,20 @@ class ZoomRecordingFiles:
         is_here = target.hostname in ("127.0.0.1", "::1", "localhost")
         return is_here and target.scheme == "http" == self._api.scheme
 
-    def _failure(self, answer: httpx.Response, file: RecordingFile) -> Exception:
-        if answer.status_code in (404, 410):
+    def _failure(self, response: httpx.Response, file: RecordingFile) -> Exception:
+        if response.status_code in (404, 410):
             return FileGone("zoom: no such file any more")
-        if answer.status_code == 416:
-            content_range = _UNSATISFIED.fullmatch(answer.headers.get("Content-Range", ""))
+        if response.status_code == 416:
+            content_range = _UNSATISFIED.fullmatch(response.headers.get("Content-Range", ""))
             return RangeUnsatisfiable(int(content_range[1]) if content_range else file.size_bytes)
-        self._log.warning("zoom_gives_no_file", status=answer.status_code)
-        return FilesUnavailable(f"zoom: no file: status {answer.status_code}")
+        self._log.warning("zoom_gives_no_file", status=response.status_code)
+        return FilesUnavailable(f"zoom: no file: status {response.status_code}")
 
-    def _refusal(self, call: str, answer: Answer) -> FilesUnavailable:
-        self._log.warning("zoom_refused", call=f"recordings.{call}", status=answer.status, code=answer.code)
-        return FilesUnavailable(f"zoom: recordings.{call} answered {answer.status}, code {answer.code}")
+    def _refusal(self, call: str, response: HttpResponse) -> FilesUnavailable:
+        self._log.warning(
+            "zoom_refused", call=f"recordings.{call}", status=response.status, code=response.code
+        )
+        return FilesUnavailable(f"zoom: recordings.{call} answered {response.status}, code {response.code}")
 
 
 @frozen
@@ -213,24 +215,24 @@ class _Part:
     last: int
 
 
-def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
+def _part_of(response: httpx.Response, wanted: ByteRange | None) -> _Part:
     """Which bytes an answer holds.
 
     Raises:
         FilesUnavailable: it does not say, or not those that were wanted.
         RangeUnsatisfiable: the whole file, and it ends before what was wanted.
     """
-    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise FilesUnavailable("zoom: a file in an encoding that was not asked for")
-    length = answer.headers.get("Content-Length", "")
+    length = response.headers.get("Content-Length", "")
     if not (length.isascii() and length.isdigit() and len(length) <= 18):
         raise FilesUnavailable("zoom: a file without a length")
     first = 0 if wanted is None else wanted.first
-    if answer.status_code == 200:
+    if response.status_code == 200:
         if wanted is not None and first >= int(length):
             raise RangeUnsatisfiable(int(length))
         return _Part(int(length), 0, int(length) - 1)
-    content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    content_range = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if content_range is None:
         raise FilesUnavailable("zoom: a part of a file without its range")
     part = _Part(int(content_range[3]), int(content_range[1]), int(content_range[2]))
@@ -241,10 +243,10 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
     return part
 
 
-async def _chunks(answer: httpx.Response, expected: int) -> AsyncGenerator[bytes, None]:
+async def _chunks(response: httpx.Response, expected: int) -> AsyncGenerator[bytes, None]:
     read = 0
     try:
-        async for piece in answer.aiter_raw():
+        async for piece in response.aiter_raw():
             read += len(piece)
             for at in range(0, len(piece), _MAX_CHUNK_BYTES):
                 yield piece[at : at + _MAX_CHUNK_BYTES]
@@ -260,9 +262,9 @@ def _range_header(wanted: ByteRange | None) -> dict[str, str]:
     return {"Range": f"bytes={wanted.first}-{'' if wanted.last is None else wanted.last}"}
 
 
-def _is_page(answer: httpx.Response) -> bool:
+def _is_page(response: httpx.Response) -> bool:
     """Whether it is a page for people: without access, Zoom sends a sign-in page with status 200."""
-    return str(answer.headers.get("Content-Type", "")).lower().startswith("text/html")
+    return str(response.headers.get("Content-Type", "")).lower().startswith("text/html")
 
 
 def _origin(target: SplitResult) -> tuple[str, str | None, int | None]:

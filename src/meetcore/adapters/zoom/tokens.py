@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.http import Answer, HttpClient, NoAnswer, NotSent
+from meetcore.adapters.zoom.http import HttpClient, HttpResponse, NoResponse, NotSent
 from meetcore.ports.video_provider import ProviderRefused
 
 _TIMEOUT_S: Final = 5.0
@@ -39,10 +39,10 @@ class Tokens:
     """
 
     def __init__(
-        self, access: ZoomAccess, line: HttpClient, log: Log, monotonic: Callable[[], float] = time.monotonic
+        self, access: ZoomAccess, http: HttpClient, log: Log, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._access = access
-        self._line = line
+        self._http = http
         self._log = log
         self._monotonic = monotonic
         self._token: str | None = None
@@ -95,22 +95,22 @@ class Tokens:
         cause = "nothing"
         for _ in range(_ATTEMPTS):
             try:
-                answer = await self._ask()
-            except (NotSent, NoAnswer) as error:
+                response = await self._ask()
+            except (NotSent, NoResponse) as error:
                 cause = str(error)
                 continue
-            if answer.is_done:
-                return _decoded(answer)
-            cause = f"status {answer.status}"
-            if answer.status < 500 and answer.status != 429:
+            if response.is_done:
+                return _decoded(response)
+            cause = f"status {response.status}"
+            if response.status < 500 and response.status != 429:
                 break
         self._log.warning("zoom_gives_no_token", cause=cause)
         raise ProviderRefused(f"zoom: no token: {cause}")
 
-    async def _ask(self) -> Answer:
+    async def _ask(self) -> HttpResponse:
         access = self._access
         application = base64.b64encode(f"{access.client_id}:{access.client_secret}".encode()).decode()
-        return await self._line.send(
+        return await self._http.send(
             "POST",
             access.oauth_url,
             {"Authorization": f"Basic {application}", "Accept": "application/json"},
@@ -128,19 +128,19 @@ class _NoLog:
 
 async def check_credentials(access: ZoomAccess) -> str | None:
     """Fetch a token and drop it; return why Zoom gives none, or None where it gives one."""
-    line = HttpClient()
+    http = HttpClient()
     try:
-        await Tokens(access, line, _NoLog()).get()
+        await Tokens(access, http, _NoLog()).get()
     except ProviderRefused as error:
         return str(error).removeprefix("zoom: no token: ").removeprefix("zoom: ")
     finally:
-        await line.aclose()
+        await http.aclose()
     return None
 
 
-def _decoded(answer: Answer) -> _Token:
+def _decoded(response: HttpResponse) -> _Token:
     try:
-        token = msgspec.json.decode(answer.body, type=_Token)
+        token = msgspec.json.decode(response.body, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ProviderRefused("zoom: no token: its answer cannot be read") from None
     # A value that is invalid in a header would be quoted whole in the error.

@@ -24,9 +24,9 @@ __all__ = [
     "ChainVerifier",
     "Entry",
     "Fault",
+    "canonical_entry",
     "chain_hash",
     "first_broken",
-    "line_of",
     "policy_faults",
 ]
 
@@ -87,9 +87,9 @@ class CanonicalEntry(NamedTuple):
     key_id: bytes = b""
 
 
-def line_of(entry: Entry) -> CanonicalEntry:
+def canonical_entry(entry: Entry) -> CanonicalEntry:
     """Return the canonical form of an entry."""
-    return _line(
+    return _canonical_entry(
         entry.account_id,
         entry.number,
         entry.transfer,
@@ -101,7 +101,7 @@ def line_of(entry: Entry) -> CanonicalEntry:
     )
 
 
-def _line(
+def _canonical_entry(
     account_id: UUID,
     number: int,
     transfer: Transfer,
@@ -149,9 +149,9 @@ def chain_hash(
     to the microsecond: a store may give it back in another time zone, but not rounded.
     """
     if key is None:
-        return _hashed(previous, _line(account_id, number, transfer, balance_after, at))
-    line = _line(account_id, number, transfer, balance_after, at, key_id=key.id)
-    return _hashed(previous, line, _keyed(key.secret))
+        return _hashed(previous, _canonical_entry(account_id, number, transfer, balance_after, at))
+    entry = _canonical_entry(account_id, number, transfer, balance_after, at, key_id=key.id)
+    return _hashed(previous, entry, _keyed(key.secret))
 
 
 def _keyed(secret: bytes) -> hmac.HMAC:
@@ -159,9 +159,9 @@ def _keyed(secret: bytes) -> hmac.HMAC:
     return hmac.new(secret, digestmod="sha256")
 
 
-def _hashed(previous: bytes, line: CanonicalEntry, keyed: hmac.HMAC | None = None) -> bytes:
+def _hashed(previous: bytes, entry: CanonicalEntry, keyed: hmac.HMAC | None = None) -> bytes:
     (account, number, _, balance, at, _, transfer, operation, kind, moved, source, destination, about, name,
-     reverses, key, day, key_id) = line  # fmt: skip
+     reverses, key, day, key_id) = entry  # fmt: skip
     # Two ids are written as numbers, without leading zeros.
     encoded = (
         f"{account.lstrip('0') or 0}\n{number}\n{transfer.lstrip('0') or 0}\n{kind}\n{moved}\n"
@@ -209,11 +209,11 @@ class ChainVerifier:
         It must have the next number, its transfer's amount, the running balance, a time that does
         not go back, a version that the policy allows, and the hash over all of that and its predecessor's.
         """
-        proof, fault = self.over([line_of(entry)], policy)
+        proof, fault = self.over([canonical_entry(entry)], policy)
         return proof if fault is None else None
 
     def over(
-        self, lines: Iterable[CanonicalEntry], policy: ChainPolicy = ANY_VERSION
+        self, entries: Iterable[CanonicalEntry], policy: ChainPolicy = ANY_VERSION
     ) -> "tuple[ChainVerifier, Fault | None]":
         """The proof with all of these entries, or up to the first that is not the next one, and why not."""
         account = self.account_id.hex
@@ -223,9 +223,9 @@ class ChainVerifier:
         unkeyed_most = _NO_END if policy.unkeyed is None else policy.unkeyed
         sealed_at = _NO_END if policy.unkeyed_hash is None else unkeyed_most
         fault = None
-        for line in lines:
-            of, has, amount, after, at, hash_ = line[:6]
-            moved, destination, key_id = line[9], line[11], line[17]
+        for entry in entries:
+            of, has, amount, after, at, hash_ = entry[:6]
+            moved, destination, key_id = entry[9], entry[11], entry[17]
             keyed = states.get(key_id) if key_id else None
             due = balance + (moved if destination == "customer" else -moved)
             if (
@@ -235,11 +235,11 @@ class ChainVerifier:
                 or at < stamp
                 or of != account
                 or (key_id and keyed is None)
-                or _hashed(last_hash, line, keyed) != hash_
+                or _hashed(last_hash, entry, keyed) != hash_
                 or (has > unkeyed_most and not key_id)
                 or (has == sealed_at and hash_ != policy.unkeyed_hash)
             ):
-                fault = Fault(number + 1, _problem(line, account, number + 1, balance, due, stamp, policy))
+                fault = Fault(number + 1, _problem(entry, account, number + 1, balance, due, stamp, policy))
                 break
             number, balance, last_hash, stamp = has, after, hash_, at
             if not key_id:
@@ -255,23 +255,23 @@ def policy_faults(proof: ChainVerifier, policy: ChainPolicy) -> tuple[str, ...]:
 
 
 def _problem(
-    line: CanonicalEntry, account: str, number: int, balance: int, due: int, stamp: str, policy: ChainPolicy
+    entry: CanonicalEntry, account: str, number: int, balance: int, due: int, stamp: str, policy: ChainPolicy
 ) -> str:
-    if line.account_id != account:
+    if entry.account_id != account:
         return "it is another account's"
-    if line.number != number:
-        return f"entry {line.number} stands in its place"
-    if line.amount != due - balance:
-        return f"its amount is {line.amount}, and its transfer moves {due - balance}"
-    if line.balance_after != due:
-        return f"its balance_after is {line.balance_after}, and the entries make {due}"
-    if line.at < stamp:
+    if entry.number != number:
+        return f"entry {entry.number} stands in its place"
+    if entry.amount != due - balance:
+        return f"its amount is {entry.amount}, and its transfer moves {due - balance}"
+    if entry.balance_after != due:
+        return f"its balance_after is {entry.balance_after}, and the entries make {due}"
+    if entry.at < stamp:
         return "its time is before that of the entry before it"
-    if line.key_id and line.key_id not in policy.keys:
-        return f"it is chained under the key {line.key_id.hex()}, which is not given"
-    if policy.unkeyed is not None and number > policy.unkeyed and not line.key_id:
+    if entry.key_id and entry.key_id not in policy.keys:
+        return f"it is chained under the key {entry.key_id.hex()}, which is not given"
+    if policy.unkeyed is not None and number > policy.unkeyed and not entry.key_id:
         return "it is chained without a key, behind what is sealed"
-    if number == policy.unkeyed and policy.unkeyed_hash not in (None, line.hash):
+    if number == policy.unkeyed and policy.unkeyed_hash not in (None, entry.hash):
         return "its hash is not the sealed one"
     return "its hash is not that of what it says and of the entry before it"
 
@@ -287,5 +287,5 @@ def first_broken(account_id: UUID, entries: Iterable[Entry], policy: ChainPolicy
     Returns:
         The number that the first wrong entry should have had, or `None` when all are right.
     """
-    _, fault = ChainVerifier(account_id).over(map(line_of, entries), policy)
+    _, fault = ChainVerifier(account_id).over(map(canonical_entry, entries), policy)
     return None if fault is None else fault.number

@@ -80,7 +80,7 @@ class RecordingFlags:
 
 @frozen
 class QuoteItem:
-    """One line of a quote, in credits."""
+    """One item of a quote, in credits."""
 
     name: str
     credits: int

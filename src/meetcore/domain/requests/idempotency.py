@@ -1,7 +1,7 @@
 """Idempotency: what a repeated request gets (rules 4/idem-replay and 4/idem-reused).
 
 A key is bound to the fingerprint of the first valid request that brought it. Four states, three
-answers that must never be confused: in progress, reused, replayed.
+outcomes that must never be confused: in progress, reused, replayed.
 
 ::
 
@@ -21,7 +21,7 @@ A record moves by these events, which a store writes together with what they are
     any but DONE    --GIVE_UP--->  BOUND     something temporary: the key may try again
     BOUND, DONE     --PURGE----->  UNKNOWN   `KEY_RETENTION_HOURS` after it was first seen
 
-Owns the decision, the machine and the fingerprint. Does not run the work or wait; an answer is
+Owns the decision, the machine and the fingerprint. Does not run the work or wait; an outcome is
 opaque bytes.
 """
 
@@ -138,7 +138,7 @@ class IdempotencyRecord:
     """The stored record of (account, key).
 
     While work runs, `lease_until` is the end of its lease. `subject_id` is the record
-    that the work makes or changes. `answer` is what is replayed; work that an earlier release
+    that the work makes or changes. `encoded_outcome` is what is replayed; work that an earlier release
     finished for another process has none, and is replayed from the subject.
     """
 
@@ -147,7 +147,7 @@ class IdempotencyRecord:
     is_done: bool = False
     subject_id: UUID | None = None
     lease_until: datetime | None = None
-    answer: bytes | None = field(default=None, repr=False)
+    encoded_outcome: bytes | None = field(default=None, repr=False)
 
 
 def is_key(text: str) -> bool:

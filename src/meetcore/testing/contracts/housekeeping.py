@@ -58,7 +58,7 @@ class HousekeepingContract:
         customer = await open_customer(rig)
         async with rig.store.begin() as tx:
             await tx.idempotency.save(
-                customer.account_id, IdempotencyRecord("old", b"f" * 32, True, answer=b"a")
+                customer.account_id, IdempotencyRecord("old", b"f" * 32, True, encoded_outcome=b"a")
             )
         await rig.age_keys(DAY_S - 60)
         async with rig.store.begin() as tx:
@@ -77,7 +77,7 @@ class HousekeepingContract:
         await rig.age_keys(DAY_S - 60)
         async with rig.store.begin() as tx:
             await tx.idempotency.save(
-                customer.account_id, IdempotencyRecord("k", b"f" * 32, True, answer=b"a")
+                customer.account_id, IdempotencyRecord("k", b"f" * 32, True, encoded_outcome=b"a")
             )
         await rig.age_keys(120)
         await rig.housekeeping.purge_idempotency(DAY_S)

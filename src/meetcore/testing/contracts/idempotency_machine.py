@@ -21,7 +21,7 @@ from meetcore.testing.contracts.transactions import (
 
 SAME = b"s" * 32
 DAY_S = 86_400
-BOUND, DONE = IdempotencyRecord("k", SAME), IdempotencyRecord("k", SAME, is_done=True, answer=b"a")
+BOUND, DONE = IdempotencyRecord("k", SAME), IdempotencyRecord("k", SAME, is_done=True, encoded_outcome=b"a")
 LEASE_S = {KeyState.RUNNING: 600.0, KeyState.EXPIRED: -1.0}
 
 

@@ -60,9 +60,9 @@ class IdempotencyRepositoryContract:
         "record",
         [
             IdempotencyRecord("k", SAME),
-            IdempotencyRecord("k", SAME, is_done=True, answer=b'{"a":1}'),
+            IdempotencyRecord("k", SAME, is_done=True, encoded_outcome=b'{"a":1}'),
             IdempotencyRecord("k", SAME, is_done=True, subject_id=new_id()),
-            IdempotencyRecord("k", SAME, is_done=True, answer=b""),
+            IdempotencyRecord("k", SAME, is_done=True, encoded_outcome=b""),
         ],
     )
     async def test_a_record_is_read_back_as_it_was_written(
@@ -76,13 +76,15 @@ class IdempotencyRepositoryContract:
     async def test_a_key_belongs_to_its_account(self, rig: StoreRig) -> None:
         one, other = await open_customer(rig), await open_customer(rig)
         async with rig.store.begin() as tx:
-            await tx.idempotency.save(one.account_id, IdempotencyRecord("k", SAME, is_done=True, answer=b"x"))
+            await tx.idempotency.save(
+                one.account_id, IdempotencyRecord("k", SAME, is_done=True, encoded_outcome=b"x")
+            )
         assert (await _view_of(rig, other.account_id, "k")).record is None
 
     async def test_saving_again_replaces_the_whole_record(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         for record in (
-            IdempotencyRecord("k", SAME, is_done=True, subject_id=new_id(), answer=b"x"),
+            IdempotencyRecord("k", SAME, is_done=True, subject_id=new_id(), encoded_outcome=b"x"),
             IdempotencyRecord("k", OTHER),
         ):
             async with rig.store.begin() as tx:
@@ -95,7 +97,7 @@ class IdempotencyRepositoryContract:
         await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME))
         assert await _state(rig, customer.account_id, "k") is KeyState.RUNNING
         later = rig.now()
-        record = IdempotencyRecord("k", SAME, is_done=True, answer=b"x", lease_until=later)
+        record = IdempotencyRecord("k", SAME, is_done=True, encoded_outcome=b"x", lease_until=later)
         async with rig.store.begin() as tx:
             await tx.idempotency.save(customer.account_id, record)
         assert (await _view_of(rig, customer.account_id, "k")).record == evolve(record, lease_until=None)
@@ -112,8 +114,8 @@ class IdempotencyRepositoryContract:
         meeting = await schedule(rig, made)
         assert meeting is not None
         done = (await _view_of(rig, customer.account_id, "k")).record
-        answer = encode_outcome(Outcome(created_record(meeting)))
-        assert done == IdempotencyRecord("k", SAME, True, made.meeting.id, None, answer)
+        encoded = encode_outcome(Outcome(created_record(meeting)))
+        assert done == IdempotencyRecord("k", SAME, True, made.meeting.id, None, encoded)
 
     async def test_a_claim_expires_with_its_lease(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -135,9 +137,9 @@ class IdempotencyRepositoryContract:
         meeting = await scheduled(rig, customer)
         lease = await start_cancelling(rig, meeting, Claim("c", SAME, meeting.id))
         assert await _state(rig, customer.account_id, "c") is KeyState.RUNNING
-        answer = encode_outcome(await finish_cancelling(rig, meeting, lease))
+        encoded = encode_outcome(await finish_cancelling(rig, meeting, lease))
         done = (await _view_of(rig, customer.account_id, "c")).record
-        assert done == IdempotencyRecord("c", SAME, True, meeting.id, None, answer)
+        assert done == IdempotencyRecord("c", SAME, True, meeting.id, None, encoded)
 
     async def test_a_cancellation_that_failed_leaves_its_key_bound(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -168,27 +170,27 @@ class IdempotencyRepositoryContract:
         assert sum(isinstance(outcome, LeaseView) for outcome in outcomes) == 1
         assert (outcomes.count(Verdict.WAIT), outcomes.count(Verdict.REJECT)) == (9, 10)
 
-    async def test_twenty_first_answers_are_one(self, rig: StoreRig) -> None:
+    async def test_twenty_first_outcomes_are_one(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
 
-        async def answer(text: bytes) -> bytes | None:
+        async def finish(text: bytes) -> bytes | None:
             async with rig.store.begin() as tx:
                 view = await tx.idempotency.load_locked(customer.account_id, "k")
                 if decide(view.record, SAME, view.now) is Verdict.REPLAY:
-                    return view.record.answer if view.record else None
+                    return view.record.encoded_outcome if view.record else None
                 await tx.idempotency.save(
-                    customer.account_id, IdempotencyRecord("k", SAME, is_done=True, answer=text)
+                    customer.account_id, IdempotencyRecord("k", SAME, is_done=True, encoded_outcome=text)
                 )
                 return text
 
-        answers = await asyncio.gather(*(answer(str(n).encode()) for n in range(20)))
-        assert len(set(answers)) == 1
+        outcomes = await asyncio.gather(*(finish(str(n).encode()) for n in range(20)))
+        assert len(set(outcomes)) == 1
 
     async def test_a_key_read_after_a_lock_wait_returns_what_the_lock_holder_wrote(
         self, rig: StoreRig
     ) -> None:
         customer = await open_customer(rig)
-        done = IdempotencyRecord("k", b"f" * 32, is_done=True, answer=b"x")
+        done = IdempotencyRecord("k", b"f" * 32, is_done=True, encoded_outcome=b"x")
 
         async def read() -> IdempotencyRecord | None:
             async with rig.store.begin() as tx:

@@ -123,7 +123,7 @@ def idempotency_records(state: KeyState, now: datetime) -> st.SearchStrategy[Ide
         is_done=st.just(state is KeyState.DONE),
         subject_id=subjects if state in (KeyState.RUNNING, KeyState.EXPIRED) else maybe_subject,
         lease_until=lease,
-        answer=(st.none() | st.binary(max_size=50)) if state is KeyState.DONE else st.none(),
+        encoded_outcome=(st.none() | st.binary(max_size=50)) if state is KeyState.DONE else st.none(),
     )
 
 

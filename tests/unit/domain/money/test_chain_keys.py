@@ -28,9 +28,9 @@ from meetcore.domain.money.hash_chain import (
     ChainVerifier,
     Entry,
     Fault,
+    canonical_entry,
     chain_hash,
     first_broken,
-    line_of,
     policy_faults,
 )
 from meetcore.domain.money.holds import CapUsage, Hold, charge, settle, take
@@ -57,7 +57,7 @@ def history(*keys: ChainKey | None, amount: int = 5) -> list[Entry]:
 
 
 def proof_of(entries: list[Entry], policy: ChainPolicy = ANY_VERSION) -> tuple[ChainVerifier, Fault | None]:
-    return ChainVerifier(ACCOUNT).over(map(line_of, entries), policy)
+    return ChainVerifier(ACCOUNT).over(map(canonical_entry, entries), policy)
 
 
 def test_a_key_is_named_in_the_entries_and_never_shown() -> None:

@@ -17,9 +17,9 @@ from meetcore.domain.money.hash_chain import (
     ChainVerifier,
     Entry,
     Fault,
+    canonical_entry,
     chain_hash,
     first_broken,
-    line_of,
 )
 from meetcore.domain.money.ledger import Funds, funds_faults, is_proven, open_account, post
 from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
@@ -272,7 +272,7 @@ def test_a_fault_describes_the_problem_of_the_entry() -> None:
         ),
     ):
         proof, fault = ChainVerifier(ACCOUNT).over(
-            [line_of(first.entry), line_of(entry), line_of(first.entry)]
+            [canonical_entry(first.entry), canonical_entry(entry), canonical_entry(first.entry)]
         )
         assert fault == Fault(2, problem)
         assert proof == ChainVerifier(ACCOUNT).extended(first.entry)
@@ -282,11 +282,13 @@ def test_a_fault_describes_the_problem_of_the_entry() -> None:
 def test_proving_in_portions_equals_proving_the_whole_history(
     history: AccountHistory, data: st.DataObject
 ) -> None:
-    lines = list(map(line_of, history.entries))
-    cut = data.draw(st.integers(0, len(lines)), "cut")
-    proof, fault = ChainVerifier(ACCOUNT).over(lines[:cut])
+    entries = list(map(canonical_entry, history.entries))
+    cut = data.draw(st.integers(0, len(entries)), "cut")
+    proof, fault = ChainVerifier(ACCOUNT).over(entries[:cut])
     assert fault is None
-    assert proof.over(lines[cut:]) == ChainVerifier(ACCOUNT).over(lines) == (proof_of(history.entries), None)
+    assert (
+        proof.over(entries[cut:]) == ChainVerifier(ACCOUNT).over(entries) == (proof_of(history.entries), None)
+    )
 
 
 @given(account_histories(min_entries=1), st.sampled_from(["balance", "entries", "last_hash", "last_at"]))

@@ -58,10 +58,10 @@ KNOWN: dict[KeyState, tuple[IdempotencyRecord | None, ...]] = {
         record(subject_id=SUBJECT, lease_until=NOW - timedelta(days=1)),
     ),
     KeyState.DONE: (
-        record(is_done=True, answer=b"{}"),
+        record(is_done=True, encoded_outcome=b"{}"),
         record(is_done=True, subject_id=SUBJECT),
-        record(is_done=True, answer=b"{}", lease_until=NOW + TICK),
-        record(is_done=True, answer=b"{}", lease_until=NOW - TICK),
+        record(is_done=True, encoded_outcome=b"{}", lease_until=NOW + TICK),
+        record(is_done=True, encoded_outcome=b"{}", lease_until=NOW - TICK),
     ),
 }
 TABLE = {

@@ -3,7 +3,7 @@
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
-from meetcore.adapters.api.operation import Call, Operation, UseCases
+from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Listing, Named, page_of
 from meetcore.domain.records import accounts as records
 from meetcore.domain.records.credits import tier_record
@@ -22,9 +22,9 @@ from meetcore.domain.requests.rate_window import OperationClass
     "daily cap of credits.",
     example=examples.ACCOUNT,
 )
-async def get_me(_: UseCases, call: Call) -> ApiResponse:
+async def get_me(_: UseCases, request: OperationRequest) -> ApiResponse:
     """Rules 4.2/scope, 4.2/1, 4.2/2 and 5/6."""
-    account, key = call.caller.account, call.caller.key
+    account, key = request.caller.account, request.caller.key
     record = records.Account(
         user=records.User(id=str(account.user_id), email=account.email, full_name=account.full_name),
         credits=records.Balance(balance=account.balance),
@@ -50,7 +50,7 @@ async def get_me(_: UseCases, call: Call) -> ApiResponse:
     "as pricing_tier_id.",
     example=examples.page_of(examples.TIER),
 )
-async def list_pricing_tiers(use: UseCases, call: Call) -> ApiResponse:
+async def list_pricing_tiers(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/pricing-tiers."""
-    tiers, cursor = page_of(use.catalogue.on_sale(), call.page, lambda tier: tier.id)
+    tiers, cursor = page_of(use.catalogue.on_sale(), request.page, lambda tier: tier.id)
     return render_record(200, {"data": [tier_record(tier) for tier in tiers], "next_cursor": cursor})

@@ -8,7 +8,7 @@ from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, NotulenEstimateBody
 from meetcore.adapters.api.filters import instant, one_of
-from meetcore.adapters.api.operation import Call, Operation, UseCases
+from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Listing, Named, slice_page
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.holds import is_sufficient
@@ -44,11 +44,13 @@ def _todays_usage(_: dict[str, str], now: datetime) -> CallerIncludes:
         "daily_cap": {"cap": 200, "spent": 15, "remaining": 185, "resets_at": "2026-11-21T17:00:00Z"},
     },
 )
-async def get_credits(_: UseCases, call: Call) -> ApiResponse:
+async def get_credits(_: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/credits."""
-    account, key = call.caller.account, call.caller.key
-    assert call.caller.usage is not None
-    return render_record(200, credits_record(account.balance, account.held, key.daily_cap, call.caller.usage))
+    account, key = request.caller.account, request.caller.key
+    assert request.caller.usage is not None
+    return render_record(
+        200, credits_record(account.balance, account.held, key.daily_cap, request.caller.usage)
+    )
 
 
 @Operation(
@@ -72,11 +74,11 @@ async def get_credits(_: UseCases, call: Call) -> ApiResponse:
     "and of a range of days (WIB) where you ask for them.",
     example=examples.page_of(examples.CHARGE),
 )
-async def list_transactions(use: UseCases, call: Call) -> ApiResponse:
-    page, given = call.page, call.page.filters
+async def list_transactions(use: UseCases, request: OperationRequest) -> ApiResponse:
+    page, given = request.page, request.page.filters
     before = None if page.after is None else int(page.after)
     wanted = TransactionFilter(given.get("kind"), given.get("from"), given.get("to"))
-    found = await use.queries.list_transactions(call.caller.account.id, wanted, page.limit + 1, before)
+    found = await use.queries.list_transactions(request.caller.account.id, wanted, page.limit + 1, before)
     shown, cursor = slice_page(found, page, lambda one: one.number)
     return render_record(200, {"data": [transaction_record(one) for one in shown], "next_cursor": cursor})
 
@@ -110,14 +112,14 @@ async def list_transactions(use: UseCases, call: Call) -> ApiResponse:
         "sufficient": True,
     },
 )
-async def estimate_credits(use: UseCases, call: Call) -> ApiResponse:
+async def estimate_credits(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/estimate."""
-    account, key, usage = call.caller.account, call.caller.key, call.caller.usage
+    account, key, usage = request.caller.account, request.caller.key, request.caller.usage
     assert usage is not None
-    quote = _quote(use.estimate, call.body)
+    quote = _quote(use.estimate, request.body)
     is_enough = is_sufficient(account.balance - account.held, usage.used, key.daily_cap, quote.credits)
     return render_record(
-        200, estimate_record(call.body.type, quote, account.balance, is_sufficient=is_enough)
+        200, estimate_record(request.body.type, quote, account.balance, is_sufficient=is_enough)
     )
 
 

@@ -6,7 +6,7 @@ from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import one_of
-from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
+from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -41,11 +41,11 @@ _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
     for_agents="Use it to find out what was sent to a webhook and what came of it.",
     example=examples.page_of(examples.DELIVERY),
 )
-async def list_deliveries(use: UseCases, call: Call) -> ApiResponse:
+async def list_deliveries(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/deliveries."""
-    endpoint_id, page = parse_id(call.path["id"], "webhook"), call.page
+    endpoint_id, page = parse_id(request.path["id"], "webhook"), request.page
     found = await use.queries.list_deliveries(
-        call.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
+        request.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
     )
     if found is None:
         raise NotFound("No webhook with this id.")
@@ -65,9 +65,9 @@ async def list_deliveries(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to see each attempt of a delivery and what it met.",
     example=examples.DELIVERY,
 )
-async def get_delivery(use: UseCases, call: Call) -> ApiResponse:
-    endpoint_id, delivery_id = (parse_id(call.path[name], "delivery") for name in ("id", "delivery_id"))
-    found = await use.queries.find_delivery(call.caller.account.id, endpoint_id, delivery_id)
+async def get_delivery(use: UseCases, request: OperationRequest) -> ApiResponse:
+    endpoint_id, delivery_id = (parse_id(request.path[name], "delivery") for name in ("id", "delivery_id"))
+    found = await use.queries.find_delivery(request.caller.account.id, endpoint_id, delivery_id)
     if found is None:
         raise NotFound("No delivery with this id.")
     return render_record(200, delivery_record(found.delivery, found.attempts))
@@ -86,6 +86,8 @@ async def get_delivery(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to send an event again after its receiver was mended.",
     example=examples.PENDING_DELIVERY | {"event_type": "meeting.created"},
 )
-async def resend_delivery(use: UseCases, call: Call) -> Outcome:
-    endpoint_id, delivery_id = path_id(call), path_id(call, "delivery_id")
-    return await use.resend_delivery(call.caller, endpoint_id, delivery_id, call.required_request, call.now)
+async def resend_delivery(use: UseCases, request: OperationRequest) -> Outcome:
+    endpoint_id, delivery_id = path_id(request), path_id(request, "delivery_id")
+    return await use.resend_delivery(
+        request.caller, endpoint_id, delivery_id, request.required_key, request.now
+    )

@@ -4,7 +4,7 @@ from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import instant, one_of
-from meetcore.adapters.api.operation import Call, Operation, UseCases
+from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -39,10 +39,10 @@ _KEPT = f"Events are kept for {EVENTS_KEPT.days} days, whether or not a webhook 
     "of time where you ask for them.",
     example=examples.page_of(examples.EVENT),
 )
-async def list_events(use: UseCases, call: Call) -> ApiResponse:
-    page, given, oldest = call.page, call.page.filters, kept_since(call.now)
+async def list_events(use: UseCases, request: OperationRequest) -> ApiResponse:
+    page, given, oldest = request.page, request.page.filters, kept_since(request.now)
     wanted = EventFilter(max(given.get("from", oldest), oldest), given.get("type"), given.get("to"))
-    found = await use.queries.list_events(call.caller.account.id, wanted, page.limit + 1, page.before)
+    found = await use.queries.list_events(request.caller.account.id, wanted, page.limit + 1, page.before)
     shown, cursor = slice_page(found, page, lambda one: one.id)
     return render_record(200, {"data": [event_record(one) for one in shown], "next_cursor": cursor})
 
@@ -58,9 +58,9 @@ async def list_events(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to read what a webhook was sent; a delivery has the event's id as event_id.",
     example=examples.EVENT,
 )
-async def get_event(use: UseCases, call: Call) -> ApiResponse:
-    event_id = parse_id(call.path["id"], "event")
-    found = await use.queries.find_event(call.caller.account.id, event_id)
-    if found is None or found.created_at < kept_since(call.now):
+async def get_event(use: UseCases, request: OperationRequest) -> ApiResponse:
+    event_id = parse_id(request.path["id"], "event")
+    found = await use.queries.find_event(request.caller.account.id, event_id)
+    if found is None or found.created_at < kept_since(request.now):
         raise NotFound("No event with this id.")
     return render_record(200, event_record(found))

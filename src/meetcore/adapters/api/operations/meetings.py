@@ -7,7 +7,7 @@ from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.filters import instant, one_of
-from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases, path_id
+from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -68,9 +68,9 @@ _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, M
     },
     example=examples.MEETING,
 )
-async def create_meeting(use: UseCases, call: Call) -> Outcome:
+async def create_meeting(use: UseCases, request: OperationRequest) -> Outcome:
     """Rules 4.1/scope and 4.1/4."""
-    body: CreateMeetingBody = call.body
+    body: CreateMeetingBody = request.body
     wanted = MeetingRequest(
         title=body.title,
         date=body.date,
@@ -80,7 +80,7 @@ async def create_meeting(use: UseCases, call: Call) -> Outcome:
         password=body.password,
         options=body.options,
     )
-    return await use.create_meeting(call.caller, wanted, call.required_request, call.now)
+    return await use.create_meeting(request.caller, wanted, request.required_key, request.now)
 
 
 @Operation(
@@ -102,13 +102,13 @@ async def create_meeting(use: UseCases, call: Call) -> Outcome:
     for_agents="Use it to find meetings by status or time, and to check whether a booking is already there.",
     example=examples.page_of(examples.MEETING),
 )
-async def list_meetings(use: UseCases, call: Call) -> ApiResponse:
-    page, given = call.page, call.page.filters
-    wanted = MeetingFilter(call.now, given.get("status"), given.get("from"), given.get("to"))
-    found = await use.queries.list_meetings(call.caller.account.id, wanted, page.limit + 1, page.before)
+async def list_meetings(use: UseCases, request: OperationRequest) -> ApiResponse:
+    page, given = request.page, request.page.filters
+    wanted = MeetingFilter(request.now, given.get("status"), given.get("from"), given.get("to"))
+    found = await use.queries.list_meetings(request.caller.account.id, wanted, page.limit + 1, page.before)
     shown, cursor = slice_page(found, page, lambda one: one.id)
     return render_record(
-        200, {"data": [meeting_record(one, call.now) for one in shown], "next_cursor": cursor}
+        200, {"data": [meeting_record(one, request.now) for one in shown], "next_cursor": cursor}
     )
 
 
@@ -131,11 +131,11 @@ def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
     for_agents="Use it to read one meeting: its status, join link and password.",
     example=examples.MEETING,
 )
-async def get_meeting(_: UseCases, call: Call) -> ApiResponse:
-    meeting = call.caller.load_meeting()
+async def get_meeting(_: UseCases, request: OperationRequest) -> ApiResponse:
+    meeting = request.caller.load_meeting()
     if meeting is None or meeting.status not in VISIBLE:
         raise NotFound("No meeting with this id.")
-    return render_record(200, meeting_record(meeting, call.now))
+    return render_record(200, meeting_record(meeting, request.now))
 
 
 @Operation(
@@ -152,6 +152,6 @@ async def get_meeting(_: UseCases, call: Call) -> ApiResponse:
     "ended for all participants and nothing is refunded. Cannot be undone.",
     example={"id": examples.MEETING["id"], "status": "cancelled", "credits_refunded": 15},
 )
-async def cancel_meeting(use: UseCases, call: Call) -> Outcome:
+async def cancel_meeting(use: UseCases, request: OperationRequest) -> Outcome:
     """Rule 1/op/meeting-delete."""
-    return await use.cancel_meeting(call.caller, path_id(call), call.required_request, call.now)
+    return await use.cancel_meeting(request.caller, path_id(request), request.required_key, request.now)

@@ -7,7 +7,7 @@ from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, encode_record, render_record, render_text
 from meetcore.adapters.api.bodies import CreateNoteBody
 from meetcore.adapters.api.filters import one_of, record_id
-from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases
+from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Listing, cursor_after
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
@@ -57,10 +57,10 @@ _NOTES_AT_ONCE = 5
     },
     example=examples.QUEUED_NOTE,
 )
-async def create_note(use: UseCases, call: Call) -> Outcome:
-    body: CreateNoteBody = call.body
+async def create_note(use: UseCases, request: OperationRequest) -> Outcome:
+    body: CreateNoteBody = request.body
     wanted = NoteRequest(body.recording_id, body.language)
-    return await use.create_note(call.caller, wanted, call.required_request, call.now)
+    return await use.create_note(request.caller, wanted, request.required_key, request.now)
 
 
 @Operation(
@@ -81,16 +81,16 @@ async def create_note(use: UseCases, call: Call) -> Outcome:
     "of all.",
     example=examples.page_of(examples.NOTE),
 )
-async def list_notes(use: UseCases, call: Call) -> ApiResponse:
+async def list_notes(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/notes."""
     # A few at a time: each has its transcript, and a page is no longer than it must be.
-    page, before = call.page, call.page.before
+    page, before = request.page, request.page.before
     chosen = NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
     shown: list[msgspec.Raw] = []
     size_bytes, is_more = 0, True
     while is_more and len(shown) < page.limit and size_bytes < _PAGE_BYTES:
         wanted = min(_NOTES_AT_ONCE, page.limit - len(shown))
-        found = await use.queries.list_notes(call.caller.account.id, chosen, wanted + 1, before)
+        found = await use.queries.list_notes(request.caller.account.id, chosen, wanted + 1, before)
         is_more = len(found) > wanted
         for note in found[:wanted]:
             shown.append(msgspec.Raw(encode_record(note_record(note))))
@@ -113,13 +113,13 @@ async def list_notes(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to read notes: summary, decisions, action items with owner and due date, and the transcript.",
     example=examples.NOTE,
 )
-async def get_note(use: UseCases, call: Call) -> ApiResponse:
+async def get_note(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/note."""
-    note = await use.queries.find_note(call.caller.account.id, parse_id(call.path["id"], "note"))
+    note = await use.queries.find_note(request.caller.account.id, parse_id(request.path["id"], "note"))
     if note is None:
         raise NotFound("No note with this id.")
     if note.status is NoteStatus.ERASED:
         raise Gone("This note was erased with its recording.")
-    if call.options.get("format") == "markdown":
+    if request.options.get("format") == "markdown":
         return render_text(200, markdown(note), MARKDOWN)
     return render_record(200, note_record(note))

@@ -7,7 +7,7 @@ from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import flag, record_id
 from meetcore.adapters.api.links import download_url
-from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
+from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -34,15 +34,15 @@ _READERS = (Scope.RECORDINGS_READ,)
     "after the end.",
     example=examples.page_of(examples.RECORDING),
 )
-async def list_recordings(use: UseCases, call: Call) -> ApiResponse:
+async def list_recordings(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/recordings."""
-    page = call.page
+    page = request.page
     found = await use.queries.list_recordings(
-        call.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
+        request.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
     )
     shown, cursor = slice_page(found, page, lambda one: one.id)
     return render_record(
-        200, {"data": [recording_record(one, call.now) for one in shown], "next_cursor": cursor}
+        200, {"data": [recording_record(one, request.now) for one in shown], "next_cursor": cursor}
     )
 
 
@@ -57,12 +57,12 @@ async def list_recordings(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to see how long a recording is, and until when it is kept.",
     example=examples.RECORDING,
 )
-async def get_recording(use: UseCases, call: Call) -> ApiResponse:
-    recording_id = parse_id(call.path["id"], "recording")
-    found = await use.queries.find_recording(call.caller.account.id, recording_id)
+async def get_recording(use: UseCases, request: OperationRequest) -> ApiResponse:
+    recording_id = parse_id(request.path["id"], "recording")
+    found = await use.queries.find_recording(request.caller.account.id, recording_id)
     if found is None or found.status is RecordingStatus.MEASURING:
         raise NotFound("No recording with this id.")
-    return render_record(200, recording_record(found, call.now))
+    return render_record(200, recording_record(found, request.now))
 
 
 @Operation(
@@ -82,10 +82,10 @@ async def get_recording(use: UseCases, call: Call) -> ApiResponse:
         "expires_at": "2026-12-01T03:10:00Z",
     },
 )
-async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
+async def get_download_url(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/download-url."""
-    recording_id = parse_id(call.path["id"], "recording")
-    signed = await use.download_recording.link(call.caller.account.id, recording_id, call.now)
+    recording_id = parse_id(request.path["id"], "recording")
+    signed = await use.download_recording.link(request.caller.account.id, recording_id, request.now)
     expires_at = datetime.fromtimestamp(signed.link.expires, UTC)
     return render_record(
         200, records.DownloadUrl(url=download_url(use.base_url, signed), expires_at=expires_at)
@@ -105,8 +105,8 @@ async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
     "person first: it cannot be undone.",
 )
-async def delete_recording(use: UseCases, call: Call) -> Outcome:
-    with_notes = bool(call.options.get("with_notes", False))
+async def delete_recording(use: UseCases, request: OperationRequest) -> Outcome:
+    with_notes = bool(request.options.get("with_notes", False))
     return await use.delete_recording(
-        call.caller, path_id(call), call.required_request, call.now, with_notes=with_notes
+        request.caller, path_id(request), request.required_key, request.now, with_notes=with_notes
     )

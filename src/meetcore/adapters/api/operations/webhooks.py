@@ -9,8 +9,8 @@ from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
 from meetcore.adapters.api.filters import whole_number
 from meetcore.adapters.api.operation import (
     ITS_ID,
-    Call,
     Operation,
+    OperationRequest,
     UseCases,
     path_id,
 )
@@ -65,11 +65,11 @@ _WRITERS = (Scope.WEBHOOKS_WRITE,)
     },
     example=examples.WEBHOOK_WITH_SECRET,
 )
-async def register_webhook(use: UseCases, call: Call) -> Outcome:
+async def register_webhook(use: UseCases, request: OperationRequest) -> Outcome:
     """Rules 4.3/scope and 4.3/4: it is of the class WRITE, which costs no credits."""
-    body: RegisterWebhookBody = call.body
+    body: RegisterWebhookBody = request.body
     wanted = Registration(parse_webhook_url(body.url), body.event_types, body.description)
-    return await use.register_webhook(call.caller, wanted, call.required_request, call.now)
+    return await use.register_webhook(request.caller, wanted, request.required_key, request.now)
 
 
 @Operation(
@@ -84,9 +84,9 @@ async def register_webhook(use: UseCases, call: Call) -> Outcome:
     for_agents="Use it to see which URLs receive which events, and which were disabled by failures.",
     example=examples.page_of(examples.WEBHOOK),
 )
-async def list_webhooks(use: UseCases, call: Call) -> ApiResponse:
-    page = call.page
-    found = await use.queries.list_endpoints(call.caller.account.id, page.limit + 1, page.before)
+async def list_webhooks(use: UseCases, request: OperationRequest) -> ApiResponse:
+    page = request.page
+    found = await use.queries.list_endpoints(request.caller.account.id, page.limit + 1, page.before)
     shown, cursor = slice_page(found, page, lambda one: one.id)
     data = [endpoint_record(one, with_secret=False) for one in shown]
     return render_record(200, {"data": data, "next_cursor": cursor})
@@ -103,13 +103,13 @@ async def list_webhooks(use: UseCases, call: Call) -> ApiResponse:
     for_agents="Use it to read one webhook; a key that may write sees its secret.",
     example=examples.WEBHOOK_WITH_SECRET,
 )
-async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
+async def get_webhook(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/webhook-detail."""
-    endpoint_id = parse_id(call.path["id"], "webhook")
-    endpoint = await use.queries.find_endpoint(call.caller.account.id, endpoint_id)
+    endpoint_id = parse_id(request.path["id"], "webhook")
+    endpoint = await use.queries.find_endpoint(request.caller.account.id, endpoint_id)
     if endpoint is None:
         raise NotFound("No webhook with this id.")
-    can_write = Scope.WEBHOOKS_WRITE in call.caller.key.scopes
+    can_write = Scope.WEBHOOKS_WRITE in request.caller.key.scopes
     return render_record(200, endpoint_record(endpoint, with_secret=can_write))
 
 
@@ -132,11 +132,11 @@ async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
     },
     example=examples.WEBHOOK | {"is_active": False},
 )
-async def update_webhook(use: UseCases, call: Call) -> Outcome:
+async def update_webhook(use: UseCases, request: OperationRequest) -> Outcome:
     """Rules 4.4/scope and 4.4/4."""
-    body: UpdateWebhookBody = call.body
+    body: UpdateWebhookBody = request.body
     changes = EndpointChanges(body.event_types, body.description, body.is_active)
-    return await use.update_webhook(call.caller, path_id(call), changes, call.required_request)
+    return await use.update_webhook(request.caller, path_id(request), changes, request.required_key)
 
 
 @Operation(
@@ -150,8 +150,8 @@ async def update_webhook(use: UseCases, call: Call) -> Outcome:
     for_agents="Use it to stop telling a URL for good; what waits for it is dropped. To pause it, use "
     "update_webhook with is_active false.",
 )
-async def remove_webhook(use: UseCases, call: Call) -> Outcome:
-    return await use.remove_webhook(call.caller, path_id(call), call.required_request)
+async def remove_webhook(use: UseCases, request: OperationRequest) -> Outcome:
+    return await use.remove_webhook(request.caller, path_id(request), request.required_key)
 
 
 @Operation(
@@ -174,10 +174,12 @@ async def remove_webhook(use: UseCases, call: Call) -> Outcome:
     },
     example=examples.WEBHOOK_WITH_SECRET,
 )
-async def rotate_webhook_secret(use: UseCases, call: Call) -> Outcome:
+async def rotate_webhook_secret(use: UseCases, request: OperationRequest) -> Outcome:
     """Rule 1/op/rotate-secret."""
-    overlap = timedelta(hours=call.options.get("overlap", MAX_OVERLAP_HOURS))
-    return await use.rotate_secret(call.caller, path_id(call), call.required_request, call.now, overlap)
+    overlap = timedelta(hours=request.options.get("overlap", MAX_OVERLAP_HOURS))
+    return await use.rotate_secret(
+        request.caller, path_id(request), request.required_key, request.now, overlap
+    )
 
 
 @Operation(
@@ -194,5 +196,5 @@ async def rotate_webhook_secret(use: UseCases, call: Call) -> Outcome:
     for_agents="Use it to try a webhook: it sends webhook.test. Read the delivery with get_delivery a little later.",
     example=examples.PENDING_DELIVERY,
 )
-async def test_webhook(use: UseCases, call: Call) -> Outcome:
-    return await use.send_test_event(call.caller, path_id(call), call.required_request, call.now)
+async def test_webhook(use: UseCases, request: OperationRequest) -> Outcome:
+    return await use.send_test_event(request.caller, path_id(request), request.required_key, request.now)

@@ -151,7 +151,7 @@ GROUP BY 1, 2, 3 HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s
 """
 
 
-def _entry_line(_: Any) -> Callable[[Sequence[Any]], CanonicalEntry]:
+def _canonical_entry(_: Any) -> Callable[[Sequence[Any]], CanonicalEntry]:
     return CanonicalEntry._make
 
 
@@ -186,13 +186,13 @@ class PostgresLedgerSnapshot:
     async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         span = {"first": portion[0].funds.account_id, "last": portion[-1].funds.account_id}
         await self._connection.execute(_SET_SEQUENTIAL, {"way": "off"})
-        async with self._connection.cursor(row_factory=_entry_line) as cursor:
+        async with self._connection.cursor(row_factory=_canonical_entry) as cursor:
             streaming = cursor.stream(_ENTRIES, span, binary=True, size=_ENTRIES_READ_AT_ONCE)
             # It is a generator: closed, it gives the connection back.
-            async with aclosing(cast("AsyncGenerator[CanonicalEntry, None]", streaming)) as lines:
+            async with aclosing(cast("AsyncGenerator[CanonicalEntry, None]", streaming)) as entries:
                 chunk: list[CanonicalEntry] = []
-                async for line in lines:
-                    chunk.append(line)
+                async for entry in entries:
+                    chunk.append(entry)
                     if len(chunk) == ENTRIES_AT_ONCE:
                         yield chunk
                         chunk = []

@@ -133,10 +133,10 @@ class MeetingCancellation(Repository):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
+        events: Sequence[Event], encoded_outcome: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         parameters = (
-            ending_parameters(view, meeting, answer, self._cipher)
+            ending_parameters(view, meeting, encoded_outcome, self._cipher)
             | event_parameters(events, self._cipher)
             | {"is_over": True, "invalidates_host_key": invalidates_host_key}
         )

@@ -281,10 +281,10 @@ class MeetingCreation(Repository):
 
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int | None:  # fmt: skip
         parameters = (
-            ending_parameters(view, meeting, answer, self._cipher)
+            ending_parameters(view, meeting, encoded_outcome, self._cipher)
             | FUNDS.parameters(funds)
             | USAGE.parameters(usage)
             | entry_parameters(entry)

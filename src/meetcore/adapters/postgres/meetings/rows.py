@@ -6,7 +6,7 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.columns import Columns, Row, readable
 from meetcore.adapters.postgres.hosts.keys import host_key_context
-from meetcore.adapters.postgres.idempotency import sealed_answer
+from meetcore.adapters.postgres.idempotency import sealed_outcome
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.meetings import LeaseView
@@ -38,12 +38,12 @@ def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:
 
 
 def ending_parameters(
-    view: LeaseView, meeting: Meeting, answer: bytes | None, cipher: Cipher
+    view: LeaseView, meeting: Meeting, encoded_outcome: bytes | None, cipher: Cipher
 ) -> dict[str, Any]:
     """The parameters that every end of work under a lease has."""
     key = None if view.claim is None else view.claim.key
     return MEETING.parameters(meeting, cipher) | {
         "key": key,
-        "answer": sealed_answer(cipher, meeting.account_id, key, answer),
+        "answer": sealed_outcome(cipher, meeting.account_id, key, encoded_outcome),
         "hold_id": None if view.hold is None else view.hold.id,
     }
