@@ -1,8 +1,7 @@
 """The rate window of meetcore in front of any ASGI application: Starlette, FastAPI, Django or none.
 
-Owns the header names, the answer to a refused request and who counts as one caller. Refuses to do
-the arithmetic, which is `meetcore.domain.requests.rate_window`'s, and to decide where hits are counted: a
-`Counter` is two lines.
+Owns the header names, the answer to a refused request and who counts as one caller. The arithmetic
+is in `meetcore.domain.requests.rate_window`; a `Counter` of two lines decides where hits are counted.
 """
 
 import json

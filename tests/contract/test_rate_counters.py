@@ -333,7 +333,7 @@ async def test_an_outage_is_counted_in_the_fallback_and_logged_once_at_each_end(
     assert await bench.hit() == 2
     assert await bench.hit() == 3
     assert bench.log.events == [
-        "rate store away: counting in this process",
+        "rate store unavailable: counting in this process",
         "rate store back: counting is shared again",
     ]
 

@@ -440,7 +440,7 @@ def warnings_of(site: Site, **settings: Any) -> list[dict[str, object]]:
     return [
         line
         for line in lines
-        if line["level"] == "warning" and line["event"] not in ("nothing_hears", "database role")
+        if line["level"] == "warning" and line["event"] not in ("no_transcriber", "database role")
     ]
 
 

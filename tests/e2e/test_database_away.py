@@ -79,7 +79,7 @@ def test_the_worker_continues_when_the_database_is_back(
         who.create_meeting()
         until(lambda: receiver.at("w"), "the worker works")
         relay.cut()
-        until(lambda: "store away" in worker.err.read_text(), "the worker has noticed")
+        until(lambda: "store unavailable" in worker.err.read_text(), "the worker has noticed")
         who.create_meeting()
         relay.restore()
         until(lambda: len(receiver.at("w")) == 2, "the worker works again", SOON_S)

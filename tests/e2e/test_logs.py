@@ -66,7 +66,9 @@ def test_a_worker_without_its_broker_and_its_database_writes_json(site: Site) ->
         broker_url=f"redis://127.0.0.1:{nowhere}/0", database_url=f"postgresql://nobody@127.0.0.1:{nowhere}/x"
     ) as worker:
         until(lambda: any("logger" in line for line in lines_of(worker)), "the broker's own complaint")
-        until(lambda: any(line["event"] == "store away" for line in lines_of(worker)), "the database's")
+        until(
+            lambda: any(line["event"] == "store unavailable" for line in lines_of(worker)), "the database's"
+        )
     assert lines_of(worker)
 
 

@@ -1,6 +1,6 @@
 """The two tables of the ledger, and what the database itself refuses.
 
-Owns storing funds and entries and reading them back as the domain's values. Refuses to decide: a field is
+Owns storing funds and entries and reading them back as the domain's values. It decides nothing: a field is
 written here, never computed.
 """
 

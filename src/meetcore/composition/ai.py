@@ -66,7 +66,7 @@ def _local_transcriber(settings: Settings) -> AbstractAsyncContextManager[Transc
         return nullcontext(LocalTranscriber())
     if settings.provider != "sandbox":
         log.warning(
-            "nothing_hears",
+            "no_transcriber",
             effect="notes are made only of recordings that the video provider wrote a transcript of",
             hint="set MEETCORE_AI_BASE_URL, or install meetcore[speech] for meetings in English",
         )

@@ -13,8 +13,8 @@
     memory_rig       the memory store, ready for the suites
     clock            a clock and an entropy that the test controls
 
-Owns what users of the library test with. Refuses to be imported by anything that serves: no other
-package of meetcore knows it.
+Owns what users of the library test with. No other package of meetcore
+imports it.
 """
 
 try:

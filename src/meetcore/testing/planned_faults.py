@@ -1,6 +1,6 @@
 """Faults that wait for their calls at a stand-in, in the order in which they were planned.
 
-Owns which call meets which. Refuses to know what a fault does: each stand-in has its own.
+Owns which call meets which. What a fault does, each stand-in decides.
 """
 
 from collections.abc import Sequence

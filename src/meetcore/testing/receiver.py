@@ -1,7 +1,7 @@
 """A webhook receiver that does whatever a test wants, over real TLS on loopback.
 
 Owns certificates made on the spot, a server that speaks bytes instead of HTTP, so that it can misbehave in
-every way, and the behaviours that tests ask for most. Refuses to judge the sender: it writes down what came.
+every way, and the behaviours that tests ask for most. It records what came and does not judge the sender.
 """
 
 import asyncio

@@ -4,8 +4,8 @@ Each method loads, asks the domain and saves, in transactions like those of the 
 stands still and its ids repeat with the seed, so that the same calls on two drivers leave the same
 records in two stores, whatever those stores are made of. A method returns what can be compared.
 
-Owns the actions of `account_machine` and the reading of everything that an account left. Refuses to
-judge: the machine compares.
+Owns the actions of `account_machine` and the reading of everything that an account left. The machine
+compares.
 """
 
 from collections.abc import Sequence

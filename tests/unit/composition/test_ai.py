@@ -42,7 +42,7 @@ async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_
         async with open_ai(settings(provider="jitsi")) as (transcriber, note_writer):
             assert transcriber is None
             assert isinstance(note_writer, LocalNoteWriter)
-    assert [(line["event"], line["log_level"]) for line in logged] == [("nothing_hears", "warning")]
+    assert [(line["event"], line["log_level"]) for line in logged] == [("no_transcriber", "warning")]
 
 
 async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(

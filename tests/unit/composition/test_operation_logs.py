@@ -132,7 +132,7 @@ async def test_a_failed_note_is_one_line_without_transcript_text() -> None:
     with capture_logs() as lines:
         await one.work(evolve(writing, end=evolve(writing.end, on_failed=LOGGED.failed_note)))
     [line] = [each for each in lines if each["event"] == "note failed"]
-    assert (line["fault"], line["note_id"]) == ("nothing_said", str(one.note().id))
+    assert (line["fault"], line["note_id"]) == ("no_speech", str(one.note().id))
     assert (line["account_id"], line["log_level"]) == (str(one.note().account_id), "warning")
 
 

@@ -173,7 +173,7 @@ class RequestPipeline:
         """Map an error to the one that the caller gets; log internal details."""
         if isinstance(error, StoreUnavailable):
             # One line, no traceback: an outage makes many of these, all alike.
-            log.error("store away", request_id=context.request_id, cause=repr(error.__cause__))
+            log.error("store unavailable", request_id=context.request_id, cause=repr(error.__cause__))
             return ServiceUnavailable(
                 "The service is temporarily unavailable. Try again soon.", STORE_UNAVAILABLE_RETRY_AFTER_S
             )

@@ -6,7 +6,7 @@ its signature holds. `certificates` makes the TLS side possible, `receiver` take
 `inbox_page` and `pages` show them. Mails are not sent at all: `mail_inbox` keeps them,
 `mail_page` shows them.
 
-Refuses to be exposed: it listens where `meetcore dev` puts it, on loopback, and shows everything it received
+It must not be exposed: it listens where `meetcore dev` puts it, on loopback, and shows everything it received
 to any client.
 """
 

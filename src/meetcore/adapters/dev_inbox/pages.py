@@ -1,6 +1,6 @@
 """The showing side: routes on the plain HTTP port.
 
-Owns their answers' forms. Refuses to be cached or framed: what is shown holds meeting passwords and one-time
+Owns their answers' forms. They are not cached or framed: what is shown holds meeting passwords and one-time
 links.
 """
 

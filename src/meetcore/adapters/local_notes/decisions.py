@@ -1,7 +1,7 @@
 """Decisions, found by patterns of Indonesian and English, both at once: meetings mix them.
 
-A question, a wish, a denial, an open point or another time is no decision. Owns the table. Refuses to
-look further than one sentence, but for "Setuju." after a proposal.
+A question, a wish, a denial, an open point or another time is no decision. Owns the table. Looks no
+further than one sentence, but for "Setuju." after a proposal.
 """
 
 import re

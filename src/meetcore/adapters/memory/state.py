@@ -4,8 +4,8 @@ A transaction works on shallow copies of the tables. They take the place of the 
 clean end and are dropped at an exception, so that no half change is visible. A transaction opened
 inside another one of the same state waits for ever: they are strictly one after another.
 
-Owns the tables, the one lock and the rules that a database would keep by constraints. Refuses to
-read a clock and to decide anything.
+Owns the tables, the one lock and the rules that a database would keep by constraints. It reads no
+clock and decides nothing.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """One request to the endpoint: a whole answer, or `AiUnavailable`.
 
-Owns the connections, the one time limit of a request and the cap on an answer's size. Refuses to follow
-redirects, to look at the environment for proxies, to repeat anything, and to let a text of the HTTP client
-out: it may hold a header, and a header holds the key.
+Owns the connections, the one time limit of a request and the cap on an answer's size. It follows no
+redirects, takes no proxy of the environment, repeats nothing, and lets no text of the HTTP client out: it may
+hold a header, and a header holds the key.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Notes written by a model of the endpoint: `POST /chat/completions` with a JSON schema.
 
 Owns the conversation: a part at a time, one request in flight, one repair of an answer that has the wrong
-shape, and a last call that makes one summary of several. Refuses to make more than `2 * (MOST_PARTS + 1)`
+shape, and a last call that makes one summary of several. It makes at most `2 * (MOST_PARTS + 1)`
 calls.
 """
 

@@ -2,7 +2,7 @@
 
 Safe to run from many hosts at once: one holds an advisory lock, the others poll for it (a blocked
 `pg_advisory_lock` would deadlock a `CREATE INDEX CONCURRENTLY`). A file that changed after it was
-applied is refused. Owns the schema's history; refuses to seed data.
+applied is refused. Owns the schema's history; seeds no data.
 
 A step waits 2 s at most for a lock: every later lock request queues behind it, so that a long transaction of somebody
 else would stop the service through a migration that only waits. It is tried again after a pause.

@@ -78,7 +78,7 @@ class FallbackRateCounters:
 
     def _log_unavailable(self, error: RateStoreUnavailable) -> None:
         if self._next_probe is None:
-            self._log.warning("rate store away: counting in this process", error=str(error))
+            self._log.warning("rate store unavailable: counting in this process", error=str(error))
         self._next_probe = self._monotonic() + self._probe_every_s
 
     def _note_back(self) -> None:

@@ -1,4 +1,4 @@
-"""The clock of this machine. It owns one reading and refuses local time zones."""
+"""The clock of this machine. Local time zones are not used."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The random bytes of the operating system. It refuses to be seeded."""
+"""The random bytes of the operating system. It cannot be seeded."""
 
 import os
 

@@ -147,7 +147,7 @@ class DeliveryWorker:
         try:
             return await record(batch)
         except StoreUnavailable as error:
-            log.warning("store away", during="record", cause=repr(error.__cause__))
+            log.warning("store unavailable", during="record", cause=repr(error.__cause__))
             await self._keep(batch)
             return False
         except Exception:

@@ -71,7 +71,7 @@ async def log_faults(work: Callable[[], Awaitable[bool]], what: str) -> bool:
     try:
         return await work()
     except StoreUnavailable as error:
-        log.warning("store away", during=what, cause=repr(error.__cause__))
+        log.warning("store unavailable", during=what, cause=repr(error.__cause__))
     except Exception:
         log.exception("fault", during=what)
     return False

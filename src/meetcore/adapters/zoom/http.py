@@ -1,7 +1,7 @@
 """One HTTP exchange with Zoom, and which of three ways it ended: answered, not sent, no answer.
 
 Owns the connections and the cap on an answer's size. It knows no operation, repeats nothing,
-and to let a text of the HTTP client out: it may hold a header, and a header holds a token.
+and lets no text of the HTTP client out: it may hold a header, and a header holds a token.
 """
 
 import ssl

@@ -127,12 +127,12 @@ class NoteFault(StrEnum):
     SHORT_OF_CREDITS = "short_of_credits"
     CAP_REACHED = "cap_reached"
     RECORDING_GONE = "recording_gone"
-    FILES_UNAVAILABLE = "files_away"
+    FILES_UNAVAILABLE = "files_unavailable"
     MEDIA_UNREADABLE = "media_unreadable"
-    NO_SPEECH = "nothing_said"
-    NO_TRANSCRIBER = "nobody_hears"
+    NO_SPEECH = "no_speech"
+    NO_TRANSCRIBER = "no_transcriber"
     AI_REFUSED = "ai_refused"
-    AI_UNAVAILABLE = "ai_away"
+    AI_UNAVAILABLE = "ai_unavailable"
     FAULT_HERE = "fault_here"
 
 

@@ -1,7 +1,7 @@
 """Decide which network addresses a webhook may be sent to (rule 4.3/1).
 
 Owns the address rule: the IANA special-purpose registries written out, the forms in which an IPv4
-address hides inside an IPv6 one, and the operator's exemptions. It refuses to resolve names and to
+address hides inside an IPv6 one, and the operator's exemptions. It resolves no names and does not
 connect: a resolver supplies the addresses and the sender applies the verdict, at registration and
 again before every delivery.
 

@@ -2,7 +2,7 @@
 
 Owns two schemes that travel together: `X-Service-Signature` of the spec, keyed with the UTF-8 bytes of
 the whole secret, and the Standard Webhooks trio, keyed with the 32 bytes that the secret encodes. Both
-cover the raw body as it is sent. It refuses to read a clock or to draw randomness: the moment and the
+cover the raw body as it is sent. It reads no clock and draws no randomness: the moment and the
 32 random bytes of a new secret come in.
 """
 

@@ -62,7 +62,7 @@ Subclass a suite, give its fixture, and pytest runs it::
 `store_rig` says what it must return, and one class that fills `FullRig` serves all of these suites.
 `meetcore.testing.memory_rig` is one to copy from.
 
-Owns what every adapter of a port has to do. Refuses to know one: what only PostgreSQL can do wrong
+Owns what every adapter of a port has to do. It knows none: what only PostgreSQL can do wrong
 is tested where the PostgreSQL adapter is.
 """
 

@@ -1,6 +1,6 @@
 """What everything that measures and cuts media is held against: WAV files of the standard library's making.
 
-Refuses to know other formats, and how media can be broken: that is each adapter's own.
+Other formats, and broken media, are tested with each adapter.
 """
 
 import asyncio

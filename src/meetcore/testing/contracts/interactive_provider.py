@@ -1,6 +1,6 @@
 """What a provider reports of a meeting with participants, and of one that they have left.
 
-Refuses to bring either about: each provider has its own way, which a `Play` knows.
+A `Play` brings both about, in each provider's own way.
 """
 
 from typing import Protocol

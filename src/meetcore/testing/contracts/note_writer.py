@@ -1,6 +1,6 @@
 """What everything that writes notes is held against: what it cites is in the transcript.
 
-Refuses to judge how well it writes, and to bring its failures about: that is each adapter's own.
+How well it writes, and how it fails, is tested with each adapter.
 """
 
 import asyncio

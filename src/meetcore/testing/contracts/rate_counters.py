@@ -1,7 +1,7 @@
 """What everything that counts requests is held against.
 
 Owns the port's promises: no hit is lost, none is counted twice, keys, classes and minutes count apart.
-Refuses to judge how a store goes away: that is each technology's own.
+How a store becomes unavailable is tested for each technology apart.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What a test reads of a store through its ports: one transaction each, nothing kept.
 
-Owns the questions that several suites ask. Refuses to look behind the ports: that is the rig's.
+Owns the questions that several suites ask. What lies behind the ports, the rig reads.
 """
 
 from meetcore.domain.meetings.meetings import Meeting

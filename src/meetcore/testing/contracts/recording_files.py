@@ -1,6 +1,6 @@
 """What every place where recordings lie is held against: found, read whole or in parts, removed for good.
 
-Refuses to test how a place fails: to bring that about is each provider's own.
+How a place fails is tested with each provider.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """What every resolver is held against: the names of one small zone, given by the suite.
 
-Refuses to ask a real name server: the adapter's author lets `ZONE` answer, by whatever stands for the
+Asks no real name server: the adapter's author lets `ZONE` answer, by whatever stands for the
 servers in the technology at hand.
 """
 

@@ -3,7 +3,7 @@
 Each function is one transaction, written as its use case writes it: load, decide, save. The suites are
 made of these functions, and an adapter's own tests may use them too.
 
-Owns customers, meeting specs and transactions. Refuses to expect anything of a store: the suites do.
+Owns customers, meeting specs and transactions. The suites say what is expected of a store.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What every transcriber is held against: what comes out lies within the piece, in the order of time.
 
-Refuses to judge its accuracy, and to bring its failures about: that is each adapter's own.
+Its accuracy, and how it fails, is tested with each adapter.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What everything that runs meetings is held against: made once, found again, removed once.
 
-Refuses to test what a provider says of a meeting that runs (`interactive_provider` does), and how it fails:
-to bring that about is each provider's own.
+What a provider says of a meeting that runs is in `interactive_provider`; how it fails is tested with each
+provider.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """What everything that posts webhooks is held against: a TLS receiver that misbehaves in every way it can.
 
 Owns what holds for any sender: what it sends, what it makes of an answer (`webhook_answers`), whom it
-refuses to dial, and that nothing a receiver does is raised. Refuses to ask for a pool of connections, its
-limits, or how an excerpt is cut: those are each adapter's own.
+refuses to dial, and that nothing a receiver does is raised. Its pool of connections
+and its limits, and how an excerpt is cut, are tested with each adapter.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """What every worker notifier is held against.
 
 Owns what a notification costs, and that it arrives. `WorkerNotifierContract` is for one in its own process;
-`RemoteNotifierContract` asks on top what happens while the queue in between is away. Refuses to count:
+`RemoteNotifierContract` tests in addition what happens while the queue is unavailable. Nothing is counted:
 a notification may be lost, doubled or late, and of several one may arrive.
 """
 

@@ -1,7 +1,7 @@
 """Deliveries that no other process moves on, in PostgreSQL: the held, the expired, the throttled, the orphaned.
 
-Each statement finds its rows by an index made for them, however many deliveries there are. Refuses to
-post and to claim.
+Each statement finds its rows by an index made for them, however many deliveries there are. Nothing is posted or
+claimed here.
 """
 
 from uuid import UUID
