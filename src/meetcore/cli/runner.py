@@ -100,6 +100,11 @@ def with_application(work: Callable[[Application], Awaitable[T]], *, as_json: bo
     Raises:
         SystemExit: see `guarded`.
     """
+    return with_settings(lambda _, application: work(application), as_json=as_json)
+
+
+def with_settings(work: Callable[[Settings, Application], Awaitable[T]], *, as_json: bool) -> T:
+    """Do the same for work that needs the settings, too."""
 
     def run() -> T:
         settings = ready_settings()
@@ -107,7 +112,7 @@ def with_application(work: Callable[[Application], Awaitable[T]], *, as_json: bo
 
         async def inside() -> T:
             async with open_application(settings) as application:
-                return await work(_acting_as_system_user(application))
+                return await work(settings, _acting_as_system_user(application))
 
         return asyncio.run(inside())
 

@@ -4,12 +4,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meetcore.adapters.settings import load_settings
+from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import cores
 from meetcore.cli.inputs import Whole, check_counts
 from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
-from meetcore.cli.runner import guarded, with_application
+from meetcore.cli.runner import guarded, with_settings
 from meetcore.composition.application import Application
 from meetcore.usecases.verify_ledger import Audit, VerifierLost
 
@@ -35,15 +35,14 @@ def verify_credits(
     number = min(cores(), MAX_PROCESSES) if processes is None else processes
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=number), as_json=json)
 
-    async def work(application: Application) -> Audit:
+    async def work(settings: Settings, application: Application) -> Audit:
         with progress("entries proven") as report:
             return await application.verify_ledger(
-                report,
-                verifiers_of(load_settings().require_database(), number, application.policy.chain_keys),
+                report, verifiers_of(settings.require_database(), number, application.policy.chain_keys)
             )
 
     try:
-        audit = with_application(work, as_json=json)
+        audit = with_settings(work, as_json=json)
     except VerifierLost as error:
         complain("verifier_lost", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None

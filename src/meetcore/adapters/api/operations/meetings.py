@@ -13,6 +13,7 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.meetings import VISIBLE, MeetingRequest, MeetingStatus
 from meetcore.domain.records import meetings as records
+from meetcore.domain.records.fields import record_of
 from meetcore.domain.records.meetings import meeting_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
@@ -70,16 +71,7 @@ _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, M
 )
 async def create_meeting(use: UseCases, request: OperationRequest) -> Outcome:
     """Rules 4.1/scope and 4.1/4."""
-    body: CreateMeetingBody = request.body
-    wanted = MeetingRequest(
-        title=body.title,
-        date=body.date,
-        start_time=body.start_time,
-        pricing_tier_id=body.pricing_tier_id,
-        description=body.description,
-        password=body.password,
-        options=body.options,
-    )
+    wanted = record_of(MeetingRequest, request.body)
     return await use.create_meeting(request.caller, wanted, request.required_key, request.now)
 
 
