@@ -195,6 +195,7 @@ def refuse_taken_port(launcher: Launcher, work_dir: Path, port: int) -> None:
     done = launcher.run("dev", "--port", port, "--data-dir", "other", env=environment(), cwd=work_dir)
     assert done.code == 1
     assert f"port {port} is taken" in done.err
+    assert "make run ARGS='--port NUMBER'" in done.err
     assert not (work_dir / "other").exists()
 
 

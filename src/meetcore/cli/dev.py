@@ -121,7 +121,7 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     if settings.log_level == "info":
         settings = evolve(settings, log_level="warning")  # request lines would hide the start message
     configure_logs(settings.log_level)
-    refuse_taken(LOOPBACK, port)
+    refuse_taken(LOOPBACK, port, "--port, or make run ARGS='--port NUMBER'")
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     key_file, database = data_dir / "secrets.key", EmbeddedPostgres(data_dir / "postgres")
     is_new_key = _keep_secrets_key(key_file)

@@ -6,8 +6,8 @@ import socket
 from meetcore.cli.output import ExitCode, complain
 
 
-def refuse_taken(host: str, port: int) -> None:
-    """Refuse a port that is not free.
+def refuse_taken(host: str, port: int, choice: str = "--port") -> None:
+    """Refuse a port that is not free; `choice` is how another one is chosen.
 
     Raises:
         SystemExit: it is taken, or the address is not one of this machine; reported on standard error.
@@ -20,6 +20,6 @@ def refuse_taken(host: str, port: int) -> None:
     except OSError as error:
         message = f"cannot listen on {host}, port {port}: {error.strerror}"
         if error.errno == errno.EADDRINUSE:
-            message = f"port {port} is taken; choose another with --port"
+            message = f"port {port} is taken; choose another with {choice}"
         complain("port", message, as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None
