@@ -48,7 +48,7 @@ def _read(part: str, place: int, count: int) -> bytes:
     return base64.urlsafe_b64decode(part[:43] + "=")
 
 
-def derive(key: bytes, required_request: str) -> bytes:
+def derive(key: bytes, purpose: str) -> bytes:
     """Derive 32 bytes for one purpose from a key, by HKDF-SHA256.
 
     The same key and purpose give the same bytes; they reveal neither the key nor the bytes of another
@@ -59,7 +59,7 @@ def derive(key: bytes, required_request: str) -> bytes:
     """
     if len(key) != KEY_BYTES:
         raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
-    if not required_request:
+    if not purpose:
         raise ValueError("name the purpose: a key serves one use only")
-    info = _PURPOSE_PREFIX + required_request.encode()
+    info = _PURPOSE_PREFIX + purpose.encode()
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)
