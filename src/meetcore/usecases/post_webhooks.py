@@ -11,14 +11,39 @@ from attrs import field, frozen
 
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.records.webhooks import delivery_record
-from meetcore.domain.webhooks.deliveries import open_delivery
+from meetcore.domain.webhooks.deliveries import Delivery, open_delivery
 from meetcore.domain.webhooks.endpoints import request_test, require_active
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.queries import Caller
-from meetcore.ports.store import Store, Transaction
+from meetcore.ports.store import PostingView, Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
+
+
+async def post_event(
+    tx: Transaction, runtime: Runtime, view: PostingView, event: Event, now: datetime
+) -> Delivery:
+    """Write an event and its delivery to the endpoint, held where that is inactive."""
+    delivery = _opened(runtime, view, event.id, event.kind, now)
+    await tx.endpoints.post_event(event, delivery)
+    return delivery
+
+
+async def post_again(
+    tx: Transaction, runtime: Runtime, view: PostingView, earlier: Delivery, now: datetime
+) -> Delivery | None:
+    """Write another delivery of an event; `None` when the event is past its retention."""
+    delivery = _opened(runtime, view, earlier.event_id, earlier.event_kind, now)
+    return delivery if await tx.endpoints.post_again(delivery) else None
+
+
+def _opened(runtime: Runtime, view: PostingView, event_id: UUID, kind: EventKind, now: datetime) -> Delivery:
+    return open_delivery(
+        id=runtime.new_id(now), endpoint=view.endpoint, event_id=event_id, event_kind=kind,
+        created_at=now, now=view.now,
+    )  # fmt: skip
 
 
 @frozen
@@ -43,11 +68,7 @@ class SendTestEvent:
             if view is None:
                 raise NotFound("No webhook with this id.")
             (event,) = events_of(self.runtime, now, request_test(view.endpoint))
-            delivery = open_delivery(
-                id=self.runtime.new_id(now), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind,
-                created_at=now, now=view.now,
-            )  # fmt: skip
-            await tx.endpoints.post_event(event, delivery)
+            delivery = await post_event(tx, self.runtime, view, event, now)
             return Outcome(delivery_record(delivery, ()), due=1)
 
         outcome = await run_once(self.store, caller.account.id, request, work)
@@ -84,12 +105,8 @@ class ResendDelivery:
             if view is None or view.earlier is None:
                 raise NotFound("No delivery with this id.")
             require_active(view.endpoint)
-            earlier = view.earlier
-            delivery = open_delivery(
-                id=self.runtime.new_id(now), endpoint=view.endpoint, event_id=earlier.event_id,
-                event_kind=earlier.event_kind, created_at=now, now=view.now,
-            )  # fmt: skip
-            if not await tx.endpoints.post_again(delivery):
+            delivery = await post_again(tx, self.runtime, view, view.earlier, now)
+            if delivery is None:
                 raise Gone("The event of this delivery is past its retention.")
             return Outcome(delivery_record(delivery, ()), due=1)
 

@@ -39,6 +39,20 @@ class Registration:
     description: str | None = None
 
 
+async def add_endpoint(tx: Transaction, endpoint: Endpoint, most: int) -> Endpoint:
+    """Add an endpoint unless its URL is registered; return the one that is.
+
+    Raises:
+        Unprocessable: the account has `most` endpoints already.
+    """
+    await tx.lock_account(endpoint.account_id)
+    known = await tx.endpoints.find_by_url(endpoint.account_id, endpoint.url_key)
+    if known is None:
+        check_room(await tx.endpoints.count(endpoint.account_id), most)
+        await tx.endpoints.add(endpoint)
+    return known or endpoint
+
+
 @frozen
 class RegisterWebhook:
     """Registers a URL, once for each account, after looking at where it points.
@@ -74,13 +88,10 @@ class RegisterWebhook:
             vet(found, self.allowed_networks, self.denied_networks)
 
         async def work(tx: Transaction) -> Outcome:
-            await tx.lock_account(caller.account.id)
-            known = await tx.endpoints.find_by_url(caller.account.id, wanted.url.normalized)
-            if known is not None:
-                raise Conflict("This URL is registered already.", known.id)
-            check_room(await tx.endpoints.count(caller.account.id), self.most)
             endpoint = self._new(caller, wanted, now)
-            await tx.endpoints.add(endpoint)
+            registered = await add_endpoint(tx, endpoint, self.most)
+            if registered is not endpoint:
+                raise Conflict("This URL is registered already.", registered.id)
             return Outcome(endpoint_record(endpoint, with_secret=True))
 
         return await run_once(self.store, caller.account.id, request, work, look)

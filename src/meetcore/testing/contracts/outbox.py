@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain.webhooks.deliveries import Attempt, Delivery, ReleasePace, open_delivery
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, ReleasePace
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
@@ -20,6 +20,7 @@ from meetcore.testing.contracts.store_rig import Rig
 from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
+    RUNTIME,
     Customer,
     new_endpoint,
     new_id,
@@ -27,6 +28,7 @@ from meetcore.testing.contracts.transactions import (
     register,
     top_up,
 )
+from meetcore.usecases import post_webhooks
 from meetcore.usecases.judge_attempts import JudgedAttempts
 
 AT_ONCE = ReleasePace(1_000, timedelta(0))
@@ -111,12 +113,7 @@ async def post_test(rig: Rig, endpoint: Endpoint, **data: object) -> Delivery | 
         view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id)
         if view is None:
             return None
-        delivery = open_delivery(
-            id=new_id(), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind, created_at=AT,
-            now=view.now,
-        )  # fmt: skip
-        await tx.endpoints.post_event(event, delivery)
-        return delivery
+        return await post_webhooks.post_event(tx, RUNTIME, view, event, AT)
 
 
 async def post_again(rig: Rig, endpoint: Endpoint, delivery_id: UUID) -> Delivery | None:
@@ -125,8 +122,4 @@ async def post_again(rig: Rig, endpoint: Endpoint, delivery_id: UUID) -> Deliver
         view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id, delivery_id)
         if view is None or view.earlier is None:
             return None
-        delivery = open_delivery(
-            id=new_id(), endpoint=view.endpoint, event_id=view.earlier.event_id,
-            event_kind=view.earlier.event_kind, created_at=AT, now=view.now,
-        )  # fmt: skip
-        return delivery if await tx.endpoints.post_again(delivery) else None
+        return await post_webhooks.post_again(tx, RUNTIME, view, view.earlier, AT)

@@ -40,7 +40,7 @@ from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Prov
 from meetcore.ports.registry import NewAccount, RegistryRepository
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
-from meetcore.usecases import cancel_meeting, cancellation, provision, reserve_meeting
+from meetcore.usecases import cancel_meeting, cancellation, provision, reserve_meeting, webhooks
 from meetcore.usecases.idempotency import IdempotentRequest, KeyLookup, Outcome
 from meetcore.usecases.reserve_meeting import ReservationTerms, creation_query
 from meetcore.usecases.runtime import Runtime
@@ -49,6 +49,7 @@ AT = datetime(
     2026, 12, 1, 3, 0, 0, 123_456, tzinfo=UTC
 )  # a store that loses microseconds is found out  # when everything happens that is dated by the caller
 TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)  # when the meetings that are wished for start
+MANY = 1_000_000  # endpoints of an account
 KIND = EventKind.CREDIT_TOPUP_SUCCEEDED  # what an endpoint subscribes to unless it says otherwise
 # Ids rise from one run to the next too: accounts of earlier runs may still be in the store.
 _IDS_FROM = datetime.now(UTC)
@@ -376,11 +377,7 @@ def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoi
 async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
     """Register unless the URL is registered; the endpoint that is."""
     async with rig.store.begin() as tx:
-        await tx.lock_account(endpoint.account_id)
-        known = await tx.endpoints.find_by_url(endpoint.account_id, endpoint.url_key)
-        if known is None:
-            await tx.endpoints.add(endpoint)
-        return known or endpoint
+        return await webhooks.add_endpoint(tx, endpoint, MANY)
 
 
 async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
