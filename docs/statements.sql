@@ -238,7 +238,8 @@ FROM webhook_endpoints w
         SELECT * FROM (
             SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
-    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery FROM deliveries d
             WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s
             ORDER BY d.id DESC LIMIT 1000
         ) d LIMIT %(limit)s
@@ -260,7 +261,8 @@ FROM webhook_endpoints w
         SELECT * FROM (
             SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
-    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery FROM deliveries d
             WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = 'succeeded'
             ORDER BY d.id DESC LIMIT 1000
         ) d LIMIT %(limit)s
@@ -282,7 +284,8 @@ FROM webhook_endpoints w
         SELECT * FROM (
             SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
-    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery FROM deliveries d
             WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = %(status)s AND d.status <> 'succeeded'
             ORDER BY d.id DESC LIMIT 1000
         ) d LIMIT %(limit)s
@@ -303,7 +306,8 @@ FROM webhook_endpoints w
     CROSS JOIN LATERAL (
         SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
-    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at FROM deliveries d
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery FROM deliveries d
         WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id = %(id)s
     ) d
     LEFT JOIN LATERAL (
@@ -345,7 +349,8 @@ WITH claim AS (
 )
 SELECT endpoint.*, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
-    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at, clock_timestamp() AS now
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery, clock_timestamp() AS now
 FROM claim
 JOIN deliveries d ON d.account_id = claim.account_id AND d.id = claim.id AND d.lease_token = claim.token
 JOIN endpoint ON endpoint.account_id = d.account_id AND endpoint.endpoint_id = d.endpoint_id
@@ -355,14 +360,15 @@ FOR UPDATE OF d;
 -- _SAVE_DELIVERIES
 WITH made AS (
     SELECT * FROM jsonb_to_recordset(%(made)s::jsonb)
-    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz)
+    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz,
+        failed_at timestamptz)
 ), attempt AS (
     INSERT INTO delivery_attempts
     SELECT * FROM jsonb_populate_recordset(NULL::delivery_attempts, %(attempts)s::jsonb)
     ON CONFLICT DO NOTHING
 )
 UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
-    held_at = made.held_at, lease_token = NULL, lease_host = NULL
+    held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
 FROM made WHERE d.account_id = made.account_id AND d.id = made.id;
 
 -- What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
@@ -451,9 +457,22 @@ free AS (
 )
 SELECT count(*) AS due FROM released;
 
+-- Holds what failed or expired at an endpoint since an instant, for release; what failed first before the rest. The
+-- bound of rows keeps the lock of the endpoint short.
+-- _RECOVER
+UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), failed_at = NULL, attempts_before_recovery = d.attempts_made
+FROM (
+    SELECT f.account_id, f.id FROM deliveries f
+    WHERE f.account_id = %(account_id)s AND f.endpoint_id = %(id)s AND f.failed_at >= %(since)s
+        AND f.status IN ('failed', 'expired')
+        AND EXISTS (SELECT FROM events e WHERE e.account_id = f.account_id AND e.id = f.event_id)
+    ORDER BY f.failed_at LIMIT %(most)s FOR NO KEY UPDATE OF f SKIP LOCKED
+) AS failed
+WHERE d.account_id = failed.account_id AND d.id = failed.id;
+
 -- Gives up what was held for too long.
 -- _EXPIRE
-UPDATE deliveries d SET status = 'expired', held_at = NULL
+UPDATE deliveries d SET status = 'expired', held_at = NULL, failed_at = clock_timestamp()
 FROM (
     SELECT account_id, id FROM deliveries
     WHERE status = 'held' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
@@ -674,7 +693,8 @@ SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS en
     w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
     w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
-    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at, clock_timestamp() AS now
+    d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery, clock_timestamp() AS now
 FROM webhook_endpoints w JOIN deliveries d ON d.account_id = w.account_id AND d.endpoint_id = w.id
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s AND d.id = %(delivery_id)s
 FOR NO KEY UPDATE OF w;
@@ -685,18 +705,20 @@ WITH event AS (
     INSERT INTO events (account_id, id, kind, payload, created_at)
     VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s)
 )
-INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at)
+INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at,
+    failed_at, attempts_before_recovery)
 VALUES (%(delivery_id)s, %(account_id)s, %(delivery_endpoint_id)s, %(delivery_event_id)s, %(delivery_event_kind)s,
     %(delivery_status)s, %(delivery_attempts_made)s, %(delivery_due_at)s, %(delivery_created_at)s,
-    %(delivery_held_at)s);
+    %(delivery_held_at)s, %(delivery_failed_at)s, %(delivery_attempts_before_recovery)s);
 
 -- Writes another delivery of an event, if the event is still there: locked, so that it is not purged
 -- before the delivery can be seen.
 -- _POST_AGAIN
-INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at)
+INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at,
+    failed_at, attempts_before_recovery)
 SELECT %(delivery_id)s, %(account_id)s, %(delivery_endpoint_id)s, %(delivery_event_id)s, %(delivery_event_kind)s,
     %(delivery_status)s, %(delivery_attempts_made)s, %(delivery_due_at)s, %(delivery_created_at)s,
-    %(delivery_held_at)s
+    %(delivery_held_at)s, %(delivery_failed_at)s, %(delivery_attempts_before_recovery)s
 FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(delivery_event_id)s FOR KEY SHARE;
 
 

@@ -152,8 +152,8 @@ MACHINES = (
         "meetcore.domain.webhooks.deliveries.TRANSITIONS",
         deliveries.TRANSITIONS,
         deliveries.DeliveryStatus.PENDING,
-        "A delivery is `held` while its endpoint is not active. A post that was in flight at that moment is "
-        "still judged.",
+        "A delivery is `held` while its endpoint is not active, and while it waits for its turn. A post that "
+        "was in flight at that moment is still judged.",
         "the functions of `deliveries` give the delivery back as it is, and raise nothing: an attempt on a "
         "final one belongs to a worker that lost the claim, and changes the endpoint neither.",
         {
@@ -164,6 +164,8 @@ MACHINES = (
             DeliveryEvent.RELEASE: "`release`: the endpoint was resumed; in portions, the oldest first",
             DeliveryEvent.EXPIRE: "`expire`, by the worker's sweep: it was held for "
             f"{deliveries.HELD_FOR // timedelta(hours=1)} hours",
+            DeliveryEvent.RECOVER: "`recover`, at the customer's wish: it waits for its turn, its schedule "
+            "begins anew",
         },
     ),
     Machine(

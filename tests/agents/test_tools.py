@@ -185,6 +185,7 @@ async def test_results_match_their_output_schemas(
         "resend_delivery": {
             "id": webhook["id"], "delivery_id": sent.value["id"], "idempotency_key": "r",
         },
+        "recover_deliveries": {"id": webhook["id"], "since": meeting["created_at"]},
         "list_events": {"type": "webhook.test"},
         "get_event": {"id": sent.value["event_id"]},
         "remove_webhook": {"id": webhook["id"]},

@@ -26,7 +26,7 @@ GIVEN: dict[str, Any] = {
     "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID, "event_id": ID,
     "title": "Rapat", "date": "2026-12-01",
     "start_time": "09:00", "pricing_tier_id": "standard-100", "duration": 60, "url": "https://example.com",
-    "event_types": ["meeting.created"],
+    "event_types": ["meeting.created"], "since": "2026-11-21",
 }  # fmt: skip
 
 

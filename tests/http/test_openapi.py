@@ -48,6 +48,7 @@ NAMED = {
     ("get", "/webhooks/{id}/deliveries"),
     ("get", "/webhooks/{id}/deliveries/{delivery_id}"),
     ("post", "/webhooks/{id}/deliveries/{delivery_id}/resend"),
+    ("post", "/webhooks/{id}/recover"),
     ("get", "/events"),
     ("get", "/events/{id}"),
 }
@@ -138,6 +139,7 @@ async def test_every_success_is_as_documented(
     assert (await customer.get(f"{hook}/deliveries/{sent['id']}")).json()["id"] == sent["id"]
     assert (await customer.get(f"/events/{sent['event_id']}")).json()["id"] == sent["event_id"]
     await customer.post(f"{hook}/deliveries/{sent['id']}/resend", None)
+    await customer.post(f"{hook}/recover", {"since": sent["created_at"]})
     await customer.delete(hook)
     await customer.delete(f"/meetings/{meeting['id']}", idem=new_key())
     successes = {

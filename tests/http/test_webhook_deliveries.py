@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -69,7 +69,7 @@ async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
 
 @pytest.mark.spec("6/7")
 async def test_the_dialled_address_is_the_operators_secret(opened: Opened) -> None:
-    async with opened("") as office:
+    async with opened("1") as office:
         customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         await customer.make_meeting()
@@ -260,3 +260,29 @@ async def test_an_event_past_its_retention_cannot_be_sent_again(opened: Opened) 
         await office.harness.query("DELETE FROM events WHERE id = %s", delivery["event_id"])
         assert code_of(await customer.post(f"{path}/resend", None)) == (410, "gone")
         assert (await customer.get(path)).json() == delivery
+
+
+@pytest.mark.spec("6/5", "1/op/deliveries")
+async def test_what_failed_while_a_receiver_was_down_is_sent_again_by_one_request(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.harness.customer()
+        webhook = await office.register(customer, "credit.topup.succeeded")
+        path = f"/webhooks/{webhook['id']}"
+        office.receiver.answers[:] = [410, 410, 204]
+        for _ in range(3):
+            await office.harness.application.administration.top_up(customer.account_id, 5)
+        sent = await office.next(3)
+        failed = await until(lambda: _failed(customer, path, 2))
+        since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+        answer = await customer.post(f"{path}/recover", {"since": since})
+        assert answer.status_code == 202
+        assert (answer.json()["deliveries"], answer.json()["has_more"]) == (2, False)
+        again = await office.next(2)
+        assert {each.headers["x-service-delivery"] for each in again} == {one["id"] for one in failed}
+        assert {each.body for each in again} <= {each.body for each in sent}
+        assert (await customer.post(f"{path}/recover", {"since": since})).json()["deliveries"] == 0
+
+
+async def _failed(customer: Customer, path: str, count: int) -> list[dict[str, Any]] | None:
+    found: list[dict[str, Any]] = (await customer.get(f"{path}/deliveries?status=failed")).json()["data"]
+    return found if len(found) == count else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -286,3 +287,31 @@ async def test_it_costs_nothing(harness: ApiHarness) -> None:
     assert (await customer.post(f"{path}/deliveries/{sent.json()['id']}/resend", None)).status_code == 202
     assert (await customer.delete(path)).status_code == 204
     assert await customer.balance() == 0
+
+
+def ago(**length: float) -> str:
+    return (datetime.now(UTC) - timedelta(**length)).isoformat()
+
+
+@pytest.mark.spec("7/400")
+@pytest.mark.parametrize("fields", [{}, *({"since": one} for one in (None, 5, "lately", "2026-11-21T11:00"))])
+async def test_a_recovery_needs_an_instant(customer: Customer, fields: dict[str, Any]) -> None:
+    path = f"/webhooks/{(await customer.make_webhook())['id']}/recover"
+    assert set(fields_of(await customer.post(path, fields))) == {"since"}
+
+
+@pytest.mark.spec("7/422", "7/404", "7/409")
+async def test_a_recovery_that_cannot_be_is_refused(customer: Customer) -> None:
+    webhook = await customer.make_webhook()
+    path = f"/webhooks/{webhook['id']}"
+    for since, word in ((ago(hours=-1), "future"), (ago(days=91), "90 days")):
+        refused = await customer.post(f"{path}/recover", {"since": since})
+        assert code_of(refused) == (422, "unprocessable_entity")
+        assert word in refused.json()["error"]["message"]
+    for id_ in (NO_ID, "x"):
+        unknown = await customer.post(f"/webhooks/{id_}/recover", {"since": ago(hours=1)})
+        assert code_of(unknown) == (404, "not_found")
+    await customer.patch(path, {"is_active": False})
+    paused = await customer.post(f"{path}/recover", {"since": ago(hours=1)})
+    assert code_of(paused) == (409, "conflict")
+    assert paused.json()["error"]["details"] == {"id": webhook["id"]}

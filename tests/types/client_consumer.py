@@ -45,6 +45,7 @@ def blocking(day: date, at: datetime, meeting_id: UUID) -> None:
         assert_type(client.webhooks.test(hook.id), meetcore.Delivery)
         assert_type(client.webhooks.deliveries(hook.id, status="failed"), meetcore.Pages[meetcore.Delivery])
         assert_type(client.webhooks.resend(hook.id, "x").attempts, tuple[meetcore.Attempt, ...])
+        assert_type(client.webhooks.recover(hook.id, since=at), meetcore.Recovery)
         client.webhooks.delete(hook.id)
         assert_type(client.events.list(type=EventKind.CREDIT_LOW, from_=day), meetcore.Pages[meetcore.Event])
         assert_type(client.events.get("x"), meetcore.Event)

@@ -35,6 +35,7 @@ from meetcore.client.records import (
     Meeting,
     Page,
     PricingTier,
+    Recovery,
     Transaction,
     Webhook,
 )
@@ -309,6 +310,20 @@ class WebhookOperations(Resource[M]):
         """Send the event of a delivery again, the same bytes, as a new delivery."""
         path = path_of("webhooks", webhook_id, "deliveries", delivery_id, "resend")
         return change("POST", path, Delivery, idempotency_key)
+
+    @operation
+    def recover(
+        self, webhook_id: Id, *, since: datetime | date | str, idempotency_key: str | None = None
+    ) -> Call[Recovery]:
+        """Send every delivery again that failed or expired since a time, at most 90 days ago.
+
+        A day begins at 00:00 WIB. Ask again while `has_more` is true.
+
+        Raises:
+            Conflict: the webhook is not active.
+        """
+        path = path_of("webhooks", webhook_id, "recover")
+        return change("POST", path, Recovery, idempotency_key, {"since": instant_text(since)})
 
 
 def _kinds(event_types: Iterable[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from meetcore.domain.records.meetings import MeetingState as MeetingStatus
 from meetcore.domain.records.notes import ActionItem, Decision, DownloadUrl, Note, Recording, Utterance
 from meetcore.domain.records.notes import NoteState as NoteStatus
 from meetcore.domain.records.notes import RecordingState as RecordingStatus
-from meetcore.domain.records.webhooks import Attempt, Delivery, Event
+from meetcore.domain.records.webhooks import Attempt, Delivery, Event, Recovery
 from meetcore.domain.records.webhooks import WebhookWithSecret as Webhook
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
@@ -36,8 +36,8 @@ __all__ = [
     "Account", "AccountCredits", "ActionItem", "ApiKey", "At", "Attempt", "Balance", "BalanceChange",
     "Cancellation", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download", "DownloadUrl",
     "Estimate", "EstimateItem", "Event", "EventKind", "Language", "Meeting", "MeetingStatus", "Note",
-    "NoteStatus", "Page", "PricingTier", "Recording", "RecordingStatus", "Reference", "Transaction",
-    "TransferKind", "User", "Utterance", "Webhook",
+    "NoteStatus", "Page", "PricingTier", "Recording", "RecordingStatus", "Recovery", "Reference",
+    "Transaction", "TransferKind", "User", "Utterance", "Webhook",
 ]  # fmt: skip
 
 At = Annotated[datetime, Meta(tz=True)]

@@ -29,7 +29,7 @@ from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.periodic_task import PeriodicTask
-from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
+from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.purge import Purge
@@ -206,6 +206,7 @@ def _api(
         RotateSecret(store, runtime),
         SendTestEvent(store, notifier, runtime),
         ResendDelivery(store, notifier, runtime),
+        RecoverDeliveries(store, notifier),
         DownloadRecording(queries, policy.link_keys),
         DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
         CreateNote(store, queue, ports.notes_notifier),

@@ -137,6 +137,17 @@ class DeliveryRepository(Protocol):
             How many deliveries were released.
         """
 
+    async def recover(self, account_id: UUID, endpoint_id: UUID, since: datetime, most: int) -> int:
+        """Recover what failed or expired at an endpoint at this instant or later, the first to fail first.
+
+        It is held, to be released. What has no event any more stays as it is. The caller has locked the
+        endpoint, so that no two recoveries take the same.
+
+        Returns:
+            How many deliveries were recovered, `most` at most.
+        """
+        ...
+
     async def sweep(self, pace: ReleasePace) -> int:
         """Release held deliveries, expire old ones and recover those of crashed workers.
 

@@ -10,7 +10,7 @@ from meetcore.usecases.create_note import CreateNote
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.expire_recordings import DeleteRecording
-from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
+from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 
 
@@ -26,6 +26,7 @@ class UseCases:
     rotate_secret: RotateSecret
     send_test_event: SendTestEvent
     resend_delivery: ResendDelivery
+    recover_deliveries: RecoverDeliveries
     download_recording: DownloadRecording
     delete_recording: DeleteRecording
     create_note: CreateNote

@@ -1,6 +1,6 @@
-"""Deliveries at a customer's request: a test event, and an earlier delivery again.
+"""Deliveries at a customer's request: a test event, an earlier delivery again, what an endpoint missed.
 
-Both are refused where nothing would be sent: what is asked for in order to see it arrive is not kept
+All are refused where nothing would be sent: what is asked for in order to see it arrive is not kept
 for later.
 """
 
@@ -10,8 +10,16 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.records.webhooks import delivery_record
-from meetcore.domain.webhooks.deliveries import Delivery, open_delivery
+from meetcore.domain.records.fields import in_utc
+from meetcore.domain.records.webhooks import Recovery, delivery_record
+from meetcore.domain.webhooks.deliveries import (
+    RECOVERED_AT_ONCE,
+    RELEASE_PACE,
+    Delivery,
+    ReleasePace,
+    open_delivery,
+    recovery_start,
+)
 from meetcore.domain.webhooks.endpoints import request_test, require_active
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.queries import Caller
@@ -109,6 +117,54 @@ class ResendDelivery:
             if delivery is None:
                 raise Gone("The event of this delivery is past its retention.")
             return Outcome(delivery_record(delivery, ()), due=1)
+
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        if outcome.due:
+            self.notifier.notify()
+        return outcome
+
+
+@frozen
+class RecoverDeliveries:
+    """Sends what failed or expired at an endpoint again, once its receiver is mended.
+
+    `most` is how many deliveries one request recovers.
+    """
+
+    store: Store
+    notifier: WorkerNotifier = field(repr=False)
+    pace: ReleasePace = RELEASE_PACE
+    most: int = RECOVERED_AT_ONCE
+
+    async def __call__(
+        self, caller: Caller, endpoint_id: UUID, since: datetime, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
+        """Hold what failed or expired since an instant, and release the first portion; the sweep goes on.
+
+        Returns:
+            How many deliveries are sent again. Or a refusal: NotFound, Conflict when the endpoint is paused
+            or disabled, Unprocessable when the instant is in the future or longer ago than events are kept.
+
+        Raises:
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreUnavailable: the database does not answer.
+        """
+
+        async def work(tx: Transaction) -> Outcome:
+            endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
+            if endpoint is None:
+                raise NotFound("No webhook with this id.")
+            require_active(endpoint)
+            start = recovery_start(since, now)
+            found = await tx.deliveries.recover(caller.account.id, endpoint_id, start, self.most)
+            due = await tx.deliveries.release_held(caller.account.id, endpoint_id, self.pace)
+            recovery = Recovery(
+                webhook_id=str(endpoint_id),
+                since=in_utc(since),
+                deliveries=found,
+                has_more=found == self.most,
+            )
+            return Outcome(recovery, due=due)
 
         outcome = await run_once(self.store, caller.account.id, request, work)
         if outcome.due:

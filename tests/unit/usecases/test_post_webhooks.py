@@ -7,7 +7,8 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import Conflict, Gone, NotFound
-from meetcore.domain.webhooks.deliveries import Delivery
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.urls import parse_webhook_url
@@ -160,3 +161,50 @@ async def test_a_removal_leaves_the_url_free_and_nothing_that_waits():
     assert [answer.is_replay for answer in answers] == [False, True]
     assert deliveries(harness) == []
     assert harness.state.committed.endpoints == {}
+
+
+async def failed_delivery(harness: ApplicationHarness, endpoint: Endpoint) -> Delivery:
+    """A delivery to the endpoint that failed now."""
+    await harness.administration.top_up(harness.caller.account.id, 5)
+    tables = harness.state.committed.deliveries
+    ((name, stored),) = tables.items()
+    failed = evolve(
+        stored.delivery, status=DeliveryStatus.FAILED, next_attempt_at=None, failed_at=harness.now()
+    )
+    tables[name] = evolve(stored, delivery=failed)
+    return failed
+
+
+@pytest.mark.parametrize("point", [1, 2, 3])
+async def test_after_a_crash_at_any_point_a_retry_recovers_once(point: int):
+    harness, endpoint = await application_with_webhook()
+    failed = await failed_delivery(harness, endpoint)
+    since = harness.now()
+
+    async def recover(crash_point: CrashPoint | None) -> Outcome:
+        work = harness.process(crash_point).api.recover_deliveries
+        return await work(
+            harness.caller, endpoint.id, since, harness.request_key("k", "recover"), harness.now()
+        )
+
+    with pytest.raises(SimulatedCrash):
+        await recover(CrashPoint(point))
+    for _ in range(2):
+        answer = await recover(None)
+        assert answer.record == {
+            "webhook_id": str(endpoint.id), "since": utc_text(since), "deliveries": 1, "has_more": False,
+        }  # fmt: skip
+    (released,) = deliveries(harness)
+    assert (released.id, released.status) == (failed.id, DeliveryStatus.PENDING)
+
+
+async def test_a_recovery_of_nothing_wakes_no_worker():
+    harness, endpoint = await application_with_webhook()
+    notifications = harness.notifier.notifications
+    recover = harness.process().api.recover_deliveries
+    answer = await recover(
+        harness.caller, endpoint.id, harness.now(), harness.request_key(None), harness.now()
+    )
+    assert answer.record is not None
+    assert answer.record["deliveries"] == 0
+    assert harness.notifier.notifications == notifications

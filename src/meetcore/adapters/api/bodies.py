@@ -14,7 +14,7 @@ from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.meetings import meetings
 from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.meetings.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
-from meetcore.domain.meetings.schedule import meeting_start
+from meetcore.domain.meetings.schedule import meeting_start, read_instant
 from meetcore.domain.money.pricing import MAX_DURATION
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH, UNSET, Unset
@@ -47,6 +47,14 @@ def _rule(field_name: str, read: Callable[[str], object]) -> Rule:
 
 def _url_problems(value: Any) -> list[str]:
     return _URL.problems(value) if isinstance(value, str) else []
+
+
+def _instant_problems(value: Any) -> list[str]:
+    try:
+        read_instant(value if isinstance(value, str) else "")
+    except ValueError as error:
+        return [str(error)]
+    return []
 
 
 def _event_type_problems(value: Any) -> list[str]:
@@ -222,6 +230,23 @@ class UpdateWebhookBody:
     event_types: EventTypes | Unset = UNSET
     description: EndpointDescription | Unset | None = UNSET
     is_active: bool | Unset = UNSET
+
+
+@frozen(kw_only=True)
+class RecoverBody:
+    """What `POST /webhooks/{id}/recover` takes."""
+
+    since: Annotated[
+        str,
+        Rule(_instant_problems),
+        Meta(
+            description="RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB; at most 90 days ago.",
+            examples=["2026-11-21T11:00:00Z"],
+            extra_json_schema={
+                "anyOf": [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
+            },
+        ),
+    ]
 
 
 @frozen(kw_only=True)

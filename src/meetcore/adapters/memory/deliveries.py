@@ -11,7 +11,7 @@ from attrs import evolve
 from meetcore.adapters.memory.host_room import HostRoom
 from meetcore.adapters.memory.outbox import drop_delivery, hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
-from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, hold
+from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, hold, recover
 from meetcore.domain.webhooks.destinations import HostFailures
 from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host, previous_secret
 from meetcore.ports.clock import Clock
@@ -152,6 +152,21 @@ class MemoryDeliveryRepository:
     async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
         endpoint = self._tables.endpoints.get((account_id, endpoint_id))
         return 0 if endpoint is None else release_held(self._tables, endpoint, pace, self._clock.now())
+
+    async def recover(self, account_id: UUID, endpoint_id: UUID, since: datetime, most: int) -> int:
+        failed = [
+            (one.failed_at, name)
+            for name, one in ((name, stored.delivery) for name, stored in self._tables.deliveries.items())
+            if (one.account_id, one.endpoint_id) == (account_id, endpoint_id)
+            and one.failed_at is not None
+            and one.failed_at >= since
+            and (account_id, one.event_id) in self._tables.events
+        ]
+        taken = sorted(failed)[:most]
+        for _, name in taken:
+            recovered = recover(self._tables.deliveries[name].delivery, self._clock.now())
+            self._tables.deliveries[name] = StoredDelivery(recovered)
+        return len(taken)
 
     async def sweep(self, pace: ReleasePace) -> int:
         now = self._clock.now()

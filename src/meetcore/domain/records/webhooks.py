@@ -16,6 +16,7 @@ __all__ = [
     "Attempt",
     "Delivery",
     "Event",
+    "Recovery",
     "Webhook",
     "WebhookWithSecret",
     "delivery_record",
@@ -72,6 +73,16 @@ class Delivery:
     attempts: tuple[Attempt, ...]
     next_attempt_at: Utc | None = None
     created_at: Utc
+
+
+@frozen(kw_only=True)
+class Recovery:
+    """What a webhook has missed, and is sent now."""
+
+    webhook_id: Id
+    since: Utc
+    deliveries: Annotated[int, FieldInfo("How many deliveries are sent again.")]
+    has_more: Annotated[bool, FieldInfo("True where there may be more than one request takes: ask again.")]
 
 
 @frozen(kw_only=True)

@@ -5,10 +5,12 @@
     PENDING --SUCCEED--> SUCCEEDED        PENDING --HOLD-----> HELD
     PENDING --FAIL-----> FAILED           HELD    --RELEASE--> PENDING
     PENDING --RETRY----> PENDING          HELD    --EXPIRE---> EXPIRED
+    FAILED  --RECOVER--> HELD             EXPIRED --RECOVER--> HELD
 
 While its endpoint is inactive a delivery is HELD, but for a post in flight, which keeps its claim and is
 judged when it ends: one that is to be retried is held then. A held delivery whose post ends
-late, after its claim has expired, is still judged.
+late, after its claim has expired, is still judged. One that is recovered is HELD until its turn comes, at an
+active endpoint, too.
 
 Owns the states, the judgement of an attempt and its effect on delivery and endpoint together. Does
 not post, claim or store attempts, and does not read the body.
@@ -22,12 +24,14 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
+from meetcore.domain.errors import Unprocessable
 from meetcore.domain.webhooks.endpoints import Endpoint, record_failure, record_success
-from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.events import EVENTS_KEPT, EventKind, kept_since
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule, next_attempt
 
 __all__ = [
     "HELD_FOR",
+    "RECOVERED_AT_ONCE",
     "RELEASE_PACE",
     "TRANSITIONS",
     "Attempt",
@@ -40,18 +44,23 @@ __all__ = [
     "judge",
     "open_delivery",
     "record_attempt",
+    "recover",
+    "recovery_start",
     "release",
 ]
 
 HELD_FOR = timedelta(hours=72)
 """How long a delivery waits for its endpoint to become active again."""
 
+RECOVERED_AT_ONCE = 2_000
+"""How many deliveries one request recovers at most: at ten a second they take three minutes."""
+
 _GONE = 410
 _MAY_ASK_TO_WAIT = frozenset({429, 503})
 
 
 class DeliveryStatus(StrEnum):
-    """Where a delivery stands. What has succeeded, failed or expired is final."""
+    """Where a delivery stands. SUCCEEDED is final, FAILED and EXPIRED until it is recovered."""
 
     PENDING = "pending"
     HELD = "held"
@@ -69,6 +78,7 @@ class DeliveryEvent(Enum):
     HOLD = "hold"
     RELEASE = "release"
     EXPIRE = "expire"
+    RECOVER = "recover"
 
 
 TRANSITIONS: Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus] = MappingProxyType(
@@ -82,6 +92,8 @@ TRANSITIONS: Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus] = Map
         (DeliveryStatus.HELD, DeliveryEvent.FAIL): DeliveryStatus.FAILED,
         (DeliveryStatus.HELD, DeliveryEvent.RELEASE): DeliveryStatus.PENDING,
         (DeliveryStatus.HELD, DeliveryEvent.EXPIRE): DeliveryStatus.EXPIRED,
+        (DeliveryStatus.FAILED, DeliveryEvent.RECOVER): DeliveryStatus.HELD,
+        (DeliveryStatus.EXPIRED, DeliveryEvent.RECOVER): DeliveryStatus.HELD,
     }
 )
 """A missing key is illegal and changes nothing."""
@@ -128,7 +140,11 @@ RELEASE_PACE = ReleasePace()
 
 @frozen
 class Delivery:
-    """An event for an endpoint. `next_attempt_at` is set exactly while PENDING, `held_at` while HELD."""
+    """An event for an endpoint.
+
+    `next_attempt_at` is set exactly while PENDING, `held_at` while HELD, `failed_at` while FAILED or EXPIRED.
+    The schedule of retries counts the attempts after the first `attempts_before_recovery`.
+    """
 
     id: UUID
     account_id: UUID
@@ -140,6 +156,8 @@ class Delivery:
     next_attempt_at: datetime | None
     created_at: datetime
     held_at: datetime | None = None
+    failed_at: datetime | None = None
+    attempts_before_recovery: int = 0
 
 
 def open_delivery(
@@ -207,9 +225,11 @@ def record_attempt(
     status = TRANSITIONS.get((delivery.status, event))
     if status is None:
         return delivery, endpoint
+    failed_at = now if status is DeliveryStatus.FAILED else None
     done = evolve(
-        delivery, status=status, attempts_made=delivery.attempts_made + 1, next_attempt_at=due, held_at=None
-    )
+        delivery, status=status, attempts_made=delivery.attempts_made + 1, next_attempt_at=due, held_at=None,
+        failed_at=failed_at,
+    )  # fmt: skip
     counted = record_success(endpoint) if judge(attempt) else record_failure(endpoint, now)
     if status is DeliveryStatus.HELD:
         # Held before this attempt came back: it keeps waiting, since the moment it was held.
@@ -227,7 +247,8 @@ def _outcome(
     if attempt.status_code == _GONE:
         return DeliveryEvent.FAIL, None
     wait_s = attempt.retry_after_s if attempt.status_code in _MAY_ASK_TO_WAIT else None
-    due = next_attempt(schedule, delivery.attempts_made + 1, now, jitter, wait_s)
+    attempts_made = delivery.attempts_made + 1 - delivery.attempts_before_recovery
+    due = next_attempt(schedule, attempts_made, now, jitter, wait_s)
     return (DeliveryEvent.FAIL, None) if due is None else (DeliveryEvent.RETRY, due)
 
 
@@ -252,4 +273,26 @@ def expire(delivery: Delivery, now: datetime) -> Delivery:
     status = TRANSITIONS.get((delivery.status, DeliveryEvent.EXPIRE))
     if status is None or now - (delivery.held_at or now) < HELD_FOR:
         return delivery
-    return evolve(delivery, status=status, held_at=None)
+    return evolve(delivery, status=status, held_at=None, failed_at=now)
+
+
+def recover(delivery: Delivery, now: datetime) -> Delivery:
+    """Hold a delivery that failed or expired for release, its schedule anew; any other stays as it is."""
+    status = TRANSITIONS.get((delivery.status, DeliveryEvent.RECOVER))
+    if status is None:
+        return delivery
+    made = delivery.attempts_made
+    return evolve(delivery, status=status, held_at=now, failed_at=None, attempts_before_recovery=made)
+
+
+def recovery_start(since: datetime, now: datetime) -> datetime:
+    """Return the instant since which deliveries that failed or expired are recovered.
+
+    Raises:
+        Unprocessable: it is in the future, or longer ago than events are kept.
+    """
+    if since > now:
+        raise Unprocessable("since is in the future: nothing can have failed since then.")
+    if since < kept_since(now):
+        raise Unprocessable(f"since is more than {EVENTS_KEPT.days} days ago: events are not kept longer.")
+    return since

@@ -14,6 +14,7 @@ from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, EndpointS
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded
 from meetcore.testing.contracts.host_failures import HostFailuresContract
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep
+from meetcore.testing.contracts.recovery import RecoveryContract
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     AT,
@@ -47,7 +48,7 @@ async def _only(rig: StoreRig, customer: Customer) -> Delivery:
 
 
 @pytest.mark.asyncio
-class DeliveryRepositoryContract(HostFailuresContract):
+class DeliveryRepositoryContract(HostFailuresContract, RecoveryContract):
     """What `ports.deliveries.DeliveryRepository` promises."""
 
     async def test_a_claim_returns_the_target_and_the_event(self, rig: StoreRig) -> None:

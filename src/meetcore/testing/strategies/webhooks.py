@@ -198,19 +198,25 @@ def deliveries(
         return st.one_of(*(deliveries(one, moments) for one in DeliveryStatus))
     later = st.timedeltas(timedelta(0), timedelta(days=10))
     return st.builds(
-        lambda created_at, wait, **fields: Delivery(
+        lambda created_at, wait, tried, retried, **fields: Delivery(
             status=status,
+            attempts_made=tried + retried,
+            attempts_before_recovery=tried,
             created_at=created_at,
             next_attempt_at=created_at + wait if status is DeliveryStatus.PENDING else None,
             held_at=created_at + wait if status is DeliveryStatus.HELD else None,
+            failed_at=created_at + wait
+            if status in (DeliveryStatus.FAILED, DeliveryStatus.EXPIRED)
+            else None,
             **fields,
         ),
         moments,
         later,
+        st.just(0) | st.integers(0, 24),
+        st.integers(0, 12),
         id=_IDS,
         account_id=_IDS,
         endpoint_id=_IDS,
         event_id=_IDS,
         event_kind=st.sampled_from(EventKind),
-        attempts_made=st.integers(0, 12),
     )

@@ -8,6 +8,7 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from meetcore.domain.errors import Unprocessable
 from meetcore.domain.webhooks.deliveries import (
     HELD_FOR,
     RELEASE_PACE,
@@ -22,6 +23,8 @@ from meetcore.domain.webhooks.deliveries import (
     judge,
     open_delivery,
     record_attempt,
+    recover,
+    recovery_start,
     release,
 )
 from meetcore.domain.webhooks.endpoints import (
@@ -32,7 +35,7 @@ from meetcore.domain.webhooks.endpoints import (
     record_success,
     register,
 )
-from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.events import EVENTS_KEPT, EventKind
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.testing.strategies.moments import near
@@ -53,7 +56,9 @@ GONE = Attempt(NOW, 12, status_code=410, error="status_410")
 def standing(status: DeliveryStatus, attempts_made: int = 0) -> Delivery:
     due = NOW if status is DeliveryStatus.PENDING else None
     held_at = NOW - HELD_FOR if status is DeliveryStatus.HELD else None
-    return Delivery(ID, ID, ID, ID, EventKind.MEETING_CREATED, status, attempts_made, due, NOW, held_at)
+    failed_at = NOW if status in (DeliveryStatus.FAILED, DeliveryStatus.EXPIRED) else None
+    kind = EventKind.MEETING_CREATED
+    return Delivery(ID, ID, ID, ID, kind, status, attempts_made, due, NOW, held_at, failed_at)
 
 
 def attempted(
@@ -76,15 +81,18 @@ def happen(delivery: Delivery, event: DeliveryEvent) -> Delivery:
             return release(delivery, NOW)
         case DeliveryEvent.EXPIRE:
             return expire(delivery, NOW)
+        case DeliveryEvent.RECOVER:
+            return recover(delivery, NOW)
 
 
 def is_possible(delivery: Delivery) -> bool:
-    """Due exactly while pending, held since a moment exactly while held."""
+    """Due exactly while pending, held and failed since a moment exactly while it is so."""
     is_due, is_held = delivery.next_attempt_at is not None, delivery.held_at is not None
-    return (is_due, is_held) == (
+    return (is_due, is_held, delivery.failed_at is not None) == (
         delivery.status is DeliveryStatus.PENDING,
         delivery.status is DeliveryStatus.HELD,
-    )
+        delivery.status in (DeliveryStatus.FAILED, DeliveryStatus.EXPIRED),
+    ) and delivery.attempts_before_recovery <= delivery.attempts_made
 
 
 @given(endpoints(), st.sampled_from(EventKind), near(NOW))
@@ -119,15 +127,16 @@ def test_every_state_and_event_pair_follows_the_table_and_an_illegal_one_changes
 
 
 @given(deliveries(), near(NOW))
-def test_hold_release_and_expire_change_where_a_delivery_waits_and_nothing_else(
+def test_hold_release_expire_and_recover_change_where_a_delivery_waits_and_nothing_else(
     before: Delivery, now: datetime
 ) -> None:
-    for after in (hold(before, now), release(before, now), expire(before, now)):
+    for after in (hold(before, now), release(before, now), expire(before, now), recover(before, now)):
         assert is_possible(after)
         assert (after == before) is (after.status is before.status)
         undone = evolve(
-            after, status=before.status, next_attempt_at=before.next_attempt_at, held_at=before.held_at
-        )
+            after, status=before.status, next_attempt_at=before.next_attempt_at, held_at=before.held_at,
+            failed_at=before.failed_at, attempts_before_recovery=before.attempts_before_recovery,
+        )  # fmt: skip
         assert undone == before
 
 
@@ -152,7 +161,8 @@ def test_an_attempt_counts_once_and_leaves_possible_records(
     # What goes on needs an endpoint that is sent to, or waits for one.
     assert after.status is not DeliveryStatus.PENDING or counted.is_active
     if after.next_attempt_at is not None:
-        assert after.next_attempt_at - now >= timedelta(seconds=schedule.delays_s[before.attempts_made])
+        tried = before.attempts_made - before.attempts_before_recovery
+        assert after.next_attempt_at - now >= timedelta(seconds=schedule.delays_s[tried])
     if before.status is DeliveryStatus.HELD and after.status is DeliveryStatus.HELD:
         assert after.held_at == before.held_at
 
@@ -246,8 +256,37 @@ def test_held_deliveries_are_released_on_request_and_expire_after_72_hours() -> 
     assert expire(held, NOW + timedelta(hours=72)).status is DeliveryStatus.EXPIRED
 
 
+def test_what_is_recovered_waits_for_its_turn_and_has_all_its_retries_again() -> None:
+    delivery = recover(standing(DeliveryStatus.FAILED, 3), NOW)
+    assert (delivery.status, delivery.held_at) == (DeliveryStatus.HELD, NOW)
+    delivery = release(delivery, NOW)
+    for delay_s in SCHEDULE.delays_s:
+        delivery, _ = attempted(delivery, REFUSED)
+        assert delivery.next_attempt_at == NOW + timedelta(seconds=delay_s)
+    delivery, _ = attempted(delivery, REFUSED)
+    assert (delivery.status, delivery.attempts_made, delivery.failed_at) == (DeliveryStatus.FAILED, 6, NOW)
+
+
+@given(st.timedeltas(timedelta(0), EVENTS_KEPT))
+def test_a_recovery_reaches_back_as_far_as_events_are_kept(ago: timedelta) -> None:
+    assert recovery_start(NOW - ago, NOW) == NOW - ago
+
+
+@pytest.mark.parametrize(
+    ("ago", "problem"),
+    [
+        (timedelta(microseconds=-1), r"^since is in the future: "),
+        (EVENTS_KEPT + timedelta(microseconds=1), r"^since is more than 90 days ago: "),
+    ],
+)
+def test_a_recovery_since_another_time_is_refused(ago: timedelta, problem: str) -> None:
+    with pytest.raises(Unprocessable, match=problem):
+        recovery_start(NOW - ago, NOW)
+
+
 @given(
-    st.lists(st.sampled_from(["ok", "refused", "gone", "hold", "release"]), max_size=12), st.integers(0, 20)
+    st.lists(st.sampled_from(["ok", "refused", "gone", "hold", "release", "recover"]), max_size=12),
+    st.integers(0, 20),
 )
 def test_no_history_makes_an_impossible_record(history: list[str], failures: int) -> None:
     delivery, endpoint = (
@@ -259,9 +298,10 @@ def test_no_history_makes_an_impossible_record(history: list[str], failures: int
         if word in attempts:
             delivery, endpoint = attempted(delivery, attempts[word], endpoint)
         else:
-            delivery = hold(delivery, NOW) if word == "hold" else release(delivery, NOW)
+            change = {"hold": hold, "release": release, "recover": recover}[word]
+            delivery = change(delivery, NOW)
         assert is_possible(delivery)
-        assert delivery.attempts_made <= 3
+        assert delivery.attempts_made - delivery.attempts_before_recovery <= 3
 
 
 @given(portion=st.integers(1, 1_000), every_ms=st.integers(0, 10_000))

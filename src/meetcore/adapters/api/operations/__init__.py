@@ -47,6 +47,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     deliveries.list_deliveries,
     deliveries.get_delivery,
     deliveries.resend_delivery,
+    deliveries.recover_deliveries,
     events.list_events,
     events.get_event,
 )

@@ -5,11 +5,13 @@ from typing import Final
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import lists
 from meetcore.adapters.api.answers import ApiResponse, render_record
+from meetcore.adapters.api.bodies import RecoverBody
 from meetcore.adapters.api.filters import one_of
 from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings.schedule import read_instant
 from meetcore.domain.records import webhooks as records
 from meetcore.domain.records.webhooks import delivery_record
 from meetcore.domain.requests.keys import Scope
@@ -90,4 +92,35 @@ async def resend_delivery(use: UseCases, request: OperationRequest) -> Outcome:
     endpoint_id, delivery_id = path_id(request), path_id(request, "delivery_id")
     return await use.resend_delivery(
         request.caller, endpoint_id, delivery_id, request.required_key, request.now
+    )
+
+
+@Operation(
+    method="POST",
+    path="/webhooks/{id}/recover",
+    scopes=(Scope.WEBHOOKS_WRITE,),
+    rate_class=OperationClass.WRITE,
+    body=RecoverBody,
+    record=records.Recovery,
+    success=202,
+    refusals=("conflict", "unprocessable_entity"),
+    summary="Send everything again that failed or expired since a time",
+    about="Every delivery to the webhook that failed or expired since then is `held`, and is sent the oldest first, ten a "
+    "second, with its retries anew. One request takes 2,000 at most; `has_more` says that there may be more. What waits "
+    "already and what has succeeded stay as they are. An inactive webhook is 409.",
+    for_agents="Use it after a webhook's receiver was down: it sends what failed or expired since then. Ask again while "
+    "has_more is true.",
+    requests={"since": {"since": examples.MADE_AT}},
+    example={
+        "webhook_id": examples.WEBHOOK["id"],
+        "since": examples.MADE_AT,
+        "deliveries": 17,
+        "has_more": False,
+    },
+)
+async def recover_deliveries(use: UseCases, request: OperationRequest) -> Outcome:
+    body: RecoverBody = request.body
+    since = read_instant(body.since)
+    return await use.recover_deliveries(
+        request.caller, path_id(request), since, request.required_key, request.now
     )

@@ -53,14 +53,15 @@ FOR UPDATE OF d
 _SAVE_DELIVERIES = """
 WITH made AS (
     SELECT * FROM jsonb_to_recordset(%(made)s::jsonb)
-    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz)
+    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz,
+        failed_at timestamptz)
 ), attempt AS (
     INSERT INTO delivery_attempts
     SELECT * FROM jsonb_populate_recordset(NULL::delivery_attempts, %(attempts)s::jsonb)
     ON CONFLICT DO NOTHING
 )
 UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
-    held_at = made.held_at, lease_token = NULL, lease_host = NULL
+    held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
 FROM made WHERE d.account_id = made.account_id AND d.id = made.id
 """
 
@@ -190,6 +191,7 @@ def _made(delivery: Delivery) -> Row:
         "number": delivery.attempts_made,
         "due_at": delivery.next_attempt_at,
         "held_at": delivery.held_at,
+        "failed_at": delivery.failed_at,
     }
 
 

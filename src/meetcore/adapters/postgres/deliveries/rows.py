@@ -18,4 +18,15 @@ _EXPIRED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.EXPIRE].value
 HOLD = (
     f"status = '{HELD}', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL"
 )
-EXPIRE = f"status = '{_EXPIRED}', held_at = NULL"
+EXPIRE = f"status = '{_EXPIRED}', held_at = NULL, failed_at = clock_timestamp()"
+
+# Those that can be recovered, and where they go.
+_RECOVERABLE = {
+    status: after for (status, event), after in TRANSITIONS.items() if event is DeliveryEvent.RECOVER
+}
+RECOVERABLE = ", ".join(f"'{status.value}'" for status in _RECOVERABLE)
+(_RECOVERED,) = set(_RECOVERABLE.values())
+RECOVER = (
+    f"status = '{_RECOVERED.value}', held_at = clock_timestamp(), failed_at = NULL, "
+    "attempts_before_recovery = d.attempts_made"
+)

@@ -4,10 +4,18 @@ Each statement finds its rows by an index made for them, however many deliveries
 claimed here.
 """
 
+from datetime import datetime
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row
-from meetcore.adapters.postgres.deliveries.rows import EXPIRE, HELD, PENDING, RELEASED
+from meetcore.adapters.postgres.deliveries.rows import (
+    EXPIRE,
+    HELD,
+    PENDING,
+    RECOVER,
+    RECOVERABLE,
+    RELEASED,
+)
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import HELD_FOR, ReleasePace
 
@@ -44,6 +52,20 @@ WITH at AS (
     SELECT account_id, endpoint_id FROM deliveries
     WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = '{HELD}' LIMIT 1
 ), {_RELEASE}
+"""
+
+# Holds what failed or expired at an endpoint since an instant, for release; what failed first before the rest. The
+# bound of rows keeps the lock of the endpoint short.
+_RECOVER = f"""
+UPDATE deliveries d SET {RECOVER}
+FROM (
+    SELECT f.account_id, f.id FROM deliveries f
+    WHERE f.account_id = %(account_id)s AND f.endpoint_id = %(id)s AND f.failed_at >= %(since)s
+        AND f.status IN ({RECOVERABLE})
+        AND EXISTS (SELECT FROM events e WHERE e.account_id = f.account_id AND e.id = f.event_id)
+    ORDER BY f.failed_at LIMIT %(most)s FOR NO KEY UPDATE OF f SKIP LOCKED
+) AS failed
+WHERE d.account_id = failed.account_id AND d.id = failed.id
 """
 
 # Gives up what was held for too long.
@@ -114,6 +136,10 @@ class DeliverySweep(Repository):
 
     async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
         return await self._due(_RELEASE_ONE, _paced(pace) | {"account_id": account_id, "id": endpoint_id})
+
+    async def recover(self, account_id: UUID, endpoint_id: UUID, since: datetime, most: int) -> int:
+        named = {"account_id": account_id, "id": endpoint_id, "since": since, "most": most}
+        return (await self._connection.execute(_RECOVER, named)).rowcount
 
     async def sweep(self, pace: ReleasePace) -> int:
         portion = {"portion": SWEPT_AT_ONCE}
