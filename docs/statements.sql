@@ -1288,9 +1288,11 @@ WHERE %(per_recipient)s > (
         SELECT count(*) FROM mails m WHERE m.account_id = %(account_id)s
             AND m.created_at > statement_timestamp() - %(window_s)s * interval '1 second');
 
--- Who is mailed about an account's webhooks.
+-- Who is mailed about an account's webhooks: its owners and developers, the oldest first.
 -- _FIND_RECIPIENTS
-SELECT email FROM accounts WHERE id = %(account_id)s;
+SELECT u.email FROM memberships b JOIN users u ON u.id = b.user_id
+WHERE b.account_id = %(account_id)s AND b.role IN ('owner', 'developer')
+ORDER BY b.created_at, b.account_id, b.user_id;
 
 -- Takes what is due, the longest due first, and passes over what another worker is taking.
 -- _CLAIM

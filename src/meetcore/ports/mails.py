@@ -48,7 +48,7 @@ class MailRepository(Protocol):
         """
 
     async def find_recipients(self, account_id: UUID) -> Sequence[Recipient]:
-        """Return who is mailed about an account's webhooks: the address of the account."""
+        """Return who is mailed about an account's webhooks: its owners and developers, the oldest first."""
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
         """Take mails that are due, the longest due first; each is due again when the lease runs out."""

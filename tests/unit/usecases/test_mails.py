@@ -17,10 +17,10 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.mailer import MailRefused, MailUnavailable, OutgoingMail
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
+from meetcore.testing.contracts.member_repository import put_member
 from meetcore.testing.contracts.outbox import BAD
 from meetcore.testing.contracts.transactions import (
     KIND,
-    email_of,
     new_endpoint,
     open_customer,
     register,
@@ -249,11 +249,12 @@ async def disabled(rig: MemoryRig, *, is_on: bool) -> list[Mail]:
 async def test_disabled_endpoints_of_an_account_are_one_mail() -> None:
     rig = MemoryRig()
     customer = await open_customer(rig)
+    owner = await put_member(rig, customer.account_id)
     one = await register(rig, new_endpoint(customer, url="https://hooks.example/a?key=k", secret=SECRET))
     other = await register(rig, new_endpoint(customer, secret=SECRET))
     await top_up(rig, customer, 5, "t", KIND)
     (mail,) = await disabled(rig, is_on=True)
-    assert (mail.account_id, mail.recipient) == (customer.account_id, email_of(customer.account_id))
+    assert (mail.account_id, mail.recipient) == (customer.account_id, owner.email)
     assert isinstance(mail.content, EndpointDisabled)
     assert set(mail.content.urls) == {"https://hooks.example/a", other.url}
     assert one.url not in mail.content.urls, "a query can hold a secret"

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from meetcore.adapters.memory.state import ConstraintBroken, StoredMail, Tables, account_of
 from meetcore.domain.mails.mails import LIMIT_WINDOW, Mail, MailLimits, Recipient
+from meetcore.domain.members.roles import Role
 from meetcore.domain.requests.accounts import email_key
 from meetcore.ports.clock import Clock
 from meetcore.ports.lease import Lease
@@ -44,8 +45,12 @@ class MemoryMailRepository:
         return True
 
     async def find_recipients(self, account_id: UUID) -> Sequence[Recipient]:
-        account = self._tables.accounts.get(account_id)
-        return [] if account is None else [Recipient(account.card.email)]
+        found = [
+            (one.created_at, one.user_id)
+            for one in self._tables.memberships.values()
+            if one.account_id == account_id and one.role in (Role.OWNER, Role.DEVELOPER)
+        ]
+        return [Recipient(self._tables.users[user_id].email) for _, user_id in sorted(found)]
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
         now = self._clock.now()

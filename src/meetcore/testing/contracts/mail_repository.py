@@ -18,10 +18,12 @@ from meetcore.domain.mails.mails import (
     record_failure,
     record_sent,
 )
+from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.lease import Lease
 from meetcore.ports.mails import ClaimedMail
+from meetcore.testing.contracts.member_repository import put_member
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
 from meetcore.testing.contracts.transactions import AT, email_of, new_id, open_customer
 
@@ -110,11 +112,12 @@ class MailRepositoryContract:
             await _add_and_fail(rig, new_mail(rig))
         assert await claim_mails(rig) == []
 
-    async def test_the_accounts_address_is_mailed(self, rig: StoreRig) -> None:
+    async def test_owners_and_developers_are_mailed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
+        members = [await put_member(rig, customer.account_id, role) for role in Role]
         async with rig.store.begin() as tx:
             assert await tx.mails.find_recipients(customer.account_id) == [
-                Recipient(email_of(customer.account_id))
+                Recipient(member.email) for member in members[:2]
             ]
             assert await tx.mails.find_recipients(new_id()) == []
 
