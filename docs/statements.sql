@@ -2619,13 +2619,14 @@ INSERT INTO sessions (id, created_at, last_seen_at, authenticated_at, ended_at, 
 INSERT INTO operator_sessions (id, created_at, last_seen_at, authenticated_at, ended_at, user_agent, client_address, operator_id, digest) VALUES (%(session_id)s, %(session_created_at)s, %(session_last_seen_at)s, %(session_authenticated_at)s,
     %(session_ended_at)s, %(session_user_agent)s, %(session_client_address)s, %(session_operator_id)s, %(digest)s);
 
--- Writes when a session was last used.
+-- Writes when a session was last used, once a minute however many use it at once.
 -- _TOUCH_SESSION
-UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at < %(at)s;
+UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at <= %(seen_before)s;
 
 -- The same of an operator's session.
 -- _TOUCH_OPERATOR_SESSION
-UPDATE operator_sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at < %(at)s;
+UPDATE operator_sessions SET last_seen_at = %(at)s
+WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at <= %(seen_before)s;
 
 -- Writes that who uses a session has signed in again.
 -- _RENEW_SESSION

@@ -55,7 +55,7 @@ class SignInRepository(Protocol):
         """Begin an operator's session."""
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
-        """Write when a customer's session was last used; an earlier time than the stored one is ignored."""
+        """Write when a customer's session was last used, unless that was written in `SEEN_EVERY` before."""
 
     async def touch_operator_session(self, session_id: UUID, at: datetime) -> None:
         """The same of an operator's session."""

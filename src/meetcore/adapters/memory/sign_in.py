@@ -11,7 +11,7 @@ from meetcore.adapters.memory.operators import operator_of_email
 from meetcore.adapters.memory.state import ConstraintBroken, Tables
 from meetcore.domain.members.members import User
 from meetcore.domain.members.operators import Operator
-from meetcore.domain.members.sessions import OperatorSession, Session
+from meetcore.domain.members.sessions import OperatorSession, Session, needs_touch
 from meetcore.domain.members.sign_in_links import LinkPurpose, SignInLink
 
 S = TypeVar("S", Session, OperatorSession)
@@ -111,8 +111,8 @@ def _add(table: dict[bytes, S], session: S, digest: bytes) -> None:
 
 def _touch(table: dict[bytes, S], session_id: UUID, at: datetime) -> None:
     for digest, session in table.items():
-        if session.id == session_id and session.ended_at is None:
-            table[digest] = evolve(session, last_seen_at=max(session.last_seen_at, at))
+        if session.id == session_id and session.ended_at is None and needs_touch(session, at):
+            table[digest] = evolve(session, last_seen_at=at)
 
 
 def _end(table: dict[bytes, S], session_id: UUID, at: datetime) -> S | None:

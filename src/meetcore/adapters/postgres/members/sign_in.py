@@ -13,7 +13,7 @@ from meetcore.adapters.postgres.members.rows import (
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.members.members import User
 from meetcore.domain.members.operators import Operator
-from meetcore.domain.members.sessions import OperatorSession, Session
+from meetcore.domain.members.sessions import SEEN_EVERY, OperatorSession, Session
 from meetcore.domain.members.sign_in_links import SignInLink
 
 # Writes a link for the user of an address who is a member anywhere: the same statement where there is none.
@@ -61,14 +61,15 @@ _ADD_OPERATOR_SESSION = f"""
 INSERT INTO operator_sessions ({OPERATOR_SESSION.names}, digest) VALUES ({OPERATOR_SESSION.values}, %(digest)s)
 """
 
-# Writes when a session was last used.
+# Writes when a session was last used, once a minute however many use it at once.
 _TOUCH_SESSION = """
-UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at < %(at)s
+UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at <= %(seen_before)s
 """
 
 # The same of an operator's session.
 _TOUCH_OPERATOR_SESSION = """
-UPDATE operator_sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at < %(at)s
+UPDATE operator_sessions SET last_seen_at = %(at)s
+WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at <= %(seen_before)s
 """
 
 # Writes that who uses a session has signed in again.
@@ -144,10 +145,12 @@ class PostgresSignInRepository(Repository):
         await self._connection.execute(_ADD_OPERATOR_SESSION, parameters)
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
-        await self._connection.execute(_TOUCH_SESSION, {"id": session_id, "at": at})
+        parameters = {"id": session_id, "at": at, "seen_before": at - SEEN_EVERY}
+        await self._connection.execute(_TOUCH_SESSION, parameters)
 
     async def touch_operator_session(self, session_id: UUID, at: datetime) -> None:
-        await self._connection.execute(_TOUCH_OPERATOR_SESSION, {"id": session_id, "at": at})
+        parameters = {"id": session_id, "at": at, "seen_before": at - SEEN_EVERY}
+        await self._connection.execute(_TOUCH_OPERATOR_SESSION, parameters)
 
     async def renew_session(self, session_id: UUID, at: datetime) -> None:
         await self._connection.execute(_RENEW_SESSION, {"id": session_id, "at": at})
