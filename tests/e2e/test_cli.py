@@ -171,9 +171,9 @@ def test_the_audit_log_has_what_commands_changed(site: Site) -> None:
     account_id, _, _ = enrol(site, credits=30)
     site.cli("credits", "adjust", "--account", account_id, "--reason", "goodwill", "--amount", "5")
     entries = site.cli("audit", "list", "--account", account_id)["data"]
-    assert [each["action"] for each in entries] == [
-        "credits.adjusted", "key.created", "credits.topped_up", "account.created",
-    ]  # fmt: skip
+    actions = [each["action"] for each in entries]
+    assert actions[:2] == ["credits.adjusted", "key.created"]
+    assert set(actions[2:]) == {"account.created", "credits.topped_up"}, "of one instant"
     assert {(each["actor_kind"], each["account_id"]) for each in entries} == {("system", account_id)}
     assert all(each["actor"] for each in entries)
     assert entries[0]["details"] == {"amount": 5, "reason": "goodwill"}
