@@ -110,6 +110,14 @@ def test_a_new_mail_is_due_at_once():
     assert mail.content == LINK
 
 
+def test_a_mail_belongs_to_the_account_that_it_is_about():
+    account_id = UUID(int=7)
+    mail = open_mail(
+        id=ID, account_id=account_id, recipient=Recipient("a@example.com"), content=LINK, created_at=NOW
+    )
+    assert (mail.id, mail.account_id) == (ID, account_id)
+
+
 @pytest.mark.parametrize("email", ["", "dewi", "dewi@example.com\r\nBcc: a@example.com", "é@example.com"])
 def test_no_mail_goes_to_what_is_no_address(email: str):
     with pytest.raises(InvalidEmail):

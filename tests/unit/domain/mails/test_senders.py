@@ -28,6 +28,11 @@ def test_a_sender_is_an_address_perhaps_with_a_name(text: str, sender: Sender):
         "<a@b.example> <c@d.example>",
     ],
 )  # fmt: skip
-def test_anything_else_is_none(text: str):
+def test_anything_else_is_refused(text: str):
     with pytest.raises(ValueError):
         parse_sender(text)
+
+
+def test_a_control_character_is_named_as_the_reason():
+    with pytest.raises(ValueError, match=r"^a sender has no control characters$"):
+        parse_sender("A <mail@meet.example>\nBcc: b@example.com")
