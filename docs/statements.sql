@@ -73,6 +73,47 @@ LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s;
 
 
+-- dashboard -----------------------------------------------------------------------------------------------------------
+
+-- An account's keys, the newest first, with the usage of the cap that each counts against on a day.
+-- _LIST_KEY_USE
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, COALESCE(u.spent + u.held, 0) AS used
+FROM api_keys k
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = %(day)s
+WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
+
+-- What was charged for meetings and notes on each day (WIB), refunds taken off, from the first entry of a day on: the
+-- entries are numbered in the order of time, so that the range is found by a binary search over the primary key.
+-- _SPENDING
+WITH RECURSIVE first_entry (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(since)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(since)s THEN s.high ELSE e.number END
+    FROM first_entry s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+)
+SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
+    COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
+    COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
+FROM ledger_entries e
+WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
+    AND e.number >= (SELECT low FROM first_entry WHERE low = high)
+GROUP BY 1 ORDER BY 1;
+
+-- Endpoints that were disabled by failures, or whose last deliveries failed; an account has few endpoints.
+-- _TROUBLED
+SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
+WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0) ORDER BY id;
+
+
 -- deliveries.claim ----------------------------------------------------------------------------------------------------
 
 -- Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those

@@ -305,6 +305,9 @@ KIT = "what every adapter is tested with"
 MIGRATION = "a new file beside it with the next number, such as `0042_waiting_room.sql`, with the change"
 SCHEMA = "the column as `ADD COLUMN` leaves it: the last of its table, with its DEFAULT"
 
+# The dashboard has a page for it, which an operation, an event or a field need not have.
+PAGES = ("adapters/web/*", "usecases/webhooks_by_hand.py")
+
 RECIPES: Mapping[str, Recipe] = {
     "flag": Recipe(
         "`mic_off`, a flag of a meeting",
@@ -317,6 +320,7 @@ RECIPES: Mapping[str, Recipe] = {
             "adapters/[jz]*": "`has_…=True` among the abilities of each provider that carries it "
             "out, the sandbox included, and what it does",
             "client/operations.py": "the argument of `meetings.create` and of `credits.estimate_meeting`",
+            "adapters/web/pages/meetings.py": "its label in the form of a new meeting",
             "adapters/api/operations/meetings.py": "the example of a body, if it is worth showing",
             "testing/*": KIT,
         },
@@ -351,7 +355,7 @@ RECIPES: Mapping[str, Recipe] = {
             "adapters/postgres/*": "the same in PostgreSQL, the statement beside the method",
             "testing/*": KIT,
         },
-        ("adapters/api/operations/webhooks.py",),
+        ("adapters/api/operations/webhooks.py", *PAGES),
     ),
     "read": Recipe(
         "`GET /webhooks/{id}/deliveries/{delivery_id}`, an operation that reads",
@@ -365,7 +369,7 @@ RECIPES: Mapping[str, Recipe] = {
             "client/operations.py": "the operation of the client",
             "testing/*": KIT,
         },
-        ("adapters/api/operations/webhooks.py",),
+        ("adapters/api/operations/webhooks.py", *PAGES),
     ),
     "event": Recipe(
         "`note.failed`",
@@ -380,7 +384,7 @@ RECIPES: Mapping[str, Recipe] = {
             "adapters/postgres/migrations/*": MIGRATION,
             "testing/*": KIT,
         },
-        ("adapters/postgres/*.py",),
+        ("adapters/postgres/*.py", *PAGES),
     ),
     "provider": Recipe(
         "Jitsi, a provider of meetings",

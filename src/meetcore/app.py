@@ -140,6 +140,7 @@ class Service:
                     base_url,
                     settings.download_limits,
                 ),
+                *_dashboard_routes(application, settings, limits),
                 *self._extra_routes(application),
             ]
             if not str(settings.broker_url):
@@ -165,6 +166,22 @@ async def _open_mcp_app(
 def has_agent_interface() -> bool:
     """Return whether the extra `mcp` is installed."""
     return find_spec("mcp") is not None
+
+
+def has_dashboard() -> bool:
+    """Return whether the extra `web` is installed."""
+    return all(map(find_spec, ("babel", "jinja2")))
+
+
+def _dashboard_routes(
+    application: Application, settings: Settings, limits: RequestLimits
+) -> Iterable[BaseRoute]:
+    """Return the pages of the dashboard; none if its extra is not installed."""
+    if not has_dashboard():
+        return ()
+    from meetcore.adapters.web.routes import dashboard_routes  # an extra
+
+    return dashboard_routes(application.dashboard, settings.base_url, limits, settings.proxy_networks)
 
 
 async def _is_ready(settings: Settings) -> bool:

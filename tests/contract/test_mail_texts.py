@@ -11,7 +11,7 @@ from babel.messages.extract import extract_from_file
 from babel.messages.pofile import read_po
 
 from meetcore.adapters.mail_texts import TemplateMailTexts, letters
-from meetcore.adapters.mail_texts.catalogues import CATALOGUES
+from meetcore.adapters.mail_texts.letters import CATALOGUES
 from meetcore.adapters.memory.mail_texts import PlainMailTexts
 from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, SignInLink
 from meetcore.domain.notes.notes import Language

@@ -31,7 +31,7 @@ from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgr
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.app import AGENT_PATH, Service, has_agent_interface
+from meetcore.app import AGENT_PATH, Service, has_agent_interface, has_dashboard
 from meetcore.cli.inputs import Whole, check_counts
 from meetcore.cli.output import ExitCode, complain, print_message
 from meetcore.cli.ports import refuse_taken
@@ -41,11 +41,13 @@ from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network, open_application, system_network
 from meetcore.domain.errors import Conflict
 from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.members.sign_in_links import MAX_PORTAL_MINUTES
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.webhooks.addresses import Address
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.queries import MAX_PAGE
 from meetcore.ports.resolver import Resolver
+from meetcore.usecases.make_portal_link import PortalLink
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
@@ -194,6 +196,8 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         async with open_application(settings, network) as application:
             demo = await _demo(application, data_dir)
             is_registered = await _is_inbox_registered(application, demo)
+            links = application.access.portal_links
+            dashboard = await links.for_member(demo.account_id, DEMO_EMAIL, MAX_PORTAL_MINUTES)
         service = Service(settings, network, lambda _: routes)
         config = uvicorn.Config(service, host=LOOPBACK, port=port, **SERVER_OPTIONS)
         server = _Server(config)
@@ -201,7 +205,10 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            print_message(_start_message(settings, demo, data_dir, database, is_registered=is_registered))
+            lines = _dashboard_lines(settings.base_url, dashboard)
+            print_message(
+                _start_message(settings, demo, data_dir, database, lines, is_registered=is_registered)
+            )
         watching = asyncio.create_task(_end_without(database, server))
         await serving
         watching.cancel()
@@ -287,8 +294,9 @@ def _read_demo(file: Path) -> _Demo:
 
 
 def _start_message(
-    settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres, *, is_registered: bool
-) -> str:
+    settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres, dashboard: Sequence[str],
+    *, is_registered: bool,
+) -> str:  # fmt: skip
     base_url = settings.base_url
     mails = [] if str(settings.smtp_url) else [f"  mail inbox       {base_url}/inbox/mails"]
     agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
@@ -296,6 +304,7 @@ def _start_message(
         (
             "",
             f"meetcore is up at {base_url}",
+            *dashboard,
             f"  errors and docs  {base_url}/docs",
             f"  webhook inbox    {base_url}/inbox",
             *mails,
@@ -313,6 +322,16 @@ def _start_message(
             "Stop with Ctrl-C.",
         )
     )
+
+
+def _dashboard_lines(base_url: str, link: PortalLink) -> list[str]:
+    """Return the addresses of the dashboard and of a sign-in to it, if its extra is installed."""
+    if not has_dashboard():
+        return []
+    return [
+        f"  dashboard        {base_url}/dashboard",
+        f"  sign in (once)   {link.url}",
+    ]
 
 
 def _first_commands(base_url: str, demo: _Demo, *, is_registered: bool) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 
 from meetcore.composition.access import Access, build_access
+from meetcore.composition.dashboard import build_dashboard
 from meetcore.composition.policy import Policy, Reports
 from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.usecases.administration import Administration
@@ -19,6 +20,7 @@ from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.collect_recording_files import CollectRecordingFiles
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
+from meetcore.usecases.dashboard import DashboardUseCases
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.duplicates import DuplicateLimit
@@ -98,6 +100,7 @@ class Application:
     admit: Admit
     administration: Administration
     access: Access
+    dashboard: DashboardUseCases
     verify_ledger: VerifyLedger
     seal_ledger: SealLedger
     meetings: Meetings
@@ -128,12 +131,11 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     access = build_access(ports, policy, runtime, mail_queue)
     if ports.notes is not None:
         notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
+    api = _api(ports, policy, reports, runtime, meetings, queue)
+    administration = Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix)
     return Application(
-        ports, policy, runtime,
-        _api(ports, policy, reports, runtime, meetings, queue),
-        admit,
-        Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix),
-        access,
+        ports, policy, runtime, api, admit, administration, access,
+        build_dashboard(ports, policy, runtime, api, administration, access),
         VerifyLedger(ports.audit, policy.chain_keys),
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,

@@ -18,6 +18,7 @@ from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatu
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind
 from meetcore.ports.account_summary import AccountSummary
+from meetcore.ports.dashboard_queries import DashboardQueries
 from meetcore.ports.member_queries import MemberQueries
 
 __all__ = [
@@ -156,7 +157,7 @@ class FreeStartQuery:
     per_day: int | None = None
 
 
-class Queries(MemberQueries, Protocol):
+class Queries(MemberQueries, DashboardQueries, Protocol):
     """Frequent reads that must be cheap. A key's digest is its SHA-256.
 
     A list has at most `limit` items, up to `MAX_PAGE`: only those whose ids (of ledger entries: numbers) are

@@ -58,8 +58,14 @@ class DownloadRecording:
         """
         recording = await self.queries.find_recording(account_id, recording_id)
         _check(recording, now, "No recording with this id.")
-        expires = int((now + LINK_LIFETIME).timestamp())
-        return self._signed(DownloadLink(account_id, recording_id, 1, expires))
+        return self._signed(_first_part(account_id, recording_id, now))
+
+    def links(self, recording: Recording, now: datetime) -> list[SignedLink]:
+        """A link to each part of a recording, good for 15 minutes from now; none where its files are gone."""
+        if recording.status is RecordingStatus.MEASURING or is_gone(recording, now):
+            return []
+        first = _first_part(recording.account_id, recording.id, now)
+        return [self._signed(evolve(first, part=number)) for number in range(1, len(segments(recording)) + 1)]
 
     async def __call__(self, signed: SignedLink, now: datetime) -> Download:
         """The file that a link leads to.
@@ -87,6 +93,10 @@ class DownloadRecording:
 
     def _signed(self, link: DownloadLink) -> SignedLink:
         return SignedLink(link, sign_link(self.keys[0], link))
+
+
+def _first_part(account_id: UUID, recording_id: UUID, now: datetime) -> DownloadLink:
+    return DownloadLink(account_id, recording_id, 1, int((now + LINK_LIFETIME).timestamp()))
 
 
 def _check(recording: Recording | None, now: datetime, unknown: str) -> Recording:

@@ -31,6 +31,7 @@ STORE_SUITES = [
     contracts.MemberRepositoryContract,
     contracts.SignInRepositoryContract,
     contracts.OperatorRepositoryContract,
+    contracts.DashboardQueriesContract,
 ]
 # Proven by the suite that is named, because they are never used alone.
 WITHIN = {

@@ -1,7 +1,7 @@
 """The texts of mails: English in the code, translated by catalogues, laid out by templates.
 
 - ``letters``: the sentences of each kind of mail
-- ``catalogues``: their translations; `catalogues/<language>.po` are compiled in memory
+- ``catalogues``: their translations, for `adapters.catalogues`
 - ``texts``: plain text and HTML, by the templates of `templates/`
 """
 

@@ -1,18 +1,20 @@
 """What each kind of mail says. Names and URLs that others chose are cut to one line of printed characters."""
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 from babel.dates import format_datetime
 from babel.numbers import format_decimal
 
-from meetcore.adapters.mail_texts.catalogues import translations
+from meetcore.adapters.catalogues import translations
 from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, MailContent, SignInLink
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.deliveries import HELD_FOR
 
+CATALOGUES: Final = Path(__file__).parent / "catalogues"
 MAX_NAME: Final = 200
 _TIME: Final = "d MMMM y, HH:mm"
 _ELLIPSIS: Final = "…"
@@ -118,10 +120,10 @@ class LetterWriter:
         )
 
     def _text(self, message: str, **values: str) -> str:
-        return translations(self.language).gettext(message) % values
+        return translations(CATALOGUES, self.language).gettext(message) % values
 
     def _plural(self, one: str, many: str, count: int) -> str:
-        message = translations(self.language).ngettext(one, many, count)
+        message = translations(CATALOGUES, self.language).ngettext(one, many, count)
         return message % {"count": self._number(count)}
 
     def _time(self, at: datetime) -> str:

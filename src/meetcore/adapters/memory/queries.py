@@ -7,6 +7,7 @@ from uuid import UUID
 
 from attrs import evolve
 
+from meetcore.adapters.memory.dashboard import MemoryDashboardQueries
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.ledger import usage_of
 from meetcore.adapters.memory.member_queries import MemoryMemberQueries
@@ -35,7 +36,7 @@ from meetcore.ports.queries import (
 )
 
 
-class MemoryQueries(MemoryMemberQueries):
+class MemoryQueries(MemoryMemberQueries, MemoryDashboardQueries):
     """Frequent reads that must be cheap."""
 
     def __init__(self, state: MemoryState, clock: Clock) -> None:

@@ -4,6 +4,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 
 from meetcore.adapters.postgres.audit_log import AuditReads
 from meetcore.adapters.postgres.callers import CallerReads
+from meetcore.adapters.postgres.dashboard import DashboardReads
 from meetcore.adapters.postgres.deliveries.events import EventReads
 from meetcore.adapters.postgres.deliveries.read import DeliveryReads
 from meetcore.adapters.postgres.endpoints.read import EndpointReads
@@ -31,6 +32,7 @@ class PostgresQueries(
     NoteReads,
     AuditReads,
     MemberReads,
+    DashboardReads,
 ):
     """Frequent reads that must be cheap."""
 

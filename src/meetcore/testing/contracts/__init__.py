@@ -24,6 +24,8 @@ Subclass a suite, give its fixture, and pytest runs it::
       .SignInRepository               SignInRepositoryContract
     ports.operators
       .OperatorRepository             OperatorRepositoryContract
+    ports.dashboard_queries
+      .DashboardQueries               DashboardQueriesContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.mails
@@ -70,6 +72,7 @@ from meetcore.testing.contracts.audio_editor import AudioEditorContract
 from meetcore.testing.contracts.audit_log import AuditLogContract
 from meetcore.testing.contracts.cipher import CipherContract, ReversibleCipherContract
 from meetcore.testing.contracts.clock import ClockContract
+from meetcore.testing.contracts.dashboard_queries import DashboardQueriesContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
@@ -129,6 +132,7 @@ __all__ = [
     "AuditLogContract",
     "CipherContract",
     "ClockContract",
+    "DashboardQueriesContract",
     "DeliveryLimitsContract",
     "DeliveryRepositoryContract",
     "EndpointRepositoryContract",

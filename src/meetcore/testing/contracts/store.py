@@ -1,6 +1,7 @@
 """A whole store at once: every repository of a transaction."""
 
 from meetcore.testing.contracts.audit_log import AuditLogContract
+from meetcore.testing.contracts.dashboard_queries import DashboardQueriesContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
@@ -39,6 +40,7 @@ class StoreContract(
     MemberRepositoryContract,
     SignInRepositoryContract,
     OperatorRepositoryContract,
+    DashboardQueriesContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

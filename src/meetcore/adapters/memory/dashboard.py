@@ -1,0 +1,54 @@
+"""Reads of the dashboard in memory."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import date
+from uuid import UUID
+
+from meetcore.adapters.memory.state import MemoryState
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.webhooks.endpoints import EndpointState
+from meetcore.ports.dashboard_queries import DaySpending, KeyUse, TroubledEndpoint
+
+
+class MemoryDashboardQueries:
+    """What the pages of the dashboard show beside the lists of the API."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def list_key_use(self, account_id: UUID, day: date) -> Sequence[KeyUse]:
+        tables = self._state.committed
+        keys = sorted(
+            (key for key in tables.keys.values() if key.account_id == account_id), key=lambda key: key.id
+        )
+        found = []
+        for key in reversed(keys):
+            usage = tables.usage.get((account_id, key.cap_key_id, day), CapUsage(key.cap_key_id, day))
+            found.append(KeyUse(key, usage.used))
+        return found
+
+    async def list_spending(self, account_id: UUID, first_day: date) -> Sequence[DaySpending]:
+        totals: dict[date, list[int]] = defaultdict(lambda: [0, 0])
+        for entry in self._state.committed.entries.values():
+            kind, day = entry.transfer.kind, cap_day(entry.at)
+            if entry.account_id != account_id or day < first_day or kind not in _COLUMN:
+                continue
+            totals[day][_COLUMN[kind]] -= entry.amount
+        return [DaySpending(day, *totals[day]) for day in sorted(totals)]
+
+    async def list_troubled_endpoints(self, account_id: UUID) -> Sequence[TroubledEndpoint]:
+        found = [
+            TroubledEndpoint(
+                each.id, each.url, each.consecutive_failures, each.state is EndpointState.DISABLED
+            )
+            for each in self._state.committed.endpoints.values()
+            if each.account_id == account_id
+            and (each.state is EndpointState.DISABLED or each.consecutive_failures > 0)
+        ]
+        return sorted(found, key=lambda each: each.id)
+
+
+_COLUMN = {TransferKind.MEETING_CHARGE: 0, TransferKind.MEETING_REFUND: 0, TransferKind.NOTULEN_CHARGE: 1}

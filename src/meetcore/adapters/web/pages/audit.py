@@ -1,0 +1,22 @@
+"""The audit log of the account: who changed what, from where and when."""
+
+from typing import Final
+
+from starlette.responses import Response
+
+from meetcore.adapters.web.filters import PAGE_SIZE, read_before
+from meetcore.adapters.web.page import Page
+from meetcore.adapters.web.visit import Visit
+from meetcore.domain.members.roles import Action
+
+ROOT: Final = "/dashboard/audit"
+
+
+@Page("GET", ROOT, Action.VIEW_AUDIT)
+async def show_audit_log(visit: Visit) -> Response:
+    """A page of the log, the newest first."""
+    found = await visit.use.settings.list_audit_entries(visit.signed_in, PAGE_SIZE + 1, read_before(visit))
+    shown = found[:PAGE_SIZE]
+    return visit.page(
+        "audit.html", entries=shown, older=f"{ROOT}?before={shown[-1].id}" if len(found) > PAGE_SIZE else ""
+    )

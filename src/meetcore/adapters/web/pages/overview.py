@@ -1,0 +1,117 @@
+"""The first page: balance, spending, caps, the last meetings, and what needs attention."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Final
+
+from attrs import frozen
+from starlette.responses import Response
+
+from meetcore.adapters.web.charts import Bar
+from meetcore.adapters.web.formats import format_count, format_day
+from meetcore.adapters.web.page import Page
+from meetcore.adapters.web.pages.meetings import meeting_rows
+from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.visit import Visit
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.members.roles import Action
+from meetcore.ports.dashboard_queries import DaySpending, KeyUse, TroubledEndpoint
+from meetcore.ports.queries import MeetingFilter
+
+DAYS: Final = 30
+MEETINGS: Final = 5
+NEARLY: Final = 0.8
+"""The share of a cap or of the days left from which the page warns."""
+
+
+@frozen
+class _Warning:
+    """Something that needs attention, with the page where it is dealt with."""
+
+    text: str
+    path: str
+    link: str
+
+
+@Page("GET", "/dashboard", Action.VIEW_OVERVIEW)
+async def show_overview(visit: Visit) -> Response:
+    """What an account has, spends and does."""
+    who, reads, today = visit.signed_in, visit.use.reads, cap_day(visit.now)
+    found = await asyncio.gather(
+        reads.list_spending(who, today - timedelta(days=DAYS - 1)),
+        reads.list_capped_keys(who, today),
+        reads.list_troubled_endpoints(who),
+        reads.list_last_meetings(who, MeetingFilter(visit.now), MEETINGS),
+    )
+    spending, keys, troubled, meetings = found
+    days = _every_day(spending, today)
+    return visit.page(
+        "overview.html",
+        balance=who.account.balance,
+        held=who.account.held,
+        spent_today=days[-1].meetings + days[-1].notes,
+        warnings=[*_low(visit, days), *_capped(visit, keys), *_troubled(visit, troubled)],
+        chart=[_bar(visit, each) for each in days],
+        days=[each for each in reversed(days) if each.meetings or each.notes],
+        capped_keys=keys,
+        meetings=meeting_rows(visit, meetings),
+    )
+
+
+def _every_day(spending: Sequence[DaySpending], today: date) -> list[DaySpending]:
+    by_day = {each.day: each for each in spending}
+    days = (today - timedelta(days=back) for back in reversed(range(DAYS)))
+    return [by_day.get(day, DaySpending(day, 0, 0)) for day in days]
+
+
+def _bar(visit: Visit, each: DaySpending) -> Bar:
+    language = visit.look.language
+    title = visit.text(
+        _("%(day)s: meetings %(meetings)s, notes %(notes)s"),
+        day=format_day(each.day, language),
+        meetings=format_count(each.meetings, language),
+        notes=format_count(each.notes, language),
+    )
+    return Bar((max(each.meetings, 0), max(each.notes, 0)), title)
+
+
+def _low(visit: Visit, days: Sequence[DaySpending]) -> list[_Warning]:
+    """Warn where the credits last less than a week at the pace of the last seven days."""
+    week = sum(max(each.meetings + each.notes, 0) for each in days[-7:])
+    available = visit.signed_in.account.balance - visit.signed_in.account.held
+    if available > week or (week == 0 and available > 0):
+        return []
+    text = visit.text(_("The credits last for less than a week at the pace of the last seven days."))
+    return [_Warning(text, "/dashboard/ledger", visit.text(_("Ledger")))]
+
+
+def _capped(visit: Visit, keys: Sequence[KeyUse]) -> list[_Warning]:
+    near = [
+        use.key.name
+        for use in keys
+        if use.key.daily_cap is not None and use.spent >= use.key.daily_cap * NEARLY
+    ]
+    return [
+        _Warning(
+            visit.text(_("The key %(name)s has used most of its cap for today."), name=name),
+            "/dashboard/keys",
+            visit.text(_("API keys")),
+        )
+        for name in near
+    ]
+
+
+def _troubled(visit: Visit, endpoints: Sequence[TroubledEndpoint]) -> list[_Warning]:
+    texts = {
+        True: _("The webhook %(url)s was disabled by failures."),
+        False: _("Deliveries to %(url)s fail."),
+    }
+    return [
+        _Warning(
+            visit.text(texts[each.is_disabled], url=each.url.partition("?")[0]),
+            f"/dashboard/webhooks/{each.id}",
+            visit.text(_("Look at it")),
+        )
+        for each in endpoints
+    ]

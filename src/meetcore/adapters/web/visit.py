@@ -1,0 +1,150 @@
+"""A visit: one request to a page by somebody who is signed in, and how pages answer."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+from attrs import field, frozen
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from meetcore.adapters.catalogues import translations
+from meetcore.adapters.web.languages import CATALOGUES
+from meetcore.adapters.web.templates import render
+from meetcore.adapters.web.texts import DONE, _
+from meetcore.domain.members.roles import Action, is_allowed
+from meetcore.domain.notes.notes import Language
+from meetcore.ports.member_queries import SignedIn
+from meetcore.usecases.dashboard import DashboardUseCases
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "media-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
+
+
+@frozen
+class Look:
+    """What every page shows of its surroundings: language, address, form token."""
+
+    language: Language
+    here: str
+    token: str = field(repr=False)
+
+    def text(self, message: str, **values: object) -> str:
+        """A text in the language of the page, its `%(name)s` filled in."""
+        if not message:  # of which a catalogue has its own header
+            return ""
+        translated = translations(CATALOGUES, self.language).gettext(message)
+        return translated % values if values else translated.replace("%%", "%")
+
+    def page(self, template: str, status: int = 200, **values: object) -> Response:
+        """Render a page."""
+        common = {"here": self.here, "csrf": self._hidden_token()}
+        return HTMLResponse(render(template, self.language, common | values), status, HEADERS)
+
+    def _hidden_token(self) -> Markup:
+        return Markup('<input type="hidden" name="form_token" value="{}">').format(self.token)
+
+
+@frozen
+class MenuItem:
+    """A link of the menu."""
+
+    path: str
+    label: str
+    is_current: bool
+
+
+@frozen
+class Visit:
+    """A request of somebody who is signed in.
+
+    `form` has the last value of each field that was sent, without the form token.
+    """
+
+    request: Request
+    signed_in: SignedIn
+    use: DashboardUseCases
+    look: Look
+    now: datetime
+    client_address: str | None = None
+    form: Mapping[str, str] = field(factory=dict, repr=False)
+
+    def text(self, message: str, **values: object) -> str:
+        """A text in the language of the page."""
+        return self.look.text(message, **values)
+
+    def query(self, name: str) -> str:
+        """A parameter of the address; empty where it is missing."""
+        return self.request.query_params.get(name, "")
+
+    def page(self, template: str, status: int = 200, **values: object) -> Response:
+        """Render a page with the frame of the dashboard around it."""
+        frame = {
+            "home": "/dashboard",
+            "sign_out": "/dashboard/sign-out",
+            "account_name": self.signed_in.account.full_name,
+            "menu": self._menu(),
+            "notice": self.text(DONE.get(self.query("done"), "")),
+            "may": self.may,
+        }
+        return self.look.page(template, status, **(frame | values))
+
+    def new_form_key(self) -> str:
+        """A key for a form, by which sending it twice is one request."""
+        return str(self.use.runtime.new_id(self.now))
+
+    def may(self, action: str) -> bool:
+        """Whether the role allows an action, for what a page offers; the use case checks it again."""
+        return is_allowed(self.signed_in.role, Action(action))
+
+    def _menu(self) -> list[MenuItem]:
+        path = self.request.url.path
+        return [
+            MenuItem(
+                target,
+                self.text(label),
+                path == target or (path.startswith(f"{target}/") and target != "/dashboard"),
+            )
+            for target, label, action in MENU
+            if is_allowed(self.signed_in.role, action)
+        ]
+
+
+MENU: Final[tuple[tuple[str, str, Action], ...]] = (
+    ("/dashboard", _("Overview"), Action.VIEW_OVERVIEW),
+    ("/dashboard/meetings", _("Meetings"), Action.VIEW_MEETINGS),
+    ("/dashboard/notes", _("Notes"), Action.VIEW_NOTES),
+    ("/dashboard/ledger", _("Ledger"), Action.VIEW_LEDGER),
+    ("/dashboard/keys", _("API keys"), Action.VIEW_KEYS),
+    ("/dashboard/webhooks", _("Webhooks"), Action.VIEW_WEBHOOKS),
+    ("/dashboard/team", _("Team"), Action.VIEW_MEMBERS),
+    ("/dashboard/settings", _("Settings"), Action.VIEW_SETTINGS),
+    ("/dashboard/audit", _("Audit log"), Action.VIEW_AUDIT),
+)
+"""The pages of the menu, in its order, and the action that each needs."""
+
+Handler = Callable[[Visit], Awaitable[Response]]
+
+
+def see_other(path: str) -> Response:
+    """Send the browser on to a page of ours, by GET."""
+    return RedirectResponse(quote(path, safe="/?&=%-._~:@"), 303, HEADERS)
+
+
+def own_path(text: str, root: str) -> str:
+    """A path below `root` to go on to; the root itself for anything else, so that no link leads elsewhere."""
+    is_own = text == root or text.startswith((f"{root}/", f"{root}?"))
+    if not is_own or len(text) > 1000 or not text.isascii() or not text.isprintable() or "\\" in text:
+        return root
+    return text

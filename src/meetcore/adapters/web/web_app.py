@@ -1,0 +1,162 @@
+"""The routes of the dashboard: language, origin, session and role are settled before a page's handler runs.
+
+1. The language, and for a POST the origin and the form's token; a form is at most 64 KiB.
+2. The session of the cookie; nobody signed in is sent to sign in, and back.
+3. The role, and for money and keys a fresh sign-in.
+4. The handler. Refusals of the domain that it lets through become pages.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qsl, quote
+
+import structlog
+from attrs import frozen
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from meetcore.adapters.api.answers import PayloadTooLarge
+from meetcore.adapters.api.client_address import client_address
+from meetcore.adapters.api.http_common import DEFAULT_LIMITS, read_body
+from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.web.cookies import Cookies
+from meetcore.adapters.web.languages import choose_language
+from meetcore.adapters.web.page import Page
+from meetcore.adapters.web.same_origin import form_token, is_form_token, is_same_origin
+from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.visit import Look, Visit, see_other
+from meetcore.domain.errors import ActionNotAllowed, DomainError, NotFound
+from meetcore.domain.members.roles import check_allowed
+from meetcore.domain.members.sessions import is_fresh
+from meetcore.domain.webhooks.addresses import Network
+from meetcore.ports.store import StoreUnavailable
+from meetcore.usecases.dashboard import DashboardUseCases
+
+SIGN_IN: Final = "/dashboard/sign-in"
+MAX_FORM_BYTES: Final = 64 * 1024
+
+log = structlog.get_logger("meetcore.web")
+
+
+class FormRefused(Exception):
+    """A form that no page of ours sent, or that was sent from a page of an earlier session."""
+
+
+@frozen
+class Site:
+    """What the routes of the dashboard share. `proxies` are trusted to name the client's address."""
+
+    cookies: Cookies
+    use: DashboardUseCases
+    limits: RequestLimits = DEFAULT_LIMITS
+    proxies: Sequence[Network] = ()
+
+    def client_address(self, request: Request) -> str | None:
+        """The address of the client, for the audit log and the limits on sign-in."""
+        return client_address(request.scope, self.proxies) or None
+
+    def look(self, request: Request, cookie: str) -> Look:
+        """The surroundings of a page: its language and its form token."""
+        language = choose_language(
+            self.cookies.read(request, self.cookies.language), request.headers.get("accept-language", "")
+        )
+        query = f"?{request.url.query}" if request.url.query else ""
+        return Look(language, request.url.path + query, form_token(cookie))
+
+    async def read_form(self, request: Request, cookie: str) -> Mapping[str, str]:
+        """Read a form that a page of ours sent to the holder of the cookie.
+
+        Raises:
+            FormRefused: from another site, or with another token.
+            PayloadTooLarge: over 64 KiB.
+        """
+        if not is_same_origin(request.headers):
+            raise FormRefused("another origin")
+        fields = await self.read_fields(request)
+        if not is_form_token(fields.pop("form_token", ""), cookie):
+            raise FormRefused("another token")
+        return fields
+
+    async def read_fields(self, request: Request) -> dict[str, str]:
+        """Read the fields of a form, whoever sent it.
+
+        Raises:
+            FormRefused: no form.
+            PayloadTooLarge: over 64 KiB.
+        """
+        body = await read_body(request, MAX_FORM_BYTES, self.limits)
+        try:
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
+        except ValueError:
+            raise FormRefused("no form") from None
+
+    def route(self, page: Page) -> Route:
+        """Build the route of a page for members."""
+
+        async def answer(request: Request) -> Response:
+            return await self._guarded(request, page)
+
+        return Route(page.path, answer, methods=[page.method])
+
+    async def _guarded(self, request: Request, page: Page) -> Response:
+        token = self.cookies.read(request, self.cookies.session) or ""
+        look = self.look(request, token)
+        try:
+            return await self._answer(request, page, look, token)
+        except (ActionNotAllowed, FormRefused, DomainError, StoreUnavailable, PayloadTooLarge) as refusal:
+            return refusal_page(look, refusal)
+
+    async def _answer(self, request: Request, page: Page, look: Look, token: str) -> Response:
+        signed_in = await self.use.sessions.find(token)
+        if signed_in is None:
+            return see_other(sign_in_path(look.here if page.method == "GET" else request.url.path))
+        form = await self.read_form(request, token) if page.method == "POST" else {}
+        check_allowed(signed_in.role, page.action)
+        now = self.use.runtime.now()
+        if page.needs_fresh and not is_fresh(signed_in.session, now):
+            return see_other(sign_in_path(request.url.path, reason="fresh"))
+        assert page.handle is not None
+        visit = Visit(request, signed_in, self.use, look, now, self.client_address(request), form)
+        return await page.handle(visit)
+
+
+def sign_in_path(after: str, reason: str = "") -> str:
+    """The address of the sign-in page that goes on to another one."""
+    query = f"?next={quote(after, safe='/')}"
+    return f"{SIGN_IN}{query}&reason={reason}" if reason else f"{SIGN_IN}{query}"
+
+
+_REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
+    (
+        ActionNotAllowed,
+        403,
+        _("Not allowed"),
+        _("Your role does not include this. An owner of the account can change it."),
+    ),
+    (
+        FormRefused,
+        403,
+        _("This form has expired"),
+        _("Go back, reload the page and try again. Nothing was changed."),
+    ),
+    (NotFound, 404, _("Not found"), _("There is nothing at this address, or it belongs to another account.")),
+    (PayloadTooLarge, 413, _("Too large"), _("The form holds more than 64 KiB. Nothing was changed.")),
+    (StoreUnavailable, 503, _("Out of service for a moment"), _("Try again in a few seconds.")),
+)
+
+
+def refusal_page(look: Look, refusal: Exception) -> Response:
+    """The page of a refusal that the handler of a page let through."""
+    for kind, status, heading, text in _REFUSALS:
+        if isinstance(refusal, kind):
+            return _message(look, status, heading, look.text(text))
+    assert isinstance(refusal, DomainError)
+    return _message(look, 409, _("This was refused"), refusal.message)
+
+
+def _message(look: Look, status: int, heading: str, text: str) -> Response:
+    return look.page(
+        "message.html", status, heading=look.text(heading), text=text, link="/dashboard",
+        link_text=look.text(_("Back to the overview")),
+    )  # fmt: skip

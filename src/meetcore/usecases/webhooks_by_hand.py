@@ -1,0 +1,124 @@
+"""What a member does by hand with webhook endpoints and their deliveries: each step checks the role."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain.errors import NotFound
+from meetcore.domain.members.roles import Action, check_allowed
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.ports.member_queries import SignedIn
+from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
+from meetcore.usecases.api import UseCases
+from meetcore.usecases.idempotency import Outcome
+from meetcore.usecases.webhooks import Registration
+from meetcore.usecases.work_by_hand import caller_of, form_request
+
+ROOT = "/dashboard/webhooks"
+
+
+@frozen
+class WebhooksByHand:
+    """Webhooks of one account, by the role of who is signed in.
+
+    Each raises `ActionNotAllowed` where the role does not allow it, and what its use case raises.
+    """
+
+    api: UseCases
+
+    async def list_endpoints(self, who: SignedIn) -> Sequence[Endpoint]:
+        """Every endpoint, the newest first, without secrets."""
+        check_allowed(who.role, Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.list_endpoints(who.account.id, MAX_PAGE, None)
+        return [evolve(one, secret=None) for one in found]
+
+    async def find_endpoint(self, who: SignedIn, endpoint_id: UUID, *, with_secret: bool = False) -> Endpoint:
+        """One endpoint; its secret only where it is asked for.
+
+        Raises:
+            NotFound: the account has no such endpoint.
+        """
+        check_allowed(who.role, Action.MANAGE_WEBHOOK_SECRETS if with_secret else Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.find_endpoint(who.account.id, endpoint_id)
+        if found is None:
+            raise NotFound("No webhook with this id.")
+        return found if with_secret else evolve(found, secret=None)
+
+    async def list_deliveries(
+        self, who: SignedIn, endpoint_id: UUID, status: DeliveryStatus | None, limit: int, before: UUID | None
+    ) -> Sequence[DeliveryHistory]:
+        """Deliveries to an endpoint, the newest first; see `Queries.list_deliveries`.
+
+        Raises:
+            NotFound: the account has no such endpoint.
+        """
+        check_allowed(who.role, Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.list_deliveries(who.account.id, endpoint_id, status, limit, before)
+        if found is None:
+            raise NotFound("No webhook with this id.")
+        return found
+
+    async def find_delivery(self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID) -> DeliveryHistory:
+        """One delivery with its attempts.
+
+        Raises:
+            NotFound: the endpoint has no such delivery.
+        """
+        check_allowed(who.role, Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.find_delivery(who.account.id, endpoint_id, delivery_id)
+        if found is None:
+            raise NotFound("No delivery with this id.")
+        return found
+
+    async def register(
+        self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form_key: str,
+        now: datetime,
+    ) -> Outcome:  # fmt: skip
+        """Register a URL; see `RegisterWebhook`.
+
+        Raises:
+            InvalidRequest: it cannot be the URL of a webhook.
+        """
+        check_allowed(who.role, Action.MANAGE_WEBHOOKS)
+        wanted = Registration(parse_webhook_url(url), tuple(kinds), description)
+        request = form_request(form_key, ROOT, [url, list(kinds), description])
+        return await self.api.register_webhook(caller_of(who, now), wanted, request, now)
+
+    async def change(
+        self, who: SignedIn, endpoint_id: UUID, changes: EndpointChanges, form_key: str, now: datetime
+    ) -> Outcome:
+        """Change, pause or resume an endpoint; see `UpdateWebhook`."""
+        check_allowed(who.role, Action.MANAGE_WEBHOOKS)
+        request = form_request(form_key, f"{ROOT}/{endpoint_id}", repr(changes))
+        return await self.api.update_webhook(caller_of(who, now), endpoint_id, changes, request)
+
+    async def remove(self, who: SignedIn, endpoint_id: UUID, form_key: str, now: datetime) -> Outcome:
+        """Remove an endpoint and what waits for it; see `RemoveWebhook`."""
+        check_allowed(who.role, Action.MANAGE_WEBHOOKS)
+        request = form_request(form_key, f"{ROOT}/{endpoint_id}/remove", None)
+        return await self.api.remove_webhook(caller_of(who, now), endpoint_id, request)
+
+    async def rotate_secret(self, who: SignedIn, endpoint_id: UUID, form_key: str, now: datetime) -> Outcome:
+        """Replace the secret; see `RotateSecret`."""
+        check_allowed(who.role, Action.MANAGE_WEBHOOK_SECRETS)
+        request = form_request(form_key, f"{ROOT}/{endpoint_id}/rotate", None)
+        return await self.api.rotate_secret(caller_of(who, now), endpoint_id, request, now)
+
+    async def send_test(self, who: SignedIn, endpoint_id: UUID, form_key: str, now: datetime) -> Outcome:
+        """Send `webhook.test`; see `SendTestEvent`."""
+        check_allowed(who.role, Action.MANAGE_WEBHOOKS)
+        request = form_request(form_key, f"{ROOT}/{endpoint_id}/test", None)
+        return await self.api.send_test_event(caller_of(who, now), endpoint_id, request, now)
+
+    async def resend(
+        self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID, form_key: str, now: datetime
+    ) -> Outcome:
+        """Send the event of a delivery again; see `ResendDelivery`."""
+        check_allowed(who.role, Action.MANAGE_WEBHOOKS)
+        request = form_request(form_key, f"{ROOT}/{endpoint_id}/{delivery_id}/resend", None)
+        return await self.api.resend_delivery(caller_of(who, now), endpoint_id, delivery_id, request, now)

@@ -1,0 +1,61 @@
+"""What a member does by hand that a key could do: meetings, notes and webhooks.
+
+The same use cases as the API's, as a caller with the account's dashboard key and the scopes of the role. A
+form carries a key of its own, so that a form that is sent twice is one request.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import asdict, evolve, frozen
+
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest
+from meetcore.domain.members.roles import Action, check_allowed, scopes_of
+from meetcore.domain.money.pricing import Quote
+from meetcore.domain.requests.idempotency import fingerprint, is_key
+from meetcore.domain.requests.keys import dashboard_key
+from meetcore.ports.member_queries import SignedIn
+from meetcore.ports.queries import Caller
+from meetcore.usecases.api import UseCases
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome
+
+
+@frozen
+class WorkByHand:
+    """A member's own actions.
+
+    Each raises `ActionNotAllowed` where the role does not allow it, and what its use case raises.
+    """
+
+    api: UseCases
+
+    def quote_meeting(self, who: SignedIn, tier_id: str, options: MeetingOptions) -> Quote:
+        """Price a meeting before it is made; see `Estimate.meeting`."""
+        check_allowed(who.role, Action.MANAGE_MEETINGS)
+        return self.api.estimate.meeting(tier_id, options)
+
+    async def create_meeting(
+        self, who: SignedIn, wanted: MeetingRequest, form_key: str, now: datetime
+    ) -> Outcome:
+        """Make a meeting and charge it to the account; see `CreateMeeting`."""
+        check_allowed(who.role, Action.MANAGE_MEETINGS)
+        request = form_request(form_key, "/dashboard/meetings", asdict(wanted))
+        return await self.api.create_meeting(caller_of(who, now), wanted, request, now)
+
+    async def cancel_meeting(self, who: SignedIn, meeting_id: UUID, form_key: str, now: datetime) -> Outcome:
+        """Cancel a meeting and return its credits, or end one that runs; see `CancelMeeting`."""
+        check_allowed(who.role, Action.MANAGE_MEETINGS)
+        request = form_request(form_key, f"/dashboard/meetings/{meeting_id}/cancel", None)
+        return await self.api.cancel_meeting(caller_of(who, now), meeting_id, request, now)
+
+
+def caller_of(who: SignedIn, now: datetime) -> Caller:
+    """The caller that a member is to the use cases of the API."""
+    scopes = tuple(sorted(scopes_of(who.role)))
+    key = evolve(dashboard_key(who.account.id, now), scopes=scopes)
+    return Caller(key, who.account, user_id=None if who.user is None else who.user.id)
+
+
+def form_request(form_key: str, path: str, body: object) -> IdempotentRequest:
+    """The identity of a form that may be sent twice: its key, and what it asks for."""
+    return IdempotentRequest(form_key if is_key(form_key) else None, fingerprint("POST", path, body))

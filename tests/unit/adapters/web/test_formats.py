@@ -1,0 +1,99 @@
+"""Languages, numbers, dates and charts of the pages."""
+
+from datetime import UTC, date, datetime
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.adapters.web import texts
+from meetcore.adapters.web.charts import Bar, bar_chart
+from meetcore.adapters.web.formats import (
+    format_change,
+    format_count,
+    format_day,
+    format_instant,
+    format_month,
+    format_offset,
+    format_share,
+)
+from meetcore.adapters.web.languages import choose_language
+from meetcore.adapters.web.pages.meetings import OPTIONS
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingStatus
+from meetcore.domain.members.roles import Role
+from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.notes.notes import Language, NoteStatus
+from meetcore.domain.records.meetings import MeetingState
+from meetcore.domain.records.notes import NoteState
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import EndpointState
+from meetcore.domain.webhooks.events import EventKind
+
+EN, ID = Language.ENGLISH, Language.INDONESIAN
+AT = datetime(2026, 11, 30, 17, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "accepted", "language"),
+    [
+        (None, "", EN),
+        (None, "id", ID),
+        (None, "id-ID,id;q=0.9,en-US;q=0.8", ID),
+        (None, "en-US,en;q=0.9,id;q=0.8", EN),
+        (None, "en;q=0.1, id;q=0.5", ID),
+        (None, "de, in;q=0.7", ID),
+        (None, "id;q=0", EN),
+        (None, "id;q=x", EN),
+        ("en", "id", EN),
+        ("id", "en", ID),
+        ("xx", "id", ID),
+    ],
+)
+def test_the_language_is_chosen(chosen: str | None, accepted: str, language: Language) -> None:
+    assert choose_language(chosen, accepted) is language
+
+
+@given(st.text(max_size=200))
+def test_any_header_gives_a_language(accepted: str) -> None:
+    assert choose_language(None, accepted) in Language
+
+
+def test_numbers_and_dates_are_written_by_language() -> None:
+    assert format_count(-1234567, EN) == "\N{MINUS SIGN}1,234,567"
+    assert format_count(1234567, ID) == "1.234.567"
+    assert format_change(5, EN) == "+5"
+    assert format_change(0, EN) == "0"
+    assert format_share(0.9876, EN) == "98.8%"
+    assert format_share(0.9876, ID) == "98,8%"
+    assert format_instant(AT, EN) == "1 Dec 2026, 00:05 WIB"
+    assert format_instant(AT, ID) == "1 Des 2026, 00.05 WIB".replace(".", ":")
+    assert format_day(date(2026, 5, 1), ID) == "1 Mei 2026"
+    assert format_month(date(2026, 5, 1), EN) == "May 2026"
+    assert [format_offset(at) for at in (0, 61.9, 3600)] == ["0:00", "1:01", "1:00:00"]
+
+
+def test_a_chart_escapes_what_it_is_given_and_fits() -> None:
+    chart = bar_chart([Bar((1, 2), "<b>"), Bar((0, 0), "none")], '"&')
+    assert "<b>" not in chart
+    assert "&lt;b&gt;" in chart
+    assert "&#34;&amp;" in chart
+    assert chart.count("<rect") == 2
+
+
+def test_a_chart_of_nothing_is_drawn() -> None:
+    assert "<rect" not in bar_chart([], "empty")
+    assert "<rect" not in bar_chart([Bar((0,), "a")], "zero")
+
+
+def test_every_value_of_the_domain_that_a_page_shows_has_a_text() -> None:
+    assert set(texts.MEETING_STATES) == {MeetingStatus(state.value) for state in MeetingState}
+    assert set(texts.NOTE_STATES) == {NoteStatus(state.value) for state in NoteState}
+    assert set(texts.EVENT_TEXTS) == set(EventKind) - {EventKind.WEBHOOK_TEST}
+    for shown, values in (
+        (texts.TRANSFER_KINDS, TransferKind), (texts.ENDPOINT_STATES, EndpointState),
+        (texts.DELIVERY_STATES, DeliveryStatus), (texts.SCOPE_TEXTS, Scope), (texts.ROLE_TEXTS, Role),
+    ):  # fmt: skip
+        assert set(shown) == set(values)
+    assert list(OPTIONS) == [each.name for each in attrs.fields(MeetingOptions)]
