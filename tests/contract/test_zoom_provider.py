@@ -416,7 +416,8 @@ async def test_a_page_that_goes_on_for_ever_is_given_up(zoom: Zoom, order: Provi
 
 
 async def test_two_hundred_creations_are_in_flight_at_the_same_time():
-    async with zoom_at_hand(Terms(latency_s=2.0, creations_per_user_day=400)) as zoom:
+    # The budget of a call is not what is tested: on a busy machine two hundred take longer.
+    async with zoom_at_hand(Terms(latency_s=2.0, creations_per_user_day=400), budget_s=60.0) as zoom:
         for times in (1, 2):  # the second time most connections are there already
             orders = [order_for(zoom.provider) for _ in range(200)]
             made = await asyncio.gather(*(zoom.provider.create(order) for order in orders))

@@ -52,11 +52,15 @@ SLOT = timedelta(hours=8)
 
 
 def settings_for(database_url: str, **changes: Any) -> Settings:
-    """Settings for a database, with quotas that no test meets by accident."""
+    """Settings for a database, with quotas that no test meets by accident.
+
+    Pools are small: each process of tests keeps those of several suites, of a hundred connections in all.
+    """
     given: dict[str, Any] = {
         "database_url": SecretStr(database_url),
         "secrets_key": SecretStr(SECRETS_KEY),
         "base_url": BASE_URL,
+        "database_pool_size": 5,
         "quota_read": 10_000,
         "quota_write": 10_000,
         "quota_credit": 10_000,
