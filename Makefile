@@ -10,9 +10,9 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 VENV ?= .venv
 ARGS ?=
-JOBS ?= 3
+JOBS ?= 4
 # More for the end-to-end tests, which mostly wait for the programs that they started.
-E2E_JOBS ?= 5
+E2E_JOBS ?= 6
 # File by file, in the order of collection: xdist's own order begins with the most tests, and the few that take
 # long would come last.
 SPREAD = -n $(JOBS) --dist loadfile --no-loadscope-reorder
