@@ -19,11 +19,13 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.composition.infrastructure import check_secrets
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.domain.meetings.meetings import Provisioned
+from meetcore.ports.video_provider import ProviderOrder
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, new_key, until
 
 DUPLICATES = 80
-HANGS_S = 2.5
 
 
 @frozen
@@ -65,10 +67,28 @@ class Process:
     queries: CountedQueries
 
 
+class HangingProvider(SandboxProvider):
+    """A provider that makes and removes meetings when it is released."""
+
+    def __init__(self, state: PostgresSandboxState) -> None:
+        super().__init__(BASE_URL, state, bytes(32))
+        self.release = asyncio.Event()
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        await self.release.wait()
+        return await super().create(order)
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        await self.release.wait()
+        return await super().remove(provider_meeting_id)
+
+
 @asynccontextmanager
-async def processes(harness: ApiHarness, contract: Contract) -> AsyncIterator[tuple[Process, Process]]:
-    """Two processes on one database, whose provider takes its time."""
-    provider = SandboxProvider(BASE_URL, PostgresSandboxState(harness.pool), bytes(32), HANGS_S)
+async def processes(
+    harness: ApiHarness, contract: Contract
+) -> AsyncIterator[tuple[Process, Process, asyncio.Event]]:
+    """Two processes on one database, whose provider hangs until the event."""
+    provider = HangingProvider(PostgresSandboxState(harness.pool))
     async with AsyncExitStack() as stack:
         made = []
         for _ in range(2):
@@ -81,7 +101,7 @@ async def processes(harness: ApiHarness, contract: Contract) -> AsyncIterator[tu
             http = await stack.enter_async_context(client_of(api, contract))
             made.append(Process(http, store, queries))
         first, second = made
-        yield first, second
+        yield first, second, provider.release
 
 
 async def p95_ms(customer: Customer, seconds: float) -> float:
@@ -100,7 +120,7 @@ async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
 ) -> None:
     body, key = harness.body(), new_key()
     other = await harness.customer()
-    async with processes(harness, contract) as (here, there):
+    async with processes(harness, contract) as (here, there, release):
         quiet_ms = await p95_ms(other.at(there.http), 1.0)
         first = asyncio.create_task(customer.at(here.http).post("/meetings", body, idem=key))
         await until(customer.key_rows)
@@ -113,6 +133,7 @@ async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
         busy_ms = await p95_ms(other.at(there.http), 1.0)
         while_it_hangs = (there.store.opened.total(), there.queries.lookups)
         assert not first.done()
+        release.set()
         answers = await asyncio.gather(first, *duplicates)
     assert {answer.status_code for answer in refused} == {503}
     assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
@@ -132,7 +153,7 @@ async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
 ) -> None:
     meeting = await customer.make_meeting()
     path = f"/meetings/{meeting['id']}"
-    async with processes(harness, contract) as (here, there):
+    async with processes(harness, contract) as (here, there, release):
 
         def cancel(process: Process) -> asyncio.Task[Any]:
             key = new_key() if with_key else None
@@ -144,6 +165,7 @@ async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
         await until(lambda: sum(task.done() for task in duplicates) == DUPLICATES - 5)
         await until(lambda: there.queries.lookups >= 2)
         assert there.store.opened.total() == 1
+        release.set()
         answers = await asyncio.gather(first, *duplicates)
     assert Counter(answer.status_code for answer in answers) == {503: DUPLICATES - 5, 200: 6}
     assert await customer.funds() == Funds(1000, 0, 3)
@@ -154,12 +176,13 @@ async def test_another_body_under_a_running_key_is_refused_without_waiting(
     harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
     body, key = harness.body(), new_key()
-    async with processes(harness, contract) as (here, _):
+    async with processes(harness, contract) as (here, _, release):
         there = customer.at(here.http)
         first = asyncio.create_task(there.post("/meetings", body, idem=key))
         await until(customer.key_rows)
         reused = await there.post("/meetings", body | {"title": "x"}, idem=key)
         assert (reused.status_code, first.done()) == (422, False)
+        release.set()
         assert (await first).status_code == 201
 
 
