@@ -1,11 +1,9 @@
 """`meetcore portal`, `meetcore operator`: who signs in to the dashboard and to the console."""
 
-from typing import Annotated
-
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from meetcore.cli.changes import show_change
-from meetcore.cli.inputs import Whole, read_id, read_role
+from meetcore.cli.inputs import Json, Whole, read_id, read_role
 from meetcore.cli.output import Record, show
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
@@ -14,8 +12,6 @@ from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sign_in_links import DEFAULT_PORTAL_MINUTES
 from meetcore.usecases.make_portal_link import PortalLink
-
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 
 portal = App(name="portal", help="One-time links to the dashboard.")
 operator = App(name="operator", help="Operators: who may use the console.")

@@ -1,19 +1,13 @@
 """`meetcore account list`, `show`, `suspend`, `resume`."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from meetcore.cli.changes import show_change, show_result
-from meetcore.cli.inputs import Whole, check_counts, read_id
+from meetcore.cli.inputs import Json, Whole, check_counts, read_id
 from meetcore.cli.output import print_message, show
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.requests.accounts import status_of
 from meetcore.ports.registry import StoredAccount
-
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 
 DEFAULT_LIMIT = 1_000
 MAX_LIMIT = 100_000

@@ -1,9 +1,8 @@
 """`meetcore account`, `key`, `credits`, `host`: the operator's records."""
 
-from typing import Annotated
 from uuid import UUID
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from meetcore.cli.account_admin import (
     list_accounts,
@@ -13,12 +12,7 @@ from meetcore.cli.account_admin import (
 )
 from meetcore.cli.adjust import adjust_credits
 from meetcore.cli.changes import show_change
-from meetcore.cli.inputs import (
-    Whole,
-    check_counts,
-    check_texts,
-    read_id,
-)
+from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.keys import create_key, list_keys, revoke_key, roll_key, set_cap
 from meetcore.cli.output import show
 from meetcore.cli.runner import guarded, with_application
@@ -29,8 +23,6 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.usecases.administration import ToppedUp
-
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 
 MAX_SEATS = 1_000_000
 

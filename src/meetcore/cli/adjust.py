@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meetcore.cli.changes import show_change
-from meetcore.cli.inputs import Whole, check_counts, check_texts, read_id
+from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.runner import guarded
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
@@ -18,7 +18,7 @@ def adjust_credits(
     amount: Annotated[Whole, Parameter(allow_leading_hyphen=True)],
     reason: str,
     reference: str | None = None,
-    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
+    json: Json = False,
 ) -> None:
     """Grant credits without a payment, or take some back. The same reference again changes nothing.
 

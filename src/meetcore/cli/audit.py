@@ -1,12 +1,11 @@
 """`meetcore audit list`: who changed what, when and from where."""
 
 from json import dumps
-from typing import Annotated
 from uuid import UUID
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
-from meetcore.cli.inputs import Whole, check_counts, read_id
+from meetcore.cli.inputs import Json, Whole, check_counts, read_id
 from meetcore.cli.output import print_message, show
 from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
@@ -25,7 +24,7 @@ def list_entries(
     *,
     account: str | None = None,
     limit: Whole = DEFAULT_LIMIT,
-    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
+    json: Json = False,
 ) -> None:
     """List changes of accounts, keys, credits and hosts, newest first.
 

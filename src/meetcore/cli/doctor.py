@@ -1,24 +1,13 @@
 """`meetcore doctor`: check everything that the settings name, one line each."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from meetcore.adapters.settings import load_settings
+from meetcore.cli.inputs import Json
 from meetcore.cli.output import ExitCode, print_message, show
 from meetcore.cli.runner import guarded
 
 
-def check_health(
-    *, json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False
-) -> None:
-    """Check database, servers and providers that the settings name. Ends with 1 if any check failed.
-
-    Parameters
-    ----------
-    json:
-        Print one JSON document.
-    """
+def check_health(*, json: Json = False) -> None:
+    """Check database, servers and providers that the settings name. Ends with 1 if any check failed."""
     from meetcore.composition.doctor import CheckStatus, run_checks
 
     settings = guarded(load_settings, as_json=json)

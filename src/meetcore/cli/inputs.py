@@ -26,6 +26,9 @@ def _read_whole(_: object, tokens: Sequence[Token]) -> int:
 Whole = Annotated[int, Parameter(converter=_read_whole)]
 """A whole number in digits: 10.7 credits are a slip, and no 11."""
 
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
+"""Whether a command prints for programs."""
+
 
 class InputRefused(Exception):
     """An argument cannot be read; the message names it and a valid value."""

@@ -6,7 +6,7 @@ from uuid import UUID
 from cyclopts import Parameter
 
 from meetcore.cli.changes import show_change
-from meetcore.cli.inputs import Whole, read_cap, read_id, read_scopes, read_time
+from meetcore.cli.inputs import Json, Whole, read_cap, read_id, read_scopes, read_time
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import show
 from meetcore.cli.runner import guarded, with_application
@@ -14,8 +14,6 @@ from meetcore.composition.application import Application
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.requests.keys import DEFAULT_NAME, ApiKey, masked
 from meetcore.usecases.administration import MintedKey
-
-Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 
 
 def create_key(

@@ -6,16 +6,15 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Annotated, Literal
+from typing import Literal
 
 import uvicorn
-from cyclopts import Parameter
 
 from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs, stdlib_logging
-from meetcore.cli.inputs import Whole, check_counts
+from meetcore.cli.inputs import Json, Whole, check_counts
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import ExitCode, complain, log_or_print, log_refusals, show
 from meetcore.cli.ports import refuse_taken
@@ -91,19 +90,13 @@ def work(
         _supervise(processes, threads, only)
 
 
-def migrate_schema(
-    *,
-    grant_to: str | None = None,
-    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
-) -> None:
+def migrate_schema(*, grant_to: str | None = None, json: Json = False) -> None:
     """Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.
 
     Parameters
     ----------
     grant_to:
         Then give this role what the service needs, and nothing more. Run as the owner of the tables.
-    json:
-        Print one JSON document.
     """
     settings = guarded(load_settings, as_json=json)
     configure_logs(settings.log_level)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meetcore.cli.inputs import Json
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import ExitCode, complain, show
 from meetcore.cli.runner import with_application
@@ -11,19 +12,13 @@ from meetcore.composition.application import Application
 from meetcore.usecases.seal_ledger import AlreadySealed, Sealing
 
 
-def seal_credits(
-    *,
-    again: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
-) -> None:
+def seal_credits(*, again: Annotated[bool, Parameter(negative="")] = False, json: Json = False) -> None:
     """Seal entries of earlier releases. Once after the upgrade, when no process of an earlier release runs.
 
     Parameters
     ----------
     again:
         Also where it was done before. Look first at what `credits verify` finds.
-    json:
-        Print one JSON document.
     """
 
     async def work(application: Application) -> Sealing:

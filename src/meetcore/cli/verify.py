@@ -1,12 +1,8 @@
 """`meetcore credits verify`: prove the ledger."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import cores
-from meetcore.cli.inputs import Whole, check_counts
+from meetcore.cli.inputs import Json, Whole, check_counts
 from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, with_settings
@@ -16,19 +12,13 @@ from meetcore.usecases.verify_ledger import Audit, VerifierLost
 MAX_PROCESSES = 64
 
 
-def verify_credits(
-    *,
-    processes: Whole | None = None,
-    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-) -> None:
+def verify_credits(*, processes: Whole | None = None, json: Json = False) -> None:
     """Prove the ledger: chains, balances, holds, legs, refunds, caps. Ends with 1 if anything is wrong.
 
     Parameters
     ----------
     processes:
         How many processes at most; as many as there are cores when not given. Each has a connection.
-    json:
-        Print one JSON document.
     """
     from meetcore.composition.verification import verifiers_of  # other commands start no processes
 
