@@ -231,14 +231,11 @@ JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
 ORDER BY c.was_due_at, c.id;
 
--- Drops claimed deliveries whose events are past their retention, with their attempts.
--- _DROP
-WITH dropped AS (
-    DELETE FROM deliveries d USING unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
-    WHERE d.account_id = purged.account_id AND d.id = purged.id
-    RETURNING d.account_id, d.id
-)
-DELETE FROM delivery_attempts a USING dropped WHERE a.account_id = dropped.account_id AND a.delivery_id = dropped.id;
+-- Fails claimed deliveries whose events are past their retention.
+-- _GIVE_UP
+UPDATE deliveries d SET status = 'failed', due_at = NULL, failed_at = clock_timestamp(), lease_token = NULL, lease_host = NULL
+FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
+WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.status = 'pending';
 
 
 -- deliveries.events ---------------------------------------------------------------------------------------------------

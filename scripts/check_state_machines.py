@@ -159,7 +159,8 @@ MACHINES = (
         {
             DeliveryEvent.SUCCEED: "`record_attempt`, after a post: the receiver answered 2xx",
             DeliveryEvent.RETRY: "`record_attempt`: it did not, and the schedule has another attempt",
-            DeliveryEvent.FAIL: "`record_attempt`: the schedule is exhausted, or the receiver answered 410",
+            DeliveryEvent.FAIL: "`record_attempt`: the schedule is exhausted, or the receiver answered 410. "
+            "`give_up`: its event is past its retention",
             DeliveryEvent.HOLD: "`hold`: the endpoint was paused or disabled, or is so when the event comes",
             DeliveryEvent.RELEASE: "`release`: the endpoint was resumed; in portions, the oldest first",
             DeliveryEvent.EXPIRE: "`expire`, by the worker's sweep: it was held for "

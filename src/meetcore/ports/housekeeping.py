@@ -31,7 +31,7 @@ class Housekeeping(Protocol):
         """
 
     async def purge_events(self, before: datetime) -> int:
-        """Delete events made before this instant. What waits of them is dropped when its turn comes.
+        """Delete events made before this instant. What waits of them fails when its turn comes.
 
         Returns:
             How many went.

@@ -9,9 +9,9 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.host_room import HostRoom
-from meetcore.adapters.memory.outbox import drop_delivery, hold_waiting, release_held
+from meetcore.adapters.memory.outbox import hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
-from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, hold, recover
+from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, give_up, hold, recover
 from meetcore.domain.webhooks.destinations import HostFailures
 from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host, previous_secret
 from meetcore.ports.clock import Clock
@@ -73,11 +73,11 @@ class MemoryDeliveryRepository:
         return waiting
 
     def _claim(self, delivery: Delivery, token: UUID, until: datetime) -> Claimed | None:
-        """Claim a delivery; drop it where its event is past its retention."""
+        """Claim a delivery; fail it where its event is past its retention."""
         name = delivery.account_id, delivery.id
         event = self._tables.events.get((delivery.account_id, delivery.event_id))
         if event is None:
-            drop_delivery(self._tables, delivery)
+            self._tables.deliveries[name] = StoredDelivery(give_up(delivery, self._clock.now()))
             return None
         had_expired_lease = self._tables.deliveries[name].token is not None
         self._tables.deliveries[name] = StoredDelivery(evolve(delivery, next_attempt_at=until), token)

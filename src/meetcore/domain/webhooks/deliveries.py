@@ -40,6 +40,7 @@ __all__ = [
     "DeliveryStatus",
     "ReleasePace",
     "expire",
+    "give_up",
     "hold",
     "judge",
     "open_delivery",
@@ -274,6 +275,14 @@ def expire(delivery: Delivery, now: datetime) -> Delivery:
     if status is None or now - (delivery.held_at or now) < HELD_FOR:
         return delivery
     return evolve(delivery, status=status, held_at=None, failed_at=now)
+
+
+def give_up(delivery: Delivery, now: datetime) -> Delivery:
+    """Fail a delivery whose event is past its retention; a final one stays as it is."""
+    status = TRANSITIONS.get((delivery.status, DeliveryEvent.FAIL))
+    if status is None:
+        return delivery
+    return evolve(delivery, status=status, next_attempt_at=None, held_at=None, failed_at=now)
 
 
 def recover(delivery: Delivery, now: datetime) -> Delivery:

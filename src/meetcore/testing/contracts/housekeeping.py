@@ -8,6 +8,7 @@ from attrs import evolve
 
 from meetcore.domain.mails.mails import Recipient, open_mail
 from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.testing.contracts.event_queries import post
@@ -141,7 +142,7 @@ class HousekeepingContract:
             async with rig.store.begin() as tx:
                 assert await tx.endpoints.load_locked(customer.account_id, endpoint.id) == left
 
-    async def test_an_event_is_kept_for_its_retention_and_what_waits_of_it_is_dropped(
+    async def test_an_event_is_kept_for_its_retention_and_what_waits_of_it_fails(
         self, rig: HousekeepingRig
     ) -> None:
         _, endpoint = await outbox(rig, 0)
@@ -158,5 +159,9 @@ class HousekeepingContract:
         async with rig.store.begin() as tx:
             load = tx.endpoints.load_for_posting
             for one in (first, second):
-                found = await load(endpoint.account_id, endpoint.id, one.delivery_id)
-                assert (found is None) == (one.event_id == old.id)
+                view = await load(endpoint.account_id, endpoint.id, one.delivery_id)
+                assert view is not None
+                assert view.earlier is not None
+                is_over = one.event_id == old.id
+                assert view.earlier.status is (DeliveryStatus.FAILED if is_over else DeliveryStatus.PENDING)
+                assert (view.earlier.failed_at is not None) == is_over

@@ -19,6 +19,7 @@ from meetcore.domain.webhooks.deliveries import (
     DeliveryStatus,
     ReleasePace,
     expire,
+    give_up,
     hold,
     judge,
     open_delivery,
@@ -254,6 +255,16 @@ def test_held_deliveries_are_released_on_request_and_expire_after_72_hours() -> 
     assert release(held, due).next_attempt_at == due
     assert expire(held, NOW + timedelta(hours=72) - timedelta(seconds=1)) == held
     assert expire(held, NOW + timedelta(hours=72)).status is DeliveryStatus.EXPIRED
+
+
+@given(deliveries(), near(NOW))
+def test_what_waits_fails_when_its_event_is_gone(before: Delivery, now: datetime) -> None:
+    after = give_up(before, now)
+    assert is_possible(after)
+    waits = before.status in (DeliveryStatus.PENDING, DeliveryStatus.HELD)
+    assert after == (before if not waits else evolve(
+        before, status=DeliveryStatus.FAILED, next_attempt_at=None, held_at=None, failed_at=now
+    ))  # fmt: skip
 
 
 def test_what_is_recovered_waits_for_its_turn_and_has_all_its_retries_again() -> None:

@@ -16,7 +16,7 @@ from attrs import asdict, evolve
 
 from meetcore.adapters.postgres.columns import Row, readable
 from meetcore.adapters.postgres.deliveries.outbox import event_context
-from meetcore.adapters.postgres.deliveries.rows import HOLD, PENDING
+from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HOLD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context, previous_context
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.ports.cipher import Cipher, CipherRefused
@@ -149,14 +149,11 @@ LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
 ORDER BY c.was_due_at, c.id
 """
 
-# Drops claimed deliveries whose events are past their retention, with their attempts.
-_DROP = """
-WITH dropped AS (
-    DELETE FROM deliveries d USING unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
-    WHERE d.account_id = purged.account_id AND d.id = purged.id
-    RETURNING d.account_id, d.id
-)
-DELETE FROM delivery_attempts a USING dropped WHERE a.account_id = dropped.account_id AND a.delivery_id = dropped.id
+# Fails claimed deliveries whose events are past their retention.
+_GIVE_UP = f"""
+UPDATE deliveries d SET {GIVE_UP}
+FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
+WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.status = '{PENDING}'
 """
 
 
@@ -164,7 +161,7 @@ class DeliveryClaims(Repository):
     """Deliveries that a worker takes."""
 
     async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
-        """Take due deliveries; one whose event is past its retention is dropped instead.
+        """Take due deliveries; one whose event is past its retention fails instead.
 
         One whose secret or payload does not open is logged and left to its lease, so that a key that
         went missing stops what was sealed under it and nothing else.
@@ -175,18 +172,18 @@ class DeliveryClaims(Repository):
             found += taken
             if is_all or len(found) >= limits.total:
                 break
-        await self._drop([row for row in found if row["payload"] is None])
+        await self._give_up([row for row in found if row["payload"] is None])
         claimed = (_claimed(row, self._cipher, lease.token) for row in found if row["payload"] is not None)
         return [one for one in claimed if one is not None]
 
-    async def _drop(self, purged: Sequence[Row]) -> None:
-        """Drop what was claimed of events that are past their retention: there is nothing to post."""
+    async def _give_up(self, purged: Sequence[Row]) -> None:
+        """Fail what was claimed of events that are past their retention: there is nothing to post."""
         if purged:
             ids = {
                 "account_ids": [row["account_id"] for row in purged],
                 "ids": [row["delivery_id"] for row in purged],
             }
-            await self._connection.execute(_DROP, ids)
+            await self._connection.execute(_GIVE_UP, ids)
 
     async def _look(self, limits: ClaimLimits, lease: Lease) -> tuple[Sequence[Row], bool]:
         """Take what has room among the longest due; whether those were all that is due, or is free to look at."""

@@ -13,11 +13,13 @@ ATTEMPT = Columns(Attempt, "a", "attempt_", without=("address", "retry_after_s")
 PENDING = DeliveryStatus.PENDING.value
 HELD = TRANSITIONS[DeliveryStatus.PENDING, DeliveryEvent.HOLD].value
 RELEASED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.RELEASE].value
+_FAILED = TRANSITIONS[DeliveryStatus.PENDING, DeliveryEvent.FAIL].value
 _EXPIRED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.EXPIRE].value
 
 HOLD = (
     f"status = '{HELD}', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL"
 )
+GIVE_UP = f"status = '{_FAILED}', due_at = NULL, failed_at = clock_timestamp(), lease_token = NULL, lease_host = NULL"
 EXPIRE = f"status = '{_EXPIRED}', held_at = NULL, failed_at = clock_timestamp()"
 
 # Those that can be recovered, and where they go.
