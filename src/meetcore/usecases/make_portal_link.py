@@ -7,7 +7,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.members.audit import SERVICE, ActionOrigin
-from meetcore.domain.members.roles import Role
+from meetcore.domain.members.roles import OperatorAction, OperatorRole, Role, check_operator_allowed
 from meetcore.domain.members.sign_in_links import (
     DEFAULT_PORTAL_MINUTES,
     LinkPurpose,
@@ -16,7 +16,7 @@ from meetcore.domain.members.sign_in_links import (
 )
 from meetcore.domain.members.tokens import TOKEN_BYTES, mint_token, token_digest
 from meetcore.domain.requests.accounts import email_key
-from meetcore.ports.member_queries import MemberQueries
+from meetcore.ports.member_queries import MemberQueries, SignedInOperator
 from meetcore.ports.store import Store
 from meetcore.usecases.audit import record_action
 from meetcore.usecases.request_sign_in_link import console_url, dashboard_url
@@ -33,17 +33,22 @@ class PortalLink:
 
 @frozen
 class MakePortalLink:
-    """Makes links as `origin` asks for them."""
+    """Makes links as `origin` asks for them: an operator of `role`, or the system without one."""
 
     store: Store
     queries: MemberQueries
     runtime: Runtime
     base_url: str
     origin: ActionOrigin = SERVICE
+    role: OperatorRole | None = None
 
     def acting_as(self, origin: ActionOrigin) -> "MakePortalLink":
-        """Return the same use case for another actor."""
-        return evolve(self, origin=origin)
+        """Return the same use case for a user of the system, who may do everything."""
+        return evolve(self, origin=origin, role=None)
+
+    def by(self, signed_in: SignedInOperator, client_address: str | None) -> "MakePortalLink":
+        """Return the same use case for an operator, who may do what the role says."""
+        return evolve(self, origin=signed_in.origin(client_address), role=signed_in.operator.role)
 
     async def for_guest(
         self, account_id: UUID, role: Role = Role.VIEWER, minutes: int = DEFAULT_PORTAL_MINUTES
@@ -51,9 +56,11 @@ class MakePortalLink:
         """Make a link that signs in once as a guest of a role.
 
         Raises:
+            ActionNotAllowed: the operator's role may not.
             InvalidMinutes: not from 1 to 60.
             NotFound: no such account.
         """
+        self._check(OperatorAction.MAKE_PORTAL_LINKS)
         return await self._make(minutes, LinkPurpose.PORTAL, account_id, guest_role=role)
 
     async def for_member(
@@ -62,9 +69,11 @@ class MakePortalLink:
         """Make a link that signs in once as a member.
 
         Raises:
+            ActionNotAllowed: the operator's role may not.
             InvalidMinutes: not from 1 to 60.
             NotFound: no such account, or no member of it with this e-mail address.
         """
+        self._check(OperatorAction.MAKE_PORTAL_LINKS)
         members = await self.queries.list_members(account_id)
         user = next((one.user for one in members if email_key(one.user.email) == email_key(email)), None)
         if user is None:
@@ -75,12 +84,18 @@ class MakePortalLink:
         """Make a link to the console that signs in once as an operator.
 
         Raises:
+            ActionNotAllowed: the operator's role may not.
             InvalidMinutes: not from 1 to 60.
             NotFound: no such operator.
         """
+        self._check(OperatorAction.MANAGE_OPERATORS)
         if operator_id not in {operator.id for operator in await self.queries.list_operators()}:
             raise NotFound("No operator with this id.")
         return await self._make(minutes, LinkPurpose.OPERATOR, None, operator_id=operator_id)
+
+    def _check(self, action: OperatorAction) -> None:
+        if self.role is not None:
+            check_operator_allowed(self.role, action)
 
     async def _make(
         self, minutes: int, purpose: LinkPurpose, account_id: UUID | None, *, user_id: UUID | None = None,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
-from meetcore.domain.errors import Gone, NotFound, RateLimited
+from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, RateLimited
 from meetcore.domain.members.audit import ActorKind
-from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, OperatorRole, Role
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, IDLE_LIMIT, SEEN_EVERY, is_fresh
 from meetcore.domain.members.sign_in_links import (
     EMAIL_FOR,
@@ -299,3 +300,39 @@ async def test_an_operators_session_ends_like_a_customers() -> None:
     assert at.actions()[-1] == "operator.removed"
     with pytest.raises(NotFound):
         await access.portal_links.for_operator(operator.id)
+
+
+@pytest.mark.parametrize("role", OperatorRole)
+async def test_an_operator_keeps_operators_and_links_by_role(role: OperatorRole) -> None:
+    at = await AccessHarness().start()
+    access, account_id = at.access(), at.harness.caller.account.id
+    operator = await access.operators.add("ops@example.com", role)
+    link = await access.portal_links.for_operator(operator.id)
+    made = await access.redeem_link.for_operator(token_of(link.url), Browser())
+    signed_in = await access.sessions.find_operator(made.token)
+    assert signed_in is not None
+    operators = access.operators.by(signed_in, "192.0.2.1")
+    links = access.portal_links.by(signed_in, "192.0.2.1")
+    before = at.actions()
+    manages: list[Callable[[], Awaitable[object]]] = [
+        operators.list_operators,
+        lambda: operators.add("more@example.com", OperatorRole.ADMIN),
+        lambda: links.for_operator(operator.id),
+        lambda: operators.remove(operator.id),
+    ]
+    makes: list[Callable[[], Awaitable[object]]] = [
+        lambda: links.for_guest(account_id),
+        lambda: links.for_member(account_id, OWNER),
+    ]
+    for attempts, action in (
+        (makes, OperatorAction.MAKE_PORTAL_LINKS), (manages, OperatorAction.MANAGE_OPERATORS),
+    ):  # fmt: skip
+        for attempt in attempts:
+            if action in OPERATORS_ALLOWED[role]:
+                await attempt()
+                continue
+            with pytest.raises(ActionNotAllowed):
+                await attempt()
+    done = at.log()[len(before) :]
+    assert {entry.actor.name for entry in done} <= {"ops@example.com"}
+    assert len(done) == 2 * (role is not OperatorRole.FINANCE) + 3 * (role is OperatorRole.ADMIN)
