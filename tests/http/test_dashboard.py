@@ -164,6 +164,32 @@ async def test_a_link_signs_in_once_and_never_into_the_session_that_was_there(
     assert (await browser.get("/dashboard")).status_code == 303, "the session is over, not only its cookie"
 
 
+async def test_another_sign_in_ends_the_session_that_the_browser_had(
+    application: Application, customer: Customer, sign_in: SignIn
+) -> None:
+    browser = await sign_in(customer.account_id)
+    earlier = browser.http.cookies[SESSION]
+    link = await application.access.portal_links.for_guest(customer.account_id, Role.VIEWER)
+    path = link.url.removeprefix(BASE_URL)
+    assert (await browser.post(path, page=path)).status_code == 303
+    assert browser.http.cookies[SESSION] != earlier
+    browser.http.cookies.set(SESSION, earlier, domain="meetcore.test")
+    assert (await browser.get("/dashboard")).status_code == 303
+
+
+async def test_members_of_a_suspended_account_may_look_and_start_nothing(
+    application: Application, customer: Customer, sign_in: SignIn
+) -> None:
+    webhook = await customer.make_webhook()
+    browser = await sign_in(customer.account_id)
+    await application.administration.suspend_account(customer.account_id)
+    assert (await browser.get(f"/dashboard/webhooks/{webhook['id']}")).status_code == 200
+    answer = await browser.post(f"/dashboard/webhooks/{webhook['id']}/remove", form_key="a")
+    assert answer.status_code == 422
+    assert "suspended" in answer.text
+    assert (await browser.get(f"/dashboard/webhooks/{webhook['id']}")).status_code == 200
+
+
 async def test_pages_cannot_be_framed_cached_or_scripted(customer: Customer, sign_in: SignIn) -> None:
     title = "<script>alert(1)</script>\"'&"
     meeting = await customer.make_meeting(title=title)

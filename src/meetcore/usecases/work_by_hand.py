@@ -9,9 +9,11 @@ from uuid import UUID
 
 from attrs import asdict, evolve, frozen
 
+from meetcore.domain.errors import Unprocessable
 from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest
 from meetcore.domain.members.roles import Action, check_allowed, scopes_of
 from meetcore.domain.money.pricing import Quote
+from meetcore.domain.requests.accounts import AccountStatus, status_of
 from meetcore.domain.requests.idempotency import fingerprint, is_key
 from meetcore.domain.requests.keys import dashboard_key
 from meetcore.ports.member_queries import SignedIn
@@ -50,7 +52,13 @@ class WorkByHand:
 
 
 def caller_of(who: SignedIn, now: datetime) -> Caller:
-    """The caller that a member is to the use cases of the API."""
+    """The caller that a member is to the use cases of the API.
+
+    Raises:
+        Unprocessable: the account is suspended; its members may look, and start nothing.
+    """
+    if status_of(who.account.suspended_at) is AccountStatus.SUSPENDED:
+        raise Unprocessable("The account is suspended. Ask the operator of the service.")
     scopes = tuple(sorted(scopes_of(who.role)))
     key = evolve(dashboard_key(who.account.id, now), scopes=scopes)
     return Caller(key, who.account, user_id=None if who.user is None else who.user.id)

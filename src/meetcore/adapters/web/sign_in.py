@@ -108,6 +108,9 @@ class SignInPages:
                 link=SIGN_IN,
                 link_text=look.text(_("Ask for a new link")),
             )
+        # The cookie is about to be replaced: nobody could end that session any more.
+        if earlier := await self.site.use.sessions.find(cookies.read(request, cookies.session)):
+            await self.site.use.sessions.end(earlier.session)
         answer = see_other(own_path(cookies.read(request, cookies.after) or "", HOME))
         cookies.set(answer, cookies.session, begun.token, ABSOLUTE_LIMIT)
         cookies.clear(answer, cookies.after)
