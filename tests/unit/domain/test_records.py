@@ -342,6 +342,9 @@ HOLDERS = (
     Event(ID, ID, EventKind.MEETING_CREATED, START, meeting_record(MEETING, START)),
     meeting_records.meeting_record(MEETING, START - timedelta(minutes=15)),
     webhook_records.endpoint_record(ENDPOINT, with_secret=True),
+    webhook_records.Event(
+        id=str(ID), type="meeting.created", created_at=START, api_version="v1", data={"password": SECRET}
+    ),
     ChainKey(b"", SECRET.encode()),
 )
 
