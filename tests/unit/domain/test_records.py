@@ -55,7 +55,7 @@ from meetcore.domain.records import webhooks as webhook_records
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
-from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.events import EncodedEvent, Event, EventKind
 from meetcore.testing.strategies.meetings import meetings
 from meetcore.testing.strategies.moments import near
 from meetcore.testing.strategies.recordings import notes
@@ -403,6 +403,15 @@ def test_the_credits_of_a_key(balance: int, held: int, cap: int | None, spent: i
             "cap": cap, "spent": spent + on_hold, "remaining": left if left > 0 else 0,
             "resets_at": "2026-12-01T17:00:00Z",
         }  # fmt: skip
+
+
+@pytest.mark.parametrize("payload", [None, b'{"api_version": "v1", "data": {"id": "a"}}'])
+def test_an_event_is_shown_as_it_was_sent(payload: bytes | None) -> None:
+    shown = as_json(webhook_records.event_record(EncodedEvent(ID, EventKind.CREDIT_LOW, START, payload)))
+    assert shown == {
+        "id": str(ID), "type": "credit.low", "created_at": "2026-12-01T02:00:00Z", "api_version": "v1",
+        "data": None if payload is None else {"id": "a"},
+    }  # fmt: skip
 
 
 def test_an_estimate_is_itemised() -> None:
