@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meetcore.adapters.speech import LocalTranscriber, can_transcribe
+from meetcore.adapters.speech.transcriber import _end
 from meetcore.ports.ai import AiUnavailable
 from meetcore.ports.audio_editor import Sound
 from meetcore.testing.contracts import TranscriberContract
@@ -98,6 +100,19 @@ async def test_a_child_that_fails_is_away(
     with pytest.raises(AiUnavailable, match=expected):
         await LocalTranscriber().transcribe(piece)
     assert children() == []
+
+
+async def test_a_child_that_writes_on_when_nobody_reads_is_ended():
+    """asyncio's `wait` returns at the end of the pipes, which a reader that has stopped never sees."""
+    flood = "import sys\nwhile True: sys.stdout.write('x' * 65_536)"
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", flood, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    stdout: Any = child.stdout
+    await until(lambda: stdout._paused)
+    async with asyncio.timeout(20):
+        await _end(child)
+    assert child.returncode == -signal.SIGKILL
 
 
 @pytest.fixture

@@ -164,11 +164,12 @@ async def _read(stream: asyncio.StreamReader, at_most: int) -> bytes:
 
 
 async def _end(process: Process) -> None:
+    """End the process. Its pipes are read to their end: `wait` alone does not return at a full buffer."""
     if process.returncode is None:
         process.kill()
     if process.stdin is not None:
         process.stdin.close()
-    await process.wait()
+    await process.communicate()
 
 
 def _done(run: str, reply: bytes, status: int | None, stderr: bytes) -> _Done:

@@ -107,10 +107,13 @@ async def _read(child: Process) -> list[tuple[float, float, str]]:
 
 
 async def _end(child: Process) -> None:
-    """End the child, however the wait for it ended."""
+    """End the child, however the wait for it ended.
+
+    Its pipes are read to their end: `wait` alone does not return where reading has stopped at a full buffer.
+    """
     if child.returncode is None:
         try:
             child.kill()
         except ProcessLookupError:
             pass  # it has just ended by itself
-    await asyncio.shield(child.wait())
+    await asyncio.shield(child.communicate())
