@@ -86,9 +86,10 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
     AND u.day = %(day)s
 WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
 
--- What was charged for meetings and notes on each day (WIB), refunds taken off, from the first entry of a day on: the
--- entries are numbered in the order of time, so that the range is found by a binary search over the primary key.
--- _SPENDING
+-- What the overview shows. Spending is what was charged for meetings and notes on each day (WIB), refunds taken off, from
+-- the first entry of a day on: the entries are numbered in the order of time, so that the range is found by a binary
+-- search over the primary key. An account has few keys and few endpoints.
+-- _OVERVIEW
 WITH RECURSIVE first_entry (low, high) AS (
     SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
     UNION ALL
@@ -99,19 +100,84 @@ WITH RECURSIVE first_entry (low, high) AS (
         WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
     ) e
     WHERE s.low < s.high
+), spending AS (
+    SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
+        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
+        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
+    FROM ledger_entries e
+    WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
+        AND e.number >= (SELECT low FROM first_entry WHERE low = high)
+    GROUP BY 1
+), capped AS (
+    SELECT k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
+    FROM api_keys k
+    LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+        AND u.day = %(day)s
+    WHERE k.account_id = %(account_id)s AND k.daily_cap IS NOT NULL AND k.revoked_at IS NULL
+), troubled AS (
+    SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
+    WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0)
 )
-SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
-    COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
-    COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
-FROM ledger_entries e
-WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
-    AND e.number >= (SELECT low FROM first_entry WHERE low = high)
-GROUP BY 1 ORDER BY 1;
+SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FROM spending) AS spending,
+    (SELECT json_agg(json_build_array(name, daily_cap, spent) ORDER BY id DESC) FROM capped) AS capped,
+    (SELECT json_agg(json_build_array(id, url, consecutive_failures, is_disabled) ORDER BY id) FROM troubled)
+        AS troubled;
 
--- Endpoints that were disabled by failures, or whose last deliveries failed; an account has few endpoints.
--- _TROUBLED
-SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
-WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0) ORDER BY id;
+-- A meeting with its recording, where that is shown, and the notes on it: one row for each note, and one without where
+-- there is none. The account's id is that of the meeting, which stands last.
+-- _FIND_MEETING_DETAILS
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content, r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM meetings m
+LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
+LEFT JOIN notes n ON n.account_id = r.account_id AND n.recording_id = r.id AND n.status <> 'erased'
+WHERE m.account_id = %(account_id)s AND m.id = %(id)s
+ORDER BY n.id DESC;
+
+-- A note with its meeting and its recording. The account's id is that of the note, which stands last.
+-- _FIND_NOTE_DETAILS
+SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
+    r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
+    r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
+    r.expires_at AS recording_expires_at, r.files AS recording_files, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, n.content AS note_content
+FROM notes n
+LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
+LEFT JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
+WHERE n.account_id = %(account_id)s AND n.id = %(id)s;
 
 
 -- deliveries.claim ----------------------------------------------------------------------------------------------------

@@ -1,41 +1,54 @@
-"""Reads in two trips to the database: the key with the data, and the count. Counted on the wire."""
+"""Round trips to the database, counted on the wire.
+
+A read has two: the key with the data, and the count. A page of the dashboard has three at most.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import httpx
 import pytest
 from attrs import evolve
 from psycopg.pq import Trace
+from starlette.applications import Starlette
 
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.settings import Settings
+from meetcore.adapters.web.routes import PAGES, dashboard_routes
+from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
+from meetcore.usecases.redeem_sign_in_link import Browser, NewSession, start_session
 from tests.support.api_contract import Contract
-from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of
+from tests.support.sandbox_recordings import a_recording, note_in
 
 
 class Wire:
     """The one connection of a service, and what goes over it."""
 
-    def __init__(self, pool: Pool, customer: Customer) -> None:
+    def __init__(self, pool: Pool, customer: Customer, pages: httpx.AsyncClient) -> None:
         self._pool = pool
         self.customer = customer
+        self.pages = pages
 
-    async def trips(self, path: str) -> tuple[int, Any]:
+    async def trips(
+        self, path: str, get: Callable[[str], Awaitable[httpx.Response]] | None = None
+    ) -> tuple[int, Any]:
         """The number of database round trips during a read, and the answer."""
         with tempfile.TemporaryFile() as trace:
             async with self._pool.connection() as connection:
                 connection.pgconn.trace(trace.fileno())
                 connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
             try:
-                answer = await self.customer.get(path)
+                answer = await (get or self.customer.get)(path)
             finally:
                 async with self._pool.connection() as connection:
                     connection.pgconn.untrace()
@@ -43,6 +56,13 @@ class Wire:
             lines = [line.split(b"\t") for line in trace.read().splitlines()]
         # After each of these the frontend waits for the backend.
         return sum(line[0] == b"F" and line[2] in (b"Sync", b"Query") for line in lines), answer
+
+
+async def _session_of_owner(application: Application, customer: Customer) -> NewSession:
+    [owner] = await application.ports.queries.list_members(customer.account_id)
+    runtime = application.runtime
+    async with application.ports.store.begin() as tx:
+        return await start_session(tx, runtime, runtime.now(), customer.account_id, owner.user.id, Browser())
 
 
 @pytest.fixture
@@ -54,10 +74,17 @@ async def line(
         open_application(settings, harness.network, [Part.API]) as application,
         api_on(application) as api,
         client_of(api, contract) as http,
+        httpx.AsyncClient(
+            transport=httpx.ASGITransport(
+                Starlette(routes=dashboard_routes(application.dashboard, BASE_URL, RequestLimits()))
+            ),
+            base_url=BASE_URL,
+        ) as pages,
     ):
         queries = application.ports.queries
         assert isinstance(queries, PostgresQueries)
-        yield Wire(queries._pool, customer.at(http))
+        pages.cookies.set("__Host-meetcore", (await _session_of_owner(application, customer)).token)
+        yield Wire(queries._pool, customer.at(http), pages)
 
 
 @pytest.mark.spec("4.2/1", "1/op/credits")
@@ -72,6 +99,24 @@ async def test_a_read_takes_two_trips(line: Wire, customer: Customer) -> None:
     assert (await line.trips(f"/meetings/{meeting['id']}"))[1].json() == meeting
     trips, _ = await line.trips("/meetings?limit=1")
     assert trips > 2, "a read of its own would be counted"
+
+
+async def test_a_page_takes_three_trips_at_most(line: Wire, customer: Customer) -> None:
+    recording = await a_recording(customer)
+    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    await note_in(customer, note["id"], "completed")
+    webhook = await customer.make_webhook()
+    await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
+    ids = {"meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"]}
+    for page in PAGES:
+        if page.method == "GET":
+            part = page.path.removeprefix("/dashboard/").partition("/")[0]
+            path = page.path.replace("{delivery_id}", delivery["id"]).replace("{id}", ids.get(part, ""))
+            await line.trips(path, line.pages.get)  # statements are prepared at their first use
+            trips, answer = await line.trips(path, line.pages.get)
+            assert answer.status_code == 200, path
+            assert trips <= 3, path
 
 
 @pytest.mark.spec("7/401", "7/403", "7/404", "7/429")

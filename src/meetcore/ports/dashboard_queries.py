@@ -7,9 +7,21 @@ from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
 
-__all__ = ["DashboardQueries", "DaySpending", "KeyUse", "TroubledEndpoint"]
+__all__ = [
+    "CappedKey",
+    "DashboardQueries",
+    "DaySpending",
+    "KeyUse",
+    "MeetingDetails",
+    "NoteDetails",
+    "Overview",
+    "TroubledEndpoint",
+]
 
 
 @frozen
@@ -17,6 +29,15 @@ class KeyUse:
     """A key and the credits that count against its cap on a day, those that are held included."""
 
     key: ApiKey
+    spent: int
+
+
+@frozen
+class CappedKey:
+    """A key with a daily cap and the credits that count against it on a day, those that are held included."""
+
+    name: str
+    daily_cap: int
     spent: int
 
 
@@ -39,6 +60,33 @@ class TroubledEndpoint:
     is_disabled: bool
 
 
+@frozen
+class Overview:
+    """What the first page shows of an account."""
+
+    spending: Sequence[DaySpending] = ()
+    capped_keys: Sequence[CappedKey] = ()
+    troubled: Sequence[TroubledEndpoint] = ()
+
+
+@frozen
+class MeetingDetails:
+    """A meeting, what was recorded of it, and the notes on that, the newest first."""
+
+    meeting: Meeting
+    recordings: Sequence[Recording] = ()
+    notes: Sequence[Note] = ()
+
+
+@frozen
+class NoteDetails:
+    """A note with its meeting and its recording, where they can still be read."""
+
+    note: Note
+    meeting: Meeting | None
+    recording: Recording | None
+
+
 class DashboardQueries(Protocol):
     """Reads of an account's pages."""
 
@@ -46,10 +94,19 @@ class DashboardQueries(Protocol):
         """An account's keys, the newest first, with their use on a day; keys of one roll share theirs."""
         ...
 
-    async def list_spending(self, account_id: UUID, first_day: date) -> Sequence[DaySpending]:
-        """The days from the first one on that have charges or refunds, the oldest first."""
+    async def find_overview(self, account_id: UUID, first_day: date, today: date) -> Overview:
+        """What the first page shows.
+
+        Spending has the days from the first one on that have charges or refunds, the oldest first; capped
+        keys are those that are not revoked, the newest first, with their use today; troubled endpoints are
+        those that do not receive what they should, the oldest first.
+        """
         ...
 
-    async def list_troubled_endpoints(self, account_id: UUID) -> Sequence[TroubledEndpoint]:
-        """An account's webhook endpoints that do not receive what they should, the oldest first."""
+    async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> MeetingDetails | None:
+        """A meeting as `Queries.find_meeting` gives it, with recordings and notes as the lists have them."""
+        ...
+
+    async def find_note_details(self, account_id: UUID, note_id: UUID) -> NoteDetails | None:
+        """An account's note in any state, with its meeting and its recording, without the host's key."""
         ...

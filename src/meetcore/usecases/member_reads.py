@@ -1,6 +1,5 @@
 """What a member reads of the account: each read checks the role first."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import date
 from uuid import UUID
@@ -12,28 +11,9 @@ from meetcore.domain.meetings.meetings import VISIBLE, Meeting
 from meetcore.domain.members.roles import Action, check_allowed, is_allowed
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.notes.notes import Note, NoteStatus
-from meetcore.domain.notes.recordings import Recording
-from meetcore.ports.dashboard_queries import DaySpending, KeyUse, TroubledEndpoint
+from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails, Overview
 from meetcore.ports.member_queries import SignedIn
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter, NoteFilter, Queries, TransactionFilter
-
-
-@frozen
-class MeetingDetails:
-    """A meeting, what was recorded of it, and the notes of that; empty for a role that reads no notes."""
-
-    meeting: Meeting
-    recordings: Sequence[Recording]
-    notes: Sequence[Note]
-
-
-@frozen
-class NoteDetails:
-    """A note with its meeting and its recording, where they can still be read."""
-
-    note: Note
-    meeting: Meeting | None
-    recording: Recording | None
 
 
 @frozen
@@ -45,24 +25,14 @@ class MemberReads:
 
     queries: Queries
 
-    async def list_spending(self, who: SignedIn, first_day: date) -> Sequence[DaySpending]:
-        """Spending by day; nothing for a role that does not read the ledger."""
-        if not is_allowed(who.role, Action.VIEW_LEDGER):
-            return []
-        return await self.queries.list_spending(who.account.id, first_day)
-
-    async def list_capped_keys(self, who: SignedIn, today: date) -> Sequence[KeyUse]:
-        """The keys with a cap that are not revoked, with their use; none for a role that sees no keys."""
-        if not is_allowed(who.role, Action.VIEW_KEYS):
-            return []
-        keys = await self.queries.list_key_use(who.account.id, today)
-        return [use for use in keys if use.key.daily_cap is not None and use.key.revoked_at is None]
-
-    async def list_troubled_endpoints(self, who: SignedIn) -> Sequence[TroubledEndpoint]:
-        """Webhook endpoints that do not receive what they should; none for a role that sees no webhooks."""
-        if not is_allowed(who.role, Action.VIEW_WEBHOOKS):
-            return []
-        return await self.queries.list_troubled_endpoints(who.account.id)
+    async def find_overview(self, who: SignedIn, first_day: date, today: date) -> Overview:
+        """What the first page shows, without the parts that the role does not see."""
+        found = await self.queries.find_overview(who.account.id, first_day, today)
+        return Overview(
+            found.spending if is_allowed(who.role, Action.VIEW_LEDGER) else (),
+            found.capped_keys if is_allowed(who.role, Action.VIEW_KEYS) else (),
+            found.troubled if is_allowed(who.role, Action.VIEW_WEBHOOKS) else (),
+        )
 
     async def list_last_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
         """The newest meetings; none for a role that sees no meetings."""
@@ -92,23 +62,22 @@ class MemberReads:
         return await self.queries.list_meetings(who.account.id, wanted, limit, before)
 
     async def find_meeting(self, who: SignedIn, meeting_id: UUID) -> MeetingDetails:
-        """One meeting, with what was recorded of it.
+        """One meeting, with what was recorded of it for a role that reads notes.
 
         Raises:
             NotFound: the account has no such meeting.
         """
         check_allowed(who.role, Action.VIEW_MEETINGS)
-        account_id = who.account.id
-        meeting = await self.queries.find_meeting(account_id, meeting_id)
-        if meeting is None or meeting.status not in VISIBLE:
+        if is_allowed(who.role, Action.VIEW_NOTES):
+            found = await self.queries.find_meeting_details(who.account.id, meeting_id)
+        else:
+            meeting = await self.queries.find_meeting(who.account.id, meeting_id)
+            found = None if meeting is None else MeetingDetails(meeting)
+        if found is None or found.meeting.status not in VISIBLE:
             raise NotFound("No meeting with this id.")
-        if not is_allowed(who.role, Action.MANAGE_MEETINGS):
-            meeting = evolve(meeting, host_key=None)
-        if not is_allowed(who.role, Action.VIEW_NOTES):
-            return MeetingDetails(meeting, (), ())
-        recordings = await self.queries.list_recordings(account_id, meeting_id, MAX_PAGE, None)
-        notes = await self.queries.list_notes(account_id, NoteFilter(meeting_id=meeting_id), MAX_PAGE, None)
-        return MeetingDetails(meeting, recordings, notes)
+        if is_allowed(who.role, Action.MANAGE_MEETINGS):
+            return found
+        return evolve(found, meeting=evolve(found.meeting, host_key=None))
 
     async def list_notes(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[Note]:
         """Notes, the newest first; see `Queries.list_notes`."""
@@ -123,13 +92,9 @@ class MemberReads:
             Gone: it was erased with its recording.
         """
         check_allowed(who.role, Action.VIEW_NOTES)
-        note = await self.queries.find_note(who.account.id, note_id)
-        if note is None:
+        found = await self.queries.find_note_details(who.account.id, note_id)
+        if found is None:
             raise NotFound("No note with this id.")
-        if note.status is NoteStatus.ERASED:
+        if found.note.status is NoteStatus.ERASED:
             raise Gone("This note was erased with its recording.")
-        meeting, recording = await asyncio.gather(
-            self.queries.find_meeting(who.account.id, note.meeting_id),
-            self.queries.find_recording(who.account.id, note.recording_id),
-        )
-        return NoteDetails(note, meeting, recording)
+        return found

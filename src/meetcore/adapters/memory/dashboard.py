@@ -10,7 +10,7 @@ from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.webhooks.endpoints import EndpointState
-from meetcore.ports.dashboard_queries import DaySpending, KeyUse, TroubledEndpoint
+from meetcore.ports.dashboard_queries import CappedKey, DaySpending, KeyUse, Overview, TroubledEndpoint
 
 
 class MemoryDashboardQueries:
@@ -30,7 +30,15 @@ class MemoryDashboardQueries:
             found.append(KeyUse(key, usage.used))
         return found
 
-    async def list_spending(self, account_id: UUID, first_day: date) -> Sequence[DaySpending]:
+    async def find_overview(self, account_id: UUID, first_day: date, today: date) -> Overview:
+        capped = [
+            CappedKey(use.key.name, use.key.daily_cap, use.spent)
+            for use in await self.list_key_use(account_id, today)
+            if use.key.daily_cap is not None and use.key.revoked_at is None
+        ]
+        return Overview(self._spending(account_id, first_day), capped, self._troubled(account_id))
+
+    def _spending(self, account_id: UUID, first_day: date) -> Sequence[DaySpending]:
         totals: dict[date, list[int]] = defaultdict(lambda: [0, 0])
         for entry in self._state.committed.entries.values():
             kind, day = entry.transfer.kind, cap_day(entry.at)
@@ -39,7 +47,7 @@ class MemoryDashboardQueries:
             totals[day][_COLUMN[kind]] -= entry.amount
         return [DaySpending(day, *totals[day]) for day in sorted(totals)]
 
-    async def list_troubled_endpoints(self, account_id: UUID) -> Sequence[TroubledEndpoint]:
+    def _troubled(self, account_id: UUID) -> Sequence[TroubledEndpoint]:
         found = [
             TroubledEndpoint(
                 each.id, each.url, each.consecutive_failures, each.state is EndpointState.DISABLED

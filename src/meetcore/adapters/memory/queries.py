@@ -23,7 +23,9 @@ from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent
 from meetcore.ports.clock import Clock
+from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails
 from meetcore.ports.queries import (
+    MAX_PAGE,
     NO_INCLUDES,
     Caller,
     CallerIncludes,
@@ -193,6 +195,22 @@ class MemoryQueries(MemoryMemberQueries, MemoryDashboardQueries):
         ]
         found.sort(key=lambda one: one.id, reverse=True)
         return found[:limit]
+
+    async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> MeetingDetails | None:
+        meeting = await self.find_meeting(account_id, meeting_id)
+        if meeting is None:
+            return None
+        recordings = await self.list_recordings(account_id, meeting_id, MAX_PAGE, None)
+        notes = await self.list_notes(account_id, NoteFilter(meeting_id=meeting_id), MAX_PAGE, None)
+        return MeetingDetails(meeting, recordings, notes if recordings else ())
+
+    async def find_note_details(self, account_id: UUID, note_id: UUID) -> NoteDetails | None:
+        note = await self.find_note(account_id, note_id)
+        if note is None:
+            return None
+        stored = self._state.committed.meetings.get((account_id, note.meeting_id))
+        recording = await self.find_recording(account_id, note.recording_id)
+        return NoteDetails(note, None if stored is None else stored.meeting, recording)
 
     async def list_audit_entries(
         self, account_id: UUID | None, limit: int, before: UUID | None

@@ -6,9 +6,22 @@ from uuid import UUID
 
 from meetcore.adapters.postgres.callers import API_KEY
 from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.meetings.read import HOST_KEY
+from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting, meeting_with_key
+from meetcore.adapters.postgres.notes.rows import NOTE_COLUMNS, readable_note
+from meetcore.adapters.postgres.recordings.rows import RECORDING_COLUMNS, readable_recording
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.meetings.schedule import cap_day_ends_at
-from meetcore.ports.dashboard_queries import DaySpending, KeyUse, TroubledEndpoint
+from meetcore.domain.notes.recordings import Recording
+from meetcore.ports.dashboard_queries import (
+    CappedKey,
+    DaySpending,
+    KeyUse,
+    MeetingDetails,
+    NoteDetails,
+    Overview,
+    TroubledEndpoint,
+)
 
 # An account's keys, the newest first, with the usage of the cap that each counts against on a day.
 _LIST_KEY_USE = f"""
@@ -19,9 +32,10 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
 WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
 """
 
-# What was charged for meetings and notes on each day (WIB), refunds taken off, from the first entry of a day on: the
-# entries are numbered in the order of time, so that the range is found by a binary search over the primary key.
-_SPENDING = """
+# What the overview shows. Spending is what was charged for meetings and notes on each day (WIB), refunds taken off, from
+# the first entry of a day on: the entries are numbered in the order of time, so that the range is found by a binary
+# search over the primary key. An account has few keys and few endpoints.
+_OVERVIEW = """
 WITH RECURSIVE first_entry (low, high) AS (
     SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
     UNION ALL
@@ -32,20 +46,48 @@ WITH RECURSIVE first_entry (low, high) AS (
         WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
     ) e
     WHERE s.low < s.high
+), spending AS (
+    SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
+        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
+        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
+    FROM ledger_entries e
+    WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
+        AND e.number >= (SELECT low FROM first_entry WHERE low = high)
+    GROUP BY 1
+), capped AS (
+    SELECT k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
+    FROM api_keys k
+    LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+        AND u.day = %(day)s
+    WHERE k.account_id = %(account_id)s AND k.daily_cap IS NOT NULL AND k.revoked_at IS NULL
+), troubled AS (
+    SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
+    WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0)
 )
-SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
-    COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
-    COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
-FROM ledger_entries e
-WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
-    AND e.number >= (SELECT low FROM first_entry WHERE low = high)
-GROUP BY 1 ORDER BY 1
+SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FROM spending) AS spending,
+    (SELECT json_agg(json_build_array(name, daily_cap, spent) ORDER BY id DESC) FROM capped) AS capped,
+    (SELECT json_agg(json_build_array(id, url, consecutive_failures, is_disabled) ORDER BY id) FROM troubled)
+        AS troubled
 """
 
-# Endpoints that were disabled by failures, or whose last deliveries failed; an account has few endpoints.
-_TROUBLED = """
-SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
-WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0) ORDER BY id
+# A meeting with its recording, where that is shown, and the notes on it: one row for each note, and one without where
+# there is none. The account's id is that of the meeting, which stands last.
+_FIND_MEETING_DETAILS = f"""
+SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, {MEETING_COLUMNS}, {HOST_KEY}
+FROM meetings m
+LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
+LEFT JOIN notes n ON n.account_id = r.account_id AND n.recording_id = r.id AND n.status <> 'erased'
+WHERE m.account_id = %(account_id)s AND m.id = %(id)s
+ORDER BY n.id DESC
+"""
+
+# A note with its meeting and its recording. The account's id is that of the note, which stands last.
+_FIND_NOTE_DETAILS = f"""
+SELECT {RECORDING_COLUMNS}, {MEETING_COLUMNS}, {NOTE_COLUMNS}
+FROM notes n
+LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
+LEFT JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
+WHERE n.account_id = %(account_id)s AND n.id = %(id)s
 """
 
 
@@ -56,14 +98,34 @@ class DashboardReads(Reads):
         rows = await self._all(_LIST_KEY_USE, {"account_id": account_id, "day": day})
         return [_key_use(row) for row in rows]
 
-    async def list_spending(self, account_id: UUID, first_day: date) -> Sequence[DaySpending]:
+    async def find_overview(self, account_id: UUID, first_day: date, today: date) -> Overview:
         since = cap_day_ends_at(first_day - timedelta(days=1))
-        rows = await self._all(_SPENDING, {"account_id": account_id, "since": since})
-        return [DaySpending(**row) for row in rows]
+        row = await self._one(_OVERVIEW, {"account_id": account_id, "since": since, "day": today})
+        assert row is not None
+        return Overview(
+            [DaySpending(date.fromisoformat(day), *credits) for day, *credits in row["spending"] or ()],
+            [CappedKey(*values) for values in row["capped"] or ()],
+            [TroubledEndpoint(UUID(id_), *rest) for id_, *rest in row["troubled"] or ()],
+        )
 
-    async def list_troubled_endpoints(self, account_id: UUID) -> Sequence[TroubledEndpoint]:
-        rows = await self._all(_TROUBLED, {"account_id": account_id})
-        return [TroubledEndpoint(**row) for row in rows]
+    async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> MeetingDetails | None:
+        rows = await self._all(_FIND_MEETING_DETAILS, {"account_id": account_id, "id": meeting_id})
+        if not rows:
+            return None
+        notes = [readable_note(row, self._cipher) for row in rows if row["note_id"] is not None]
+        recording = self._recording(rows[0])
+        recordings = () if recording is None else (recording,)
+        return MeetingDetails(meeting_with_key(rows[0], self._cipher), recordings, notes)
+
+    async def find_note_details(self, account_id: UUID, note_id: UUID) -> NoteDetails | None:
+        row = await self._one(_FIND_NOTE_DETAILS, {"account_id": account_id, "id": note_id})
+        if row is None:
+            return None
+        its_meeting = None if row["meeting_id"] is None else meeting(row, self._cipher)
+        return NoteDetails(readable_note(row, self._cipher), its_meeting, self._recording(row))
+
+    def _recording(self, row: Row) -> Recording | None:
+        return None if row["recording_id"] is None else readable_recording(row, self._cipher)
 
 
 def _key_use(row: Row) -> KeyUse:

@@ -1,23 +1,34 @@
 """What the pages of the dashboard read."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.webhooks.endpoints import EndpointState
-from meetcore.ports.dashboard_queries import DaySpending
-from meetcore.testing.contracts.note_transactions import claim_notes, queued, settle
+from meetcore.ports.dashboard_queries import DaySpending, NoteDetails, Overview
+from meetcore.testing.contracts.note_transactions import (
+    claim_notes,
+    completed,
+    erase,
+    queued,
+    recorded,
+    settle,
+)
+from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     AT,
+    Customer,
     MeetingSpec,
     finish_cancelling,
     new_endpoint,
     new_host,
+    new_id,
     open_customer,
     register,
+    registry_of,
     reserved,
     rolled,
     save_endpoint,
@@ -26,6 +37,10 @@ from meetcore.testing.contracts.transactions import (
 )
 
 TODAY = cap_day(AT)
+
+
+async def _overview(rig: StoreRig, customer: Customer, first_day: date = TODAY) -> Overview:
+    return await rig.queries.find_overview(customer.account_id, first_day, TODAY)
 
 
 @pytest.mark.asyncio
@@ -45,6 +60,21 @@ class DashboardQueriesContract:
         tomorrow = await rig.queries.list_key_use(first.account_id, TODAY + timedelta(days=1))
         assert [use.spent for use in tomorrow] == [0, 0]
 
+    async def test_capped_keys_are_those_with_a_cap_that_are_not_revoked(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100, cap=50)
+        other = await open_customer(rig, 100, cap=60)
+        await open_customer(rig, 100, cap=70)
+        await rig.put_hosts(new_host(max_concurrent=9))
+        await scheduled(rig, customer, MeetingSpec(credits=30))
+        await reserved(rig, customer, MeetingSpec(credits=5))
+        found = await _overview(rig, customer)
+        assert [(key.daily_cap, key.spent) for key in found.capped_keys] == [(50, 35)]
+        tomorrow = await rig.queries.find_overview(customer.account_id, TODAY, TODAY + timedelta(days=1))
+        assert [key.spent for key in tomorrow.capped_keys] == [0]
+        await registry_of(rig).revoke_key(other.key_id, AT)
+        assert (await _overview(rig, other)).capped_keys == []
+        assert (await _overview(rig, await open_customer(rig, 100))).capped_keys == []
+
     async def test_spending_is_by_day_and_kind_less_refunds(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         other = await open_customer(rig, 100)
@@ -56,18 +86,18 @@ class DashboardQueriesContract:
         (task,) = await claim_notes(rig)
         assert await settle(rig, task, price=4)
         await scheduled(rig, other, MeetingSpec(credits=9))
-        spent = await rig.queries.list_spending(customer.account_id, TODAY)
+        spent = (await _overview(rig, customer)).spending
         assert sum(each.meetings for each in spent) == 30
         assert sum(each.notes for each in spent) == 4
         days = [each.day for each in spent]
         assert days == sorted(set(days))
         last = max(days)
-        assert await rig.queries.list_spending(customer.account_id, last + timedelta(days=1)) == []
-        assert await rig.queries.list_spending(other.account_id, TODAY) == [DaySpending(TODAY, 9, 0)]
+        assert (await _overview(rig, customer, last + timedelta(days=1))).spending == []
+        assert (await _overview(rig, other)).spending == [DaySpending(TODAY, 9, 0)]
 
-    async def test_an_account_that_spent_nothing_has_no_days(self, rig: StoreRig) -> None:
+    async def test_an_account_without_anything_has_an_empty_overview(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        assert await rig.queries.list_spending(customer.account_id, TODAY) == []
+        assert await _overview(rig, customer) == Overview([], [], [])
 
     async def test_troubled_endpoints_are_those_that_fail(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
@@ -80,9 +110,41 @@ class DashboardQueriesContract:
             evolve(disabled, consecutive_failures=20, state=EndpointState.DISABLED, disabled_at=AT),
         )
         await register(rig, new_endpoint(await open_customer(rig)))
-        found = await rig.queries.list_troubled_endpoints(customer.account_id)
+        found = (await _overview(rig, customer)).troubled
         assert [(each.id, each.consecutive_failures, each.is_disabled) for each in found] == [
             (failing.id, 3, False),
             (disabled.id, 20, True),
         ]
         assert found[0].url == failing.url
+
+    async def test_a_meeting_comes_with_its_recording_and_the_notes_on_it(self, rig: StoreRig) -> None:
+        customer, other = await open_customer(rig, 100), await open_customer(rig)
+        await rig.put_hosts(new_host(max_concurrent=9))
+        meeting = await scheduled(rig, customer)
+        await completed(rig, customer)
+        find, owner = rig.queries.find_meeting_details, customer.account_id
+        bare = await find(owner, meeting.id)
+        assert bare is not None
+        assert (bare.meeting, *bare.recordings, *bare.notes) == (meeting,)
+        recording = new_recording(customer, meeting_id=meeting.id)
+        await keep_recording(rig, recording)
+        assert await find(owner, meeting.id) == bare, "it is being measured"
+        assert await find(other.account_id, meeting.id) is None
+        assert await find(owner, new_id()) is None
+
+    async def test_notes_come_with_their_meeting_and_recording(self, rig: StoreRig) -> None:
+        customer, other = await open_customer(rig, 100), await open_customer(rig)
+        await rig.put_hosts(new_host(max_concurrent=9))
+        meeting = await scheduled(rig, customer)
+        recording = await recorded(rig, customer, meeting_id=meeting.id)
+        erased = await erase(rig, await completed(rig, customer))
+        note = await queued(rig, customer, recording)
+        details, owner = NoteDetails(note, meeting, recording), customer.account_id
+        assert await rig.queries.find_note_details(owner, note.id) == details
+        of_meeting = await rig.queries.find_meeting_details(owner, meeting.id)
+        assert of_meeting is not None
+        assert (of_meeting.meeting, *of_meeting.recordings, *of_meeting.notes) == (meeting, recording, note)
+        assert await rig.queries.find_note_details(other.account_id, note.id) is None
+        gone = await rig.queries.find_note_details(owner, erased.id)
+        assert gone is not None
+        assert (gone.note, gone.meeting) == (erased, None)

@@ -16,7 +16,7 @@ from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Visit
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.members.roles import Action
-from meetcore.ports.dashboard_queries import DaySpending, KeyUse, TroubledEndpoint
+from meetcore.ports.dashboard_queries import CappedKey, DaySpending, TroubledEndpoint
 from meetcore.ports.queries import MeetingFilter
 
 DAYS: Final = 30
@@ -38,23 +38,20 @@ class _Warning:
 async def show_overview(visit: Visit) -> Response:
     """What an account has, spends and does."""
     who, reads, today = visit.signed_in, visit.use.reads, cap_day(visit.now)
-    found = await asyncio.gather(
-        reads.list_spending(who, today - timedelta(days=DAYS - 1)),
-        reads.list_capped_keys(who, today),
-        reads.list_troubled_endpoints(who),
+    found, meetings = await asyncio.gather(
+        reads.find_overview(who, today - timedelta(days=DAYS - 1), today),
         reads.list_last_meetings(who, MeetingFilter(visit.now), MEETINGS),
     )
-    spending, keys, troubled, meetings = found
-    days = _every_day(spending, today)
+    days = _every_day(found.spending, today)
     return visit.page(
         "overview.html",
         balance=who.account.balance,
         held=who.account.held,
         spent_today=days[-1].meetings + days[-1].notes,
-        warnings=[*_low(visit, days), *_capped(visit, keys), *_troubled(visit, troubled)],
+        warnings=[*_low(visit, days), *_capped(visit, found.capped_keys), *_troubled(visit, found.troubled)],
         chart=[_bar(visit, each) for each in days],
         days=[each for each in reversed(days) if each.meetings or each.notes],
-        capped_keys=keys,
+        capped_keys=found.capped_keys,
         meetings=meeting_rows(visit, meetings),
     )
 
@@ -86,12 +83,8 @@ def _low(visit: Visit, days: Sequence[DaySpending]) -> list[_Warning]:
     return [_Warning(text, "/dashboard/ledger", visit.text(_("Ledger")))]
 
 
-def _capped(visit: Visit, keys: Sequence[KeyUse]) -> list[_Warning]:
-    near = [
-        use.key.name
-        for use in keys
-        if use.key.daily_cap is not None and use.spent >= use.key.daily_cap * NEARLY
-    ]
+def _capped(visit: Visit, keys: Sequence[CappedKey]) -> list[_Warning]:
+    near = [key.name for key in keys if key.spent >= key.daily_cap * NEARLY]
     return [
         _Warning(
             visit.text(_("The key %(name)s has used most of its cap for today."), name=name),
