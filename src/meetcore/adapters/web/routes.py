@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 from starlette.routing import Route
 
 from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.web.area import Area
 from meetcore.adapters.web.assets import asset_route
 from meetcore.adapters.web.cookies import Cookies
-from meetcore.adapters.web.page import Page
+from meetcore.adapters.web.page import AreaPage, Page
 from meetcore.adapters.web.pages import (
     audit,
     keys,
@@ -22,17 +23,33 @@ from meetcore.adapters.web.pages import (
     webhooks,
 )
 from meetcore.adapters.web.sign_in import SignInPages
+from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.web_app import Site
+from meetcore.domain.members.roles import Action, check_allowed, is_allowed
 from meetcore.domain.webhooks.addresses import Network
+from meetcore.ports.member_queries import SignedIn
 from meetcore.usecases.dashboard import DashboardUseCases
 
 PAGES: Final[Sequence[Page]] = tuple(
     page
     for module in (overview, meetings, notes, ledger, keys, webhooks, team, settings, audit)
     for page in vars(module).values()
-    if isinstance(page, Page)
+    if isinstance(page, AreaPage)
 )
 """The pages for members, in the order in which their routes are tried."""
+
+MENU: Final[tuple[tuple[str, str, Action], ...]] = (
+    ("/dashboard", _("Overview"), Action.VIEW_OVERVIEW),
+    ("/dashboard/meetings", _("Meetings"), Action.VIEW_MEETINGS),
+    ("/dashboard/notes", _("Notes"), Action.VIEW_NOTES),
+    ("/dashboard/ledger", _("Ledger"), Action.VIEW_LEDGER),
+    ("/dashboard/keys", _("API keys"), Action.VIEW_KEYS),
+    ("/dashboard/webhooks", _("Webhooks"), Action.VIEW_WEBHOOKS),
+    ("/dashboard/team", _("Team"), Action.VIEW_MEMBERS),
+    ("/dashboard/settings", _("Settings"), Action.VIEW_SETTINGS),
+    ("/dashboard/audit", _("Audit log"), Action.VIEW_AUDIT),
+)
+"""The pages of the menu, in its order, and the action that each needs."""
 
 
 def dashboard_routes(
@@ -46,6 +63,27 @@ def dashboard_routes(
         limits: how long a form may take.
         proxies: trusted to name the client's address.
     """
-    cookies = Cookies("meetcore", is_secure=urlsplit(base_url).scheme == "https")
-    site = Site(cookies, use, limits, proxies)
+    area = _area(use)
+    cookies = Cookies(area.site, is_secure=urlsplit(base_url).scheme == "https")
+    site = Site(cookies, area, limits, proxies)
     return [asset_route(), *SignInPages(site).routes, *(site.route(page) for page in PAGES)]
+
+
+def _area(use: DashboardUseCases) -> Area[SignedIn, DashboardUseCases, Action]:
+    """The dashboard as an area of the site."""
+    return Area(
+        root="/dashboard",
+        site="meetcore",
+        use=use,
+        sessions=use.sessions,
+        runtime=use.runtime,
+        sends_mail=use.sends_mail,
+        find=use.sessions.find,
+        send_link=use.request_link.for_member,
+        redeem=use.redeem_link.for_customer,
+        actions=Action,
+        check=lambda who, action: check_allowed(who.role, action),
+        is_allowed=lambda who, action: is_allowed(who.role, action),
+        name=lambda who: who.account.full_name,
+        menu=MENU,
+    )

@@ -6,18 +6,19 @@ with a button, so that programs that look into mails use up no link; the change 
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final
+from typing import Final, Generic
 
 from attrs import frozen
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from meetcore.adapters.web.area import Allowed, Use, Who
 from meetcore.adapters.web.cookies import LANGUAGE_KEPT
 from meetcore.adapters.web.same_origin import is_same_origin
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Look, own_path, see_other
-from meetcore.adapters.web.web_app import SIGN_IN, FormRefused, Site, refusal_page
+from meetcore.adapters.web.web_app import FormRefused, Site, refusal_page
 from meetcore.domain.errors import DomainError, RateLimited
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT
 from meetcore.domain.members.tokens import TOKEN_BYTES, mint_token
@@ -26,7 +27,6 @@ from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.redeem_sign_in_link import Browser
 
-HOME: Final = "/dashboard"
 BROWSER_KEPT: Final = timedelta(days=1)
 
 _SENT: Final = _(
@@ -37,39 +37,40 @@ Step = Callable[[Request, Look, str], Awaitable[Response]]
 
 
 @frozen
-class SignInPages:
+class SignInPages(Generic[Who, Use, Allowed]):
     """The pages by which a session begins and ends."""
 
-    site: Site
+    site: Site[Who, Use, Allowed]
 
     @property
     def routes(self) -> list[Route]:
         """The routes, for the application."""
-        link = f"{SIGN_IN}/{{token}}"
+        root, sign_in = self.site.area.root, self.site.area.sign_in
+        link = f"{sign_in}/{{token}}"
         return [
-            self._route(SIGN_IN, "GET", self.ask),
-            self._route(SIGN_IN, "POST", self.send),
+            self._route(sign_in, "GET", self.ask),
+            self._route(sign_in, "POST", self.send),
             self._route(link, "GET", self.confirm),
             self._route(link, "POST", self.enter),
-            Route("/dashboard/sign-out", self.leave, methods=["POST"]),
-            Route("/dashboard/language", self.switch, methods=["POST"]),
+            Route(f"{root}/sign-out", self.leave, methods=["POST"]),
+            Route(f"{root}/language", self.switch, methods=["POST"]),
         ]
 
     async def ask(self, request: Request, look: Look, _browser: str) -> Response:
         """The form for an e-mail address; who is signed in goes on, unless a fresh sign-in is asked for."""
-        after = own_path(request.query_params.get("next", ""), HOME)
+        after = own_path(request.query_params.get("next", ""), look.root)
         cookies = self.site.cookies
         needs_fresh = request.query_params.get("reason") == "fresh"
-        if not needs_fresh and await self.site.use.sessions.find(cookies.read(request, cookies.session)):
+        if not needs_fresh and await self.site.area.find(cookies.read(request, cookies.session)):
             return see_other(after)
         return self._form(look, after, needs_fresh=needs_fresh)
 
     async def send(self, request: Request, look: Look, browser: str) -> Response:
         """Send a link, if the address has access; the answer does not say whether it has."""
         form = await self.site.read_form(request, browser)
-        email, after = form.get("email", "").strip(), own_path(form.get("next", ""), HOME)
+        email, after = form.get("email", "").strip(), own_path(form.get("next", ""), look.root)
         try:
-            await self.site.use.request_link.for_member(email, browser, self.site.client_address(request))
+            await self.site.area.send_link(email, browser, self.site.client_address(request))
         except InvalidEmail:
             errors = {"email": look.text(_("Write the address like name@example.com."))}
             return self._form(look, after, email=email, errors=errors, status=422)
@@ -82,7 +83,7 @@ class SignInPages:
             "message.html",
             heading=look.text(_("Look into your mail")),
             text=look.text(_SENT, email=email),
-            link=SIGN_IN,
+            link=self.site.area.sign_in,
             link_text=look.text(_("Use another address")),
         )  # fmt: skip
         self.site.cookies.set(answer, self.site.cookies.after, after, timedelta(minutes=20))
@@ -98,20 +99,20 @@ class SignInPages:
         cookies = self.site.cookies
         who = Browser(browser, request.headers.get("user-agent", ""), self.site.client_address(request))
         try:
-            begun = await self.site.use.redeem_link.for_customer(request.path_params["token"], who)
+            begun = await self.site.area.redeem(request.path_params["token"], who)
         except DomainError:
             return look.page(
                 "message.html",
                 410,
                 heading=look.text(_("This link does not work")),
                 text=look.text(_("It was used, has expired, or was asked for in another browser.")),
-                link=SIGN_IN,
+                link=self.site.area.sign_in,
                 link_text=look.text(_("Ask for a new link")),
             )
         # The cookie is about to be replaced: nobody could end that session any more.
-        if earlier := await self.site.use.sessions.find(cookies.read(request, cookies.session)):
-            await self.site.use.sessions.end(earlier.session)
-        answer = see_other(own_path(cookies.read(request, cookies.after) or "", HOME))
+        if earlier := await self.site.area.find(cookies.read(request, cookies.session)):
+            await self.site.area.sessions.end(earlier.session)
+        answer = see_other(own_path(cookies.read(request, cookies.after) or "", look.root))
         cookies.set(answer, cookies.session, begun.token, ABSOLUTE_LIMIT)
         cookies.clear(answer, cookies.after)
         return answer
@@ -123,11 +124,11 @@ class SignInPages:
         look = self.site.look(request, token)
         try:
             await self.site.read_form(request, token)
-            if signed_in := await self.site.use.sessions.find(token):
-                await self.site.use.sessions.end(signed_in.session)
+            if signed_in := await self.site.area.find(token):
+                await self.site.area.sessions.end(signed_in.session)
         except (FormRefused, DomainError, StoreUnavailable) as refusal:
             return refusal_page(look, refusal)
-        answer = see_other(SIGN_IN)
+        answer = see_other(self.site.area.sign_in)
         cookies.clear(answer, cookies.session)
         return answer
 
@@ -138,7 +139,7 @@ class SignInPages:
         if not is_same_origin(request.headers):
             return refusal_page(look, FormRefused("another origin"))
         form = await self.site.read_fields(request)
-        answer = see_other(own_path(form.get("next", ""), HOME))
+        answer = see_other(own_path(form.get("next", ""), look.root))
         if form.get("language") in set(Language):
             cookies.set(answer, cookies.language, form["language"], LANGUAGE_KEPT)
         return answer
@@ -147,7 +148,7 @@ class SignInPages:
         async def answer(request: Request) -> Response:
             cookies = self.site.cookies
             known = cookies.read(request, cookies.browser)
-            browser = known or mint_token(self.site.use.runtime.entropy.token_bytes(TOKEN_BYTES))
+            browser = known or mint_token(self.site.area.runtime.entropy.token_bytes(TOKEN_BYTES))
             look = self.site.look(request, browser)
             try:
                 response = await step(request, look, browser)
@@ -165,5 +166,5 @@ class SignInPages:
     ) -> Response:  # fmt: skip
         return look.page(
             "sign_in.html", status, next=after, email=email, errors=errors or {}, needs_fresh=needs_fresh,
-            sends_mail=self.site.use.sends_mail,
+            sends_mail=self.site.area.sends_mail,
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 from urllib.parse import quote
 
 from attrs import field, frozen
@@ -11,10 +11,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from meetcore.adapters.catalogues import translations
+from meetcore.adapters.web.area import Allowed, Area, Use, Who
 from meetcore.adapters.web.languages import CATALOGUES
 from meetcore.adapters.web.templates import render
-from meetcore.adapters.web.texts import DONE, _
-from meetcore.domain.members.roles import Action, is_allowed
+from meetcore.adapters.web.texts import DONE
+from meetcore.domain.members.roles import Action
 from meetcore.domain.notes.notes import Language
 from meetcore.ports.member_queries import SignedIn
 from meetcore.usecases.dashboard import DashboardUseCases
@@ -34,9 +35,10 @@ HEADERS: Final = {
 
 @frozen
 class Look:
-    """What every page shows of its surroundings: language, address, form token."""
+    """What every page shows of its surroundings: language, root of the area, address, form token."""
 
     language: Language
+    root: str
     here: str
     token: str = field(repr=False)
 
@@ -49,7 +51,7 @@ class Look:
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page."""
-        common = {"here": self.here, "csrf": self._hidden_token()}
+        common = {"root": self.root, "here": self.here, "csrf": self._hidden_token()}
         return HTMLResponse(render(template, self.language, common | values), status, HEADERS)
 
     def _hidden_token(self) -> Markup:
@@ -66,19 +68,24 @@ class MenuItem:
 
 
 @frozen
-class Visit:
+class AreaVisit(Generic[Who, Use, Allowed]):
     """A request of somebody who is signed in.
 
     `form` has the last value of each field that was sent, without the form token.
     """
 
     request: Request
-    signed_in: SignedIn
-    use: DashboardUseCases
+    signed_in: Who
+    area: Area[Who, Use, Allowed]
     look: Look
     now: datetime
     client_address: str | None = None
     form: Mapping[str, str] = field(factory=dict, repr=False)
+
+    @property
+    def use(self) -> Use:
+        """The use cases of the area."""
+        return self.area.use
 
     def text(self, message: str, **values: object) -> str:
         """A text in the language of the page."""
@@ -89,11 +96,9 @@ class Visit:
         return self.request.query_params.get(name, "")
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
-        """Render a page with the frame of the dashboard around it."""
+        """Render a page with the frame of its area around it."""
         frame = {
-            "home": "/dashboard",
-            "sign_out": "/dashboard/sign-out",
-            "account_name": self.signed_in.account.full_name,
+            "name": self.area.name(self.signed_in),
             "menu": self._menu(),
             "notice": self.text(DONE.get(self.query("done"), "")),
             "may": self.may,
@@ -102,11 +107,11 @@ class Visit:
 
     def new_form_key(self) -> str:
         """A key for a form, by which sending it twice is one request."""
-        return str(self.use.runtime.new_id(self.now))
+        return str(self.area.runtime.new_id(self.now))
 
     def may(self, action: str) -> bool:
         """Whether the role allows an action, for what a page offers; the use case checks it again."""
-        return is_allowed(self.signed_in.role, Action(action))
+        return self.area.is_allowed(self.signed_in, self.area.actions(action))
 
     def _menu(self) -> list[MenuItem]:
         path = self.request.url.path
@@ -114,27 +119,18 @@ class Visit:
             MenuItem(
                 target,
                 self.text(label),
-                path == target or (path.startswith(f"{target}/") and target != "/dashboard"),
+                path == target or (path.startswith(f"{target}/") and target != self.area.root),
             )
-            for target, label, action in MENU
-            if is_allowed(self.signed_in.role, action)
+            for target, label, action in self.area.menu
+            if self.area.is_allowed(self.signed_in, action)
         ]
 
 
-MENU: Final[tuple[tuple[str, str, Action], ...]] = (
-    ("/dashboard", _("Overview"), Action.VIEW_OVERVIEW),
-    ("/dashboard/meetings", _("Meetings"), Action.VIEW_MEETINGS),
-    ("/dashboard/notes", _("Notes"), Action.VIEW_NOTES),
-    ("/dashboard/ledger", _("Ledger"), Action.VIEW_LEDGER),
-    ("/dashboard/keys", _("API keys"), Action.VIEW_KEYS),
-    ("/dashboard/webhooks", _("Webhooks"), Action.VIEW_WEBHOOKS),
-    ("/dashboard/team", _("Team"), Action.VIEW_MEMBERS),
-    ("/dashboard/settings", _("Settings"), Action.VIEW_SETTINGS),
-    ("/dashboard/audit", _("Audit log"), Action.VIEW_AUDIT),
-)
-"""The pages of the menu, in its order, and the action that each needs."""
+Visit = AreaVisit[SignedIn, DashboardUseCases, Action]
+"""A visit of a member."""
 
-Handler = Callable[[Visit], Awaitable[Response]]
+Visited = TypeVar("Visited")
+Handler = Callable[[Visited], Awaitable[Response]]
 
 
 def see_other(path: str) -> Response:

@@ -1,4 +1,4 @@
-"""The routes of the dashboard: language, origin, session and role are settled before a page's handler runs.
+"""The routes of an area: language, origin, session and role are settled before a page's handler runs.
 
 1. The language, and for a POST the origin and the form's token; a form is at most 64 KiB.
 2. The session of the cookie; nobody signed in is sent to sign in, and back.
@@ -7,8 +7,8 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
-from urllib.parse import parse_qsl, quote
+from typing import Final, Generic
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import structlog
 from attrs import frozen
@@ -20,20 +20,18 @@ from meetcore.adapters.api.answers import PayloadTooLarge
 from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS, read_body
 from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.web.area import Allowed, Area, Use, Who
 from meetcore.adapters.web.cookies import Cookies
 from meetcore.adapters.web.languages import choose_language
-from meetcore.adapters.web.page import Page
+from meetcore.adapters.web.page import AreaPage
 from meetcore.adapters.web.same_origin import form_token, is_form_token, is_same_origin
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Look, Visit, see_other
+from meetcore.adapters.web.visit import AreaVisit, Look, own_path, see_other
 from meetcore.domain.errors import ActionNotAllowed, DomainError, NotFound
-from meetcore.domain.members.roles import check_allowed
 from meetcore.domain.members.sessions import is_fresh
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.dashboard import DashboardUseCases
 
-SIGN_IN: Final = "/dashboard/sign-in"
 MAX_FORM_BYTES: Final = 64 * 1024
 
 log = structlog.get_logger("meetcore.web")
@@ -44,11 +42,11 @@ class FormRefused(Exception):
 
 
 @frozen
-class Site:
-    """What the routes of the dashboard share. `proxies` are trusted to name the client's address."""
+class Site(Generic[Who, Use, Allowed]):
+    """What the routes of an area share. `proxies` are trusted to name the client's address."""
 
     cookies: Cookies
-    use: DashboardUseCases
+    area: Area[Who, Use, Allowed]
     limits: RequestLimits = DEFAULT_LIMITS
     proxies: Sequence[Network] = ()
 
@@ -62,7 +60,7 @@ class Site:
             self.cookies.read(request, self.cookies.language), request.headers.get("accept-language", "")
         )
         query = f"?{request.url.query}" if request.url.query else ""
-        return Look(language, request.url.path + query, form_token(cookie))
+        return Look(language, self.area.root, request.url.path + query, form_token(cookie))
 
     async def read_form(self, request: Request, cookie: str) -> Mapping[str, str]:
         """Read a form that a page of ours sent to the holder of the cookie.
@@ -91,15 +89,15 @@ class Site:
         except ValueError:
             raise FormRefused("no form") from None
 
-    def route(self, page: Page) -> Route:
-        """Build the route of a page for members."""
+    def route(self, page: AreaPage[Who, Use, Allowed]) -> Route:
+        """Build the route of a page for those who are signed in."""
 
         async def answer(request: Request) -> Response:
             return await self._guarded(request, page)
 
         return Route(page.path, answer, methods=[page.method])
 
-    async def _guarded(self, request: Request, page: Page) -> Response:
+    async def _guarded(self, request: Request, page: AreaPage[Who, Use, Allowed]) -> Response:
         token = self.cookies.read(request, self.cookies.session) or ""
         look = self.look(request, token)
         try:
@@ -107,24 +105,25 @@ class Site:
         except (ActionNotAllowed, FormRefused, DomainError, StoreUnavailable, PayloadTooLarge) as refusal:
             return refusal_page(look, refusal)
 
-    async def _answer(self, request: Request, page: Page, look: Look, token: str) -> Response:
-        signed_in = await self.use.sessions.find(token)
+    async def _answer(
+        self, request: Request, page: AreaPage[Who, Use, Allowed], look: Look, token: str
+    ) -> Response:
+        signed_in = await self.area.find(token)
         if signed_in is None:
-            return see_other(sign_in_path(look.here if page.method == "GET" else request.url.path))
+            return see_other(self._sign_in_path(request, look))
         form = await self.read_form(request, token) if page.method == "POST" else {}
-        check_allowed(signed_in.role, page.action)
-        now = self.use.runtime.now()
+        self.area.check(signed_in, page.action)
+        now = self.area.runtime.now()
         if page.needs_fresh and not is_fresh(signed_in.session, now):
-            return see_other(sign_in_path(request.url.path, reason="fresh"))
+            return see_other(f"{self._sign_in_path(request, look)}&reason=fresh")
         assert page.handle is not None
-        visit = Visit(request, signed_in, self.use, look, now, self.client_address(request), form)
+        visit = AreaVisit(request, signed_in, self.area, look, now, self.client_address(request), form)
         return await page.handle(visit)
 
-
-def sign_in_path(after: str, reason: str = "") -> str:
-    """The address of the sign-in page that goes on to another one."""
-    query = f"?next={quote(after, safe='/')}"
-    return f"{SIGN_IN}{query}&reason={reason}" if reason else f"{SIGN_IN}{query}"
+    def _sign_in_path(self, request: Request, look: Look) -> str:
+        """The address of the sign-in page, which goes on to the page asked for, or to that of the form."""
+        after = look.here if request.method == "GET" else urlsplit(request.headers.get("referer", "")).path
+        return f"{self.area.sign_in}?next={quote(own_path(after, self.area.root), safe='/')}"
 
 
 _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
@@ -132,7 +131,7 @@ _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
         ActionNotAllowed,
         403,
         _("Not allowed"),
-        _("Your role does not include this. An owner of the account can change it."),
+        _("Your role does not include this. An owner of the account, or an admin, can change it."),
     ),
     (
         FormRefused,
@@ -157,6 +156,6 @@ def refusal_page(look: Look, refusal: Exception) -> Response:
 
 def _message(look: Look, status: int, heading: str, text: str) -> Response:
     return look.page(
-        "message.html", status, heading=look.text(heading), text=text, link="/dashboard",
+        "message.html", status, heading=look.text(heading), text=text, link=look.root,
         link_text=look.text(_("Back to the overview")),
     )  # fmt: skip
