@@ -1,12 +1,16 @@
-"""A page of a range of the ledger, or of the notes of one meeting, costs what a page costs."""
+"""A page of a range of the ledger, or of the notes of one meeting, costs what a page costs.
 
-from collections.abc import Iterator
+The spending of the last days costs what was spent in them.
+"""
+
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import product
 from typing import Any
 
 import pytest
 
+from meetcore.adapters.postgres import dashboard
 from meetcore.adapters.postgres.ledger import read as transaction_reads
 from meetcore.adapters.postgres.notes import read as note_reads
 from meetcore.domain.ids import id_bound
@@ -43,6 +47,13 @@ FROM ledger_entries e, transfers f WHERE e.account_id = %(account_id)s AND e.num
 """
 _COUNT_ENTRIES = "UPDATE accounts SET entries = %(entries)s WHERE id = %(account_id)s"
 
+# A charge beside each of them.
+_FILL_CHARGES = """
+INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, at)
+SELECT account_id, number, 'meetings', transfer_id, 1, at FROM ledger_entries
+WHERE account_id = %(account_id)s AND book = 'customer'
+"""
+
 # The notes of one recording each, as another one is.
 _FILL_NOTES = """
 WITH made AS (
@@ -63,19 +74,26 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-async def rows_read(rig: PostgresRig, statement: str, parameters: dict[str, Any], mode: str) -> float:
-    """The most rows that one step of the statement's plan read, those included that it dropped."""
+async def plan_of(
+    rig: PostgresRig, statement: str, parameters: dict[str, Any], mode: str
+) -> Sequence[dict[str, Any]]:
+    """The steps of a statement's plan, with what each read."""
     async with rig.pool.connection() as connection, connection.transaction():
         await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
         cursor = await connection.execute(
             f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters, prepare=True
         )
         [plan] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
+    return list(nodes(plan[0]["Plan"]))
+
+
+async def rows_read(rig: PostgresRig, statement: str, parameters: dict[str, Any], mode: str) -> float:
+    """The most rows that one step of the statement's plan read, those included that it dropped."""
     dropped = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
     return float(
         max(
             (node["Actual Rows"] + sum(node.get(name, 0) for name in dropped)) * node["Actual Loops"]
-            for node in nodes(plan[0]["Plan"])
+            for node in await plan_of(rig, statement, parameters, mode)
         )
     )
 
@@ -103,6 +121,22 @@ async def test_a_page_of_a_range_of_a_long_ledger(postgres_rig: PostgresRig, cus
     half = TransactionFilter(None, bounds[2], bounds[3])
     found = await postgres_rig.queries.list_transactions(customer.account_id, half, A_PAGE, None)
     assert [each.number for each in found][:2] == [ENTRIES - 5, ENTRIES - 6]
+
+
+async def test_the_spending_of_the_last_entries_of_a_long_ledger(
+    postgres_rig: PostgresRig, customer: Customer
+) -> None:
+    await postgres_rig.rows(_FILL_CHARGES, account_id=customer.account_id)
+    await postgres_rig.rows("ANALYZE ledger_entries, accounts")
+    since = AT + timedelta(minutes=ENTRIES - A_PAGE)
+    parameters = {"account_id": customer.account_id, "since": since, "day": AT.date()}
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        assert await rows_read(postgres_rig, dashboard._OVERVIEW, parameters, mode) <= FEW, mode
+        plan = await plan_of(postgres_rig, dashboard._OVERVIEW, parameters, mode)
+        [scan] = [node for node in plan if node.get("Alias") == "e" and "ledger" in node["Relation Name"]]
+        assert scan["Plan Rows"] < ENTRIES / 100, "for more, the whole table of a long ledger would be read"
+    overview = await postgres_rig.queries.find_overview(customer.account_id, AT.date(), AT.date())
+    assert sum(each.meetings for each in overview.spending) == ENTRIES
 
 
 @pytest.mark.parametrize("is_analyzed", [False, True])
