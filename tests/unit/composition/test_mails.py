@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,22 +13,10 @@ from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.smtp import SmtpMailer
 from meetcore.composition.mails import mail_ports, sends_mails
 from meetcore.domain.mails.mails import MailLimits
-from tests.support.program import environment
-
-# A fresh interpreter in which the packages of the extra `web` are not found.
-WITHOUT = """
-import sys
-from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+from tests.support.interpreter import output_of
 
 EXTRA = ("aiosmtplib", "babel", "jinja2")
-
-class WithoutExtra:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        return None if name.partition(".")[0] in EXTRA else PathFinder.find_spec(name, path, target)
-
-sys.meta_path[:] = [BuiltinImporter, FrozenImporter, WithoutExtra]
-
+REFUSE = """
 from typed_settings import SecretStr
 from meetcore.adapters.memory.mailer import MemoryMailer
 from meetcore.adapters.settings import Settings, SettingsRefused
@@ -44,7 +30,6 @@ except SettingsRefused as refused:
     print(refused)
 """
 IMPORTED = """
-import sys
 import meetcore.app, meetcore.cli.main, meetcore.composition.infrastructure
 print([name for name in ("aiosmtplib", "babel", "jinja2") if name in sys.modules])
 """
@@ -52,14 +37,6 @@ print([name for name in ("aiosmtplib", "babel", "jinja2") if name in sys.modules
 
 def settings(smtp_url: str = "", **values: Any) -> Settings:
     return Settings(smtp_url=SecretStr(smtp_url), **values)
-
-
-def output_of(code: str) -> str:
-    """What a fresh interpreter prints."""
-    env = environment() | {"PYTHONPATH": "src:."}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_without_a_mail_server_no_mail_is_sent():
@@ -90,7 +67,7 @@ def test_a_mail_server_needs_a_sender():
 
 
 def test_without_the_extra_all_else_is_there_and_a_mail_server_is_refused():
-    first, second = output_of(WITHOUT).splitlines()
+    first, second = output_of(REFUSE, lacks=EXTRA).splitlines()
     assert first == "None None"
     assert second == "MEETCORE_SMTP_URL is set, which needs: pip install 'meetcore[server,web]'"
 
