@@ -3249,13 +3249,14 @@ LIMIT %(limit)s;
 -- recordings.repository -----------------------------------------------------------------------------------------------
 
 -- The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is
--- read here is true to the end of the transaction.
+-- read here is true to the end of the transaction. The row is locked, too, against claims, which do not take that lock: an
+-- INSERT with ON CONFLICT may miss a row that is being changed, and fail by the other key.
 -- _LOAD
 SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
     r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
     r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
     r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s;
+WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s FOR NO KEY UPDATE;
 
 -- The same by its own id.
 -- _LOAD_BY_ID
@@ -3263,7 +3264,7 @@ SELECT r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id,
     r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
     r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
     r.expires_at AS recording_expires_at, r.files AS recording_files FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.id = %(id)s;
+WHERE r.account_id = %(account_id)s AND r.id = %(id)s FOR NO KEY UPDATE;
 
 -- Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
 -- once, or when it was; one that has just expired, or needs no work, is released.

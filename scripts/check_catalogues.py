@@ -93,7 +93,9 @@ def main() -> int:
             write(path, updated(path, found))
         return 0
     wrong = [problem for path in catalogues for problem in problems(path, found)]
-    print("\n".join(wrong[:40]), end="\n" if wrong else "", file=sys.stderr)
+    if wrong:
+        print("\n".join(wrong[:40]), file=sys.stderr)
+        print("run python scripts/check_catalogues.py, then translate what is empty", file=sys.stderr)
     return 1 if wrong else 0
 
 

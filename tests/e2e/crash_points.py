@@ -165,5 +165,5 @@ def _of_notes(crash_point: CrashPoint) -> tuple[tuple[object, str, Callable[[Any
         (AvAudioEditor, "measure", around_call("measure")),
         (AvAudioEditor, "cut", around_call("cut")),
         # The child process of a command exists by then, and outlives this process briefly.
-        (editor, "_answer", around_call("media")),
+        (editor, "_reply", around_call("media")),
     )

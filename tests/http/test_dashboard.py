@@ -223,6 +223,35 @@ async def test_a_key_is_shown_once_and_works(customer: Customer, sign_in: SignIn
     assert refused.status_code == 422
 
 
+async def test_a_form_that_is_sent_again_makes_no_second_key(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
+    browser = await sign_in(customer.account_id)
+    form = FORM_KEY.search((await browser.get("/dashboard/keys/new")).text)
+    assert form is not None
+    fields = {"form_key": form[1], "name": "CI", "scope:meetings:read": "on"}
+    answers = [await browser.post("/dashboard/keys", **fields) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 422]
+    assert "sent before" in answers[1].text
+    keys = await harness.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
+    assert len(keys) == 2
+    page = (await browser.get("/dashboard/keys")).text
+    form = FORM_KEY.search(page)
+    assert form is not None
+    roll = f"/dashboard/keys/{form_id(answers[0].text)}/roll"
+    rolled = [await browser.post(roll, form_key=form[1], overlap_h="24") for _ in range(2)]
+    assert [each.status_code for each in rolled] == [200, 422]
+    keys = await harness.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
+    assert len(keys) == 3
+
+
+def form_id(page: str) -> str:
+    """The id of the first key of the list."""
+    found = re.search(r"/dashboard/keys/([0-9a-f-]{36})/roll", page)
+    assert found is not None
+    return found[1]
+
+
 async def test_a_meeting_is_made_when_its_price_was_seen_and_once(
     customer: Customer, sign_in: SignIn, harness: ApiHarness
 ) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
+from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin, ActorKind, Detail
@@ -204,11 +205,15 @@ class Administration:
         expires_at: datetime | None = None,
         *,
         name: str = DEFAULT_NAME,
+        new_id: UUID | None = None,
     ) -> MintedKey:
         """Make a key. Its scopes are fixed from now on (rule 5/4).
 
+        `new_id` is for a form that may be sent twice: its text could not be shown again.
+
         Raises:
             NotFound: no such account.
+            Conflict: there is a key of the new id.
             InvalidExpiry: it expires in the past.
             InvalidName: see `check_name`.
         """
@@ -218,10 +223,12 @@ class Administration:
         text = mint(self.key_prefix, self.runtime.entropy.token_bytes(SECRET_BYTES))
         unique = tuple(dict.fromkeys(scopes))
         key = ApiKey(
-            self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at,
+            new_id or self.runtime.new_id(now), account_id, unique, daily_cap, now, expires_at,
             name=name, last_four=last_four(text), created_by=self._member_id,
         )  # fmt: skip
         async with self.store.begin() as tx:
+            await tx.lock_account(account_id)
+            await _check_new(tx, new_id)
             await tx.registry.add_key(key, digest(text))
             await self._record(
                 tx, now, "key.created", account_id, key.id, name=name, scopes=" ".join(unique),
@@ -229,22 +236,27 @@ class Administration:
             )  # fmt: skip
         return MintedKey(key, text)
 
-    async def roll_key(self, key_id: UUID, overlap_h: int) -> tuple[MintedKey, ApiKey]:
+    async def roll_key(
+        self, key_id: UUID, overlap_h: int, new_id: UUID | None = None
+    ) -> tuple[MintedKey, ApiKey]:
         """Put a new key in the place of another, which ends after so many hours; both spend under one cap.
+
+        `new_id` is for a form that may be sent twice, see `create_key`.
 
         Returns:
             The new key, and the old one with its end.
 
         Raises:
             NotFound: no such key.
-            InvalidOverlap, Conflict: see `keys.roll`.
+            InvalidOverlap, Conflict: see `keys.roll`; Conflict, too, where there is a key of the new id.
         """
         check_overlap(overlap_h)
         now = self.runtime.now()
         text = mint(self.key_prefix, self.runtime.entropy.token_bytes(SECRET_BYTES))
         async with self.store.begin() as tx:
             key = await tx.registry.load_key(key_id)
-            rolled = roll(key, overlap_h, self.runtime.new_id(now), text, now, self._member_id)
+            await _check_new(tx, new_id)
+            rolled = roll(key, overlap_h, new_id or self.runtime.new_id(now), text, now, self._member_id)
             await tx.registry.save_key_end(rolled.old)
             await tx.registry.add_key(rolled.new, digest(text))
             await self._record(
@@ -367,3 +379,14 @@ class Administration:
         **details: Detail,
     ) -> None:  # fmt: skip
         await record_action(tx, self.runtime, now, self.origin, action, account_id, target_id, **details)
+
+
+async def _check_new(tx: Transaction, key_id: UUID | None) -> None:
+    """Check under the account's lock that there is no key of this id."""
+    if key_id is None:
+        return
+    try:
+        await tx.registry.load_key(key_id)
+    except NotFound:
+        return
+    raise Conflict("This form was sent before, and its key was made. A key is shown once.", key_id)

@@ -34,12 +34,14 @@ class MemberKeys:
 
     async def create(
         self, who: SignedIn, client_address: str | None, name: str, scopes: Sequence[Scope],
-        daily_cap: int | None, expires_at: datetime | None,
+        daily_cap: int | None, expires_at: datetime | None, new_id: UUID | None,
     ) -> MintedKey:  # fmt: skip
         """Make a key; see `Administration.create_key`."""
         check_allowed(who.role, Action.MANAGE_KEYS)
         acting = self.administration.acting_as(who.origin(client_address))
-        return await acting.create_key(who.account.id, scopes, daily_cap, expires_at, name=name)
+        return await acting.create_key(
+            who.account.id, scopes, daily_cap, expires_at, name=name, new_id=new_id
+        )
 
     async def set_daily_cap(
         self, who: SignedIn, client_address: str | None, key_id: UUID, daily_cap: int | None
@@ -52,13 +54,13 @@ class MemberKeys:
         )
 
     async def roll(
-        self, who: SignedIn, client_address: str | None, key_id: UUID, overlap_h: int
+        self, who: SignedIn, client_address: str | None, key_id: UUID, overlap_h: int, new_id: UUID | None
     ) -> MintedKey:
         """Put a new key in the place of another; see `Administration.roll_key`."""
         check_allowed(who.role, Action.MANAGE_KEYS)
         await self._check_own(who, key_id)
         acting = self.administration.acting_as(who.origin(client_address))
-        minted, _old = await acting.roll_key(key_id, overlap_h)
+        minted, _old = await acting.roll_key(key_id, overlap_h, new_id)
         return minted
 
     async def revoke(self, who: SignedIn, client_address: str | None, key_id: UUID) -> ApiKey:

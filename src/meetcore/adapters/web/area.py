@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from attrs import frozen
 
+from meetcore.domain.notes.notes import Language
 from meetcore.ports.member_queries import SignedIn, SignedInOperator
 from meetcore.usecases.redeem_sign_in_link import Browser, NewOperatorSession, NewSession
 from meetcore.usecases.runtime import Runtime
@@ -32,7 +33,7 @@ class Area(Generic[Who, Use, Allowed]):
     runtime: Runtime
     sends_mail: bool
     find: Callable[[str | None], Awaitable[Who | None]]
-    send_link: Callable[[str, str, str | None], Awaitable[None]]
+    send_link: Callable[[str, str, str | None, Language], Awaitable[None]]
     redeem: Callable[[str, Browser], Awaitable[NewSession | NewOperatorSession]]
     actions: type[Allowed]
     check: Callable[[Who, Allowed], None]

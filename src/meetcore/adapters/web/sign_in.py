@@ -70,7 +70,7 @@ class SignInPages(Generic[Who, Use, Allowed]):
         form = await self.site.read_form(request, browser)
         email, after = form.get("email", "").strip(), own_path(form.get("next", ""), look.root)
         try:
-            await self.site.area.send_link(email, browser, self.site.client_address(request))
+            await self.site.area.send_link(email, browser, self.site.client_address(request), look.language)
         except InvalidEmail:
             errors = {"email": look.text(_("Write the address like name@example.com."))}
             return self._form(look, after, email=email, errors=errors, status=422)

@@ -24,16 +24,17 @@ from meetcore.ports.recordings import RecordingTask
 log = structlog.get_logger("meetcore.postgres")
 
 # The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is
-# read here is true to the end of the transaction.
+# read here is true to the end of the transaction. The row is locked, too, against claims, which do not take that lock: an
+# INSERT with ON CONFLICT may miss a row that is being changed, and fail by the other key.
 _LOAD = f"""
 SELECT {RECORDING_COLUMNS} FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s
+WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s FOR NO KEY UPDATE
 """
 
 # The same by its own id.
 _LOAD_BY_ID = f"""
 SELECT {RECORDING_COLUMNS} FROM recordings r
-WHERE r.account_id = %(account_id)s AND r.id = %(id)s
+WHERE r.account_id = %(account_id)s AND r.id = %(id)s FOR NO KEY UPDATE
 """
 
 # Whether the current or waiting work on a recording stays the same.

@@ -12,7 +12,7 @@ from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.problems import explain
 from meetcore.adapters.web.texts import SCOPE_TEXTS, _
 from meetcore.adapters.web.visit import Visit, see_other
-from meetcore.domain.errors import DomainError
+from meetcore.domain.errors import Conflict, DomainError
 from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
 from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope
@@ -64,10 +64,13 @@ async def create_key(visit: Visit) -> Response:
         return _form(visit, form, errors, status=422)
     try:
         minted = await visit.use.keys.create(
-            visit.signed_in, visit.client_address, form.get("name", "").strip(), scopes, daily_cap, expires_at
-        )
+            visit.signed_in, visit.client_address, form.get("name", "").strip(), scopes, daily_cap,
+            expires_at, _new_id(visit),
+        )  # fmt: skip
     except InvalidName as error:
         return _form(visit, form, {"name": visit.text(str(error))}, status=422)
+    except Conflict as refusal:
+        return await _list(visit, errors=explain(visit.look, refusal))
     return await _list(visit, minted)
 
 
@@ -87,7 +90,9 @@ async def roll_key(visit: Visit) -> Response:
     text = visit.form.get("overlap_h", "")
     overlap_h = int(text) if text in map(str, OVERLAPS_H) else 0
     try:
-        minted = await visit.use.keys.roll(visit.signed_in, visit.client_address, _key_id(visit), overlap_h)
+        minted = await visit.use.keys.roll(
+            visit.signed_in, visit.client_address, _key_id(visit), overlap_h, _new_id(visit)
+        )
     except DomainError as refusal:
         return await _list(visit, errors=explain(visit.look, refusal))
     return await _list(visit, minted)
@@ -109,6 +114,7 @@ async def _list(
         422 if errors else 200,
         errors=errors or {},
         minted=minted,
+        form_key=visit.new_form_key(),
         usable=[row for row in rows if row.ended_at is None],
         ended=[row for row in rows if row.ended_at is not None],
         overlaps=[(str(hours), _overlap_text(visit, hours)) for hours in OVERLAPS_H],
@@ -129,6 +135,7 @@ def _form(visit: Visit, values: Mapping[str, str], errors: Mapping[str, str], st
         values={name: values.get(name, "") for name in ("name", "daily_cap", "expires_in_days")},
         chosen=[name.removeprefix(_PREFIXED) for name in values if name.startswith(_PREFIXED)],
         errors=errors,
+        form_key=values.get("form_key") or visit.new_form_key(),
         scopes=[(scope.value, visit.text(text)) for scope, text in SCOPE_TEXTS.items()],
         expiries=[(str(days), _expiry_text(visit, days)) for days in EXPIRIES_DAYS],
     )
@@ -142,6 +149,14 @@ def _read_cap(text: str) -> int | str | None:
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 12:
         return _("Write a whole number of credits, or nothing.")
     return int(digits)
+
+
+def _new_id(visit: Visit) -> UUID | None:
+    """The id that the form gives the new key: the form that is sent again makes no second one."""
+    try:
+        return UUID(visit.form.get("form_key", ""))
+    except ValueError:
+        return None
 
 
 def _key_id(visit: Visit) -> UUID:
