@@ -280,6 +280,28 @@ async def test_a_meeting_is_made_when_its_price_was_seen_and_once(
     assert await customer.balance() == 1000
 
 
+async def test_what_is_done_by_hand_is_in_the_audit_log_with_the_address(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    browser = await sign_in(customer.account_id)
+    webhook, meeting = await customer.make_webhook(), await customer.make_meeting(title="By a key")
+    page = f"/dashboard/webhooks/{webhook['id']}"
+    form = FORM_KEY.search((await browser.get(page)).text)
+    assert form is not None
+    for path in ("secret", "rotate", "test", "test"):
+        answer = await browser.post(f"{page}/{path}", page=page, form_key=form[1] + path)
+        assert answer.status_code in (200, 303), answer.text
+    await browser.post(f"/dashboard/meetings/{meeting['id']}/cancel", form_key="a")
+    log = (await browser.get("/dashboard/audit")).text
+    actions = re.findall(r"<code>((?:webhook|meeting)\.[a-z_]+)</code>", log)
+    assert actions[::-1] == [
+        "webhook.secret_shown", "webhook.secret_rotated", "webhook.test_sent", "meeting.cancelled",
+    ]  # fmt: skip
+    assert "By a key" in log
+    assert "whsec_" not in log
+    assert "127.0.0.1" in log
+
+
 async def test_the_ledger_comes_as_a_file_of_every_entry(customer: Customer, sign_in: SignIn) -> None:
     await customer.make_meeting()
     browser = await sign_in(customer.account_id, Role.FINANCE)

@@ -31,7 +31,7 @@ def build_dashboard(
         MemberReads(ports.queries),
         MemberKeys(administration, ports.queries, runtime),
         WorkByHand(api),
-        WebhooksByHand(api),
+        WebhooksByHand(api, ports.store, runtime),
         AccountSettings(administration, ports.queries),
         administration,
         runtime,

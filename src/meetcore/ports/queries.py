@@ -8,7 +8,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
-from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.audit import ActionOrigin, AuditEntry
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, TransferKind
 from meetcore.domain.notes.notes import Note
@@ -73,7 +73,7 @@ class Caller:
 
     `usage` is what the key spent and holds on that day. `load_meeting` gives the meeting as `find_meeting`
     reports it, if there is one; sealed values stay so until the key is accepted. `user_id` is the member who
-    asks, with the `dashboard_key` of the account.
+    asks, with the `dashboard_key` of the account; `origin` is who asks by hand, for the audit log.
     """
 
     key: ApiKey
@@ -81,6 +81,7 @@ class Caller:
     usage: CapUsage | None = None
     load_meeting: Callable[[], Meeting | None] = field(default=_no_meeting, eq=False, repr=False)
     user_id: UUID | None = None
+    origin: ActionOrigin | None = None
 
     @property
     def actor_id(self) -> UUID:

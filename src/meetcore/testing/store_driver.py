@@ -102,7 +102,7 @@ class StoreDriver:
         self.notifier = notifier = MemoryWorkerNotifier()
         self._money = Administration(rig.store, rig.registry, notifier, self.runtime, "mk")
         self._register = RegisterWebhook(rig.store, _AnyName(), (), self.runtime)
-        self._update = UpdateWebhook(rig.store, notifier, UNPACED)
+        self._update = UpdateWebhook(rig.store, notifier, self.runtime, UNPACED)
         self._rotate = RotateSecret(rig.store, self.runtime)
 
     def new_id(self) -> UUID:

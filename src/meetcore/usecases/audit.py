@@ -4,6 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from meetcore.domain.members.audit import ActionOrigin, AuditEntry, Detail
+from meetcore.ports.queries import Caller
 from meetcore.ports.store import Transaction
 from meetcore.usecases.runtime import Runtime
 
@@ -24,3 +25,17 @@ async def record_action(
         origin.client_address, origin.is_impersonated,
     )  # fmt: skip
     await tx.audit_log.append(entry)
+
+
+async def record_by_hand(
+    tx: Transaction,
+    runtime: Runtime,
+    now: datetime,
+    caller: Caller,
+    action: str,
+    target_id: object,
+    **details: Detail,
+) -> None:
+    """Write what a member did by hand; nothing for an API key."""
+    if (origin := caller.origin) is not None:
+        await record_action(tx, runtime, now, origin, action, caller.account.id, target_id, **details)

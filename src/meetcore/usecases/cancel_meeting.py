@@ -21,6 +21,7 @@ from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.audit import record_by_hand
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import Cancellation, clear, mark_cancelling
 from meetcore.usecases.duplicates import DuplicateLimit, wait_while_in_progress
@@ -47,9 +48,10 @@ class Marked:
 
 @frozen
 class Running:
-    """The meeting runs: it is to be ended."""
+    """The meeting runs: it is to be ended. Asked again: an earlier request with the key was to end it."""
 
     meeting: Meeting
+    is_asked_again: bool = False
 
 
 @frozen
@@ -96,18 +98,20 @@ class CancelMeeting:
         """
         async with self.limit.turn((caller.account.id, meeting_id)) as wait_until:
             deadline = min(wait_until, request.deadline(self.wait_s))
-            outcome = await self._cancel(caller.account.id, meeting_id, request, now, deadline)
+            outcome = await self._cancel(caller, meeting_id, request, now, deadline)
         if outcome.due:
             self.notifier.notify()
         return outcome
 
     async def _cancel(
-        self, account_id: UUID, meeting_id: UUID, request: IdempotentRequest, now: datetime, deadline: float
+        self, caller: Caller, meeting_id: UUID, request: IdempotentRequest, now: datetime, deadline: float
     ) -> Outcome:
+        account_id = caller.account.id
         while True:
             lease = Lease(self.runtime.new_id(now), self.lease_s)
             async with self.store.begin() as tx:
                 step = await start_cancelling(tx, account_id, meeting_id, request, lease, now)
+                await self._record(tx, caller, step, now)
             match step:
                 case Outcome():
                     return step
@@ -121,6 +125,17 @@ class CancelMeeting:
                     await self.reconcile.one(account_id, meeting_id)
             if not await wait_while_in_progress(self.queries, account_id, meeting_id, deadline, self.poll_s):
                 raise ServiceUnavailable("The meeting is being cancelled by another request.", 1)
+
+    async def _record(self, tx: Transaction, caller: Caller, step: _Step, now: datetime) -> None:
+        match step:
+            case Marked(meeting):
+                await record_by_hand(
+                    tx, self.runtime, now, caller, "meeting.cancelled", meeting.id, title=meeting.title
+                )
+            case Running(meeting, is_asked_again=False):
+                await record_by_hand(
+                    tx, self.runtime, now, caller, "meeting.ended", meeting.id, title=meeting.title
+                )
 
     async def _remove(self, step: Marked, now: datetime) -> Outcome:
         try:
@@ -180,7 +195,7 @@ async def _start(
         return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
     if not can_cancel(meeting, now):
         await bind_key(tx, meeting.account_id, request, meeting.id)
-        return Running(meeting)
+        return Running(meeting, view.idempotency.record is not None)
     return Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)
 
 

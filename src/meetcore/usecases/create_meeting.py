@@ -41,6 +41,7 @@ from meetcore.ports.queries import Caller, FreeStartQuery, Queries
 from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.audit import record_by_hand
 from meetcore.usecases.duplicates import wait_while_in_progress
 from meetcore.usecases.idempotency import (
     IdempotentRequest,
@@ -169,7 +170,7 @@ class CreateMeeting:
         draft, seats = draft_meeting(caller, plan, abilities, self.runtime, now), plan.tier.capacity
         for attempt in range(MAX_HOST_ATTEMPTS):
             query = creation_query(draft, seats, abilities, request.key, can_wait=attempt > 0)
-            step = await self._try_reserve(draft, query, request)
+            step = await self._try_reserve(caller, draft, query, request)
             match step:
                 case None:
                     continue
@@ -186,14 +187,20 @@ class CreateMeeting:
 
     @repeated_when_lost
     async def _try_reserve(
-        self, draft: Meeting, query: CreationQuery, request: IdempotentRequest
+        self, caller: Caller, draft: Meeting, query: CreationQuery, request: IdempotentRequest
     ) -> LeaseView | Outcome | KeyLookup | DomainError | None:
         leaves_orphans = self.provider.abilities.leaves_orphans
         terms = ReservationTerms(
             self.lease_s, self.share_percent, self.orphan_window_s if leaves_orphans else None
         )
         async with self.store.begin() as tx:
-            return await reserve(tx, self.runtime, draft, query, request, terms)
+            step = await reserve(tx, self.runtime, draft, query, request, terms)
+            if isinstance(step, LeaseView):
+                await record_by_hand(
+                    tx, self.runtime, draft.created_at, caller, "meeting.created", draft.id,
+                    title=draft.title, credits=draft.credits,
+                )  # fmt: skip
+            return step
 
     async def _refuse(
         self, account_id: UUID, request: IdempotentRequest, refusal: DomainError

@@ -25,6 +25,7 @@ from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import PostingView, Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.audit import record_by_hand
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
@@ -77,6 +78,7 @@ class SendTestEvent:
                 raise NotFound("No webhook with this id.")
             (event,) = events_of(self.runtime, now, request_test(view.endpoint))
             delivery = await post_event(tx, self.runtime, view, event, now)
+            await record_by_hand(tx, self.runtime, now, caller, "webhook.test_sent", endpoint_id)
             return Outcome(delivery_record(delivery, ()), due=1)
 
         outcome = await run_once(self.store, caller.account.id, request, work)
@@ -116,6 +118,10 @@ class ResendDelivery:
             delivery = await post_again(tx, self.runtime, view, view.earlier, now)
             if delivery is None:
                 raise Gone("The event of this delivery is past its retention.")
+            await record_by_hand(
+                tx, self.runtime, now, caller, "webhook.delivery_resent", delivery_id,
+                webhook_id=str(endpoint_id), event_id=str(delivery.event_id),
+            )  # fmt: skip
             return Outcome(delivery_record(delivery, ()), due=1)
 
         outcome = await run_once(self.store, caller.account.id, request, work)
@@ -133,6 +139,7 @@ class RecoverDeliveries:
 
     store: Store
     notifier: WorkerNotifier = field(repr=False)
+    runtime: Runtime
     pace: ReleasePace = RELEASE_PACE
     most: int = RECOVERED_AT_ONCE
 
@@ -158,6 +165,10 @@ class RecoverDeliveries:
             start = recovery_start(since, now)
             found = await tx.deliveries.recover(caller.account.id, endpoint_id, start, self.most)
             due = await tx.deliveries.release_held(caller.account.id, endpoint_id, self.pace)
+            await record_by_hand(
+                tx, self.runtime, now, caller, "webhook.deliveries_recovered", endpoint_id,
+                since=in_utc(since).isoformat(), deliveries=found,
+            )  # fmt: skip
             recovery = Recovery(
                 webhook_id=str(endpoint_id),
                 since=in_utc(since),

@@ -26,6 +26,7 @@ from meetcore.ports.queries import Caller
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.audit import record_by_hand
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
@@ -92,6 +93,9 @@ class RegisterWebhook:
             registered = await add_endpoint(tx, endpoint, self.most)
             if registered is not endpoint:
                 raise Conflict("This URL is registered already.", registered.id)
+            await record_by_hand(
+                tx, self.runtime, now, caller, "webhook.registered", endpoint.id, host=wanted.url.host
+            )
             return Outcome(endpoint_record(endpoint, with_secret=True))
 
         return await run_once(self.store, caller.account.id, request, work, look)
@@ -115,6 +119,7 @@ class UpdateWebhook:
 
     store: Store
     notifier: WorkerNotifier = field(repr=False)
+    runtime: Runtime
     pace: ReleasePace = RELEASE_PACE
 
     async def __call__(
@@ -132,6 +137,11 @@ class UpdateWebhook:
                 raise NotFound("No webhook with this id.")
             changed = update(endpoint, changes)
             await tx.endpoints.save(changed)
+            if changed != endpoint:
+                await record_by_hand(
+                    tx, self.runtime, self.runtime.now(), caller, "webhook.changed", endpoint_id,
+                    state=changed.state.value,
+                )  # fmt: skip
             due = await tx.deliveries.release_held(changed.account_id, changed.id, self.pace)
             return Outcome(endpoint_record(changed, with_secret=False), due=due)
 
@@ -169,6 +179,7 @@ class RotateSecret:
                 raise NotFound("No webhook with this id.")
             changed = rotate_secret(endpoint, secret, now, overlap)
             await tx.endpoints.save(changed)
+            await record_by_hand(tx, self.runtime, now, caller, "webhook.secret_rotated", endpoint_id)
             return Outcome(endpoint_record(changed, with_secret=True))
 
         return await run_once(self.store, caller.account.id, request, work)
@@ -179,6 +190,7 @@ class RemoveWebhook:
     """Removes an endpoint, and what waits for it; a post in flight is its last."""
 
     store: Store
+    runtime: Runtime
 
     async def __call__(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
         """Carry out a removal. The URL can be registered again at once.
@@ -191,6 +203,7 @@ class RemoveWebhook:
             await tx.lock_account(caller.account.id)
             if not await tx.endpoints.remove(caller.account.id, endpoint_id):
                 raise NotFound("No webhook with this id.")
+            await record_by_hand(tx, self.runtime, self.runtime.now(), caller, "webhook.removed", endpoint_id)
             return Outcome()
 
         return await run_once(self.store, caller.account.id, request, work)

@@ -14,10 +14,13 @@ from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.member_queries import SignedIn
 from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
+from meetcore.ports.store import Store
 from meetcore.usecases.api import UseCases
+from meetcore.usecases.audit import record_action
 from meetcore.usecases.idempotency import Outcome
+from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.webhooks import Registration
-from meetcore.usecases.work_by_hand import caller_of, form_request
+from meetcore.usecases.work_by_hand import SentForm, caller_of, form_request
 
 ROOT = "/dashboard/webhooks"
 
@@ -30,6 +33,8 @@ class WebhooksByHand:
     """
 
     api: UseCases
+    store: Store
+    runtime: Runtime
 
     async def list_endpoints(self, who: SignedIn) -> Sequence[Endpoint]:
         """Every endpoint, the newest first, without secrets."""
@@ -37,17 +42,39 @@ class WebhooksByHand:
         found = await self.api.queries.list_endpoints(who.account.id, MAX_PAGE, None)
         return [evolve(one, secret=None) for one in found]
 
-    async def find_endpoint(self, who: SignedIn, endpoint_id: UUID, *, with_secret: bool = False) -> Endpoint:
-        """One endpoint; its secret only where it is asked for.
+    async def find_endpoint(self, who: SignedIn, endpoint_id: UUID) -> Endpoint:
+        """One endpoint, without its secret.
 
         Raises:
             NotFound: the account has no such endpoint.
         """
-        check_allowed(who.role, Action.MANAGE_WEBHOOK_SECRETS if with_secret else Action.VIEW_WEBHOOKS)
+        check_allowed(who.role, Action.VIEW_WEBHOOKS)
+        return evolve(await self._find(who, endpoint_id), secret=None)
+
+    async def show_secret(
+        self, who: SignedIn, endpoint_id: UUID, client_address: str | None, now: datetime
+    ) -> str | None:
+        """The secret of an endpoint; the audit log has an entry before it is shown.
+
+        Returns:
+            The secret, or `None` where the stored one cannot be decrypted.
+
+        Raises:
+            NotFound: the account has no such endpoint.
+        """
+        check_allowed(who.role, Action.MANAGE_WEBHOOK_SECRETS)
+        found, origin = await self._find(who, endpoint_id), who.origin(client_address)
+        async with self.store.begin() as tx:
+            await record_action(
+                tx, self.runtime, now, origin, "webhook.secret_shown", who.account.id, endpoint_id
+            )
+        return found.secret
+
+    async def _find(self, who: SignedIn, endpoint_id: UUID) -> Endpoint:
         found = await self.api.queries.find_endpoint(who.account.id, endpoint_id)
         if found is None:
             raise NotFound("No webhook with this id.")
-        return found if with_secret else evolve(found, secret=None)
+        return found
 
     async def list_deliveries(
         self, who: SignedIn, endpoint_id: UUID, status: DeliveryStatus | None, limit: int, before: UUID | None
@@ -76,8 +103,7 @@ class WebhooksByHand:
         return found
 
     async def register(
-        self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form_key: str,
-        now: datetime,
+        self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form: SentForm
     ) -> Outcome:  # fmt: skip
         """Register a URL; see `RegisterWebhook`.
 
@@ -86,39 +112,45 @@ class WebhooksByHand:
         """
         check_allowed(who.role, Action.MANAGE_WEBHOOKS)
         wanted = Registration(parse_webhook_url(url), tuple(kinds), description)
-        request = form_request(form_key, ROOT, [url, list(kinds), description])
-        return await self.api.register_webhook(caller_of(who, now), wanted, request, now)
+        request = form_request(form, ROOT, [url, list(kinds), description])
+        return await self.api.register_webhook(caller_of(who, form), wanted, request, form.at)
 
     async def change(
-        self, who: SignedIn, endpoint_id: UUID, changes: EndpointChanges, form_key: str, now: datetime
+        self, who: SignedIn, endpoint_id: UUID, changes: EndpointChanges, form: SentForm
     ) -> Outcome:
         """Change, pause or resume an endpoint; see `UpdateWebhook`."""
         check_allowed(who.role, Action.MANAGE_WEBHOOKS)
-        request = form_request(form_key, f"{ROOT}/{endpoint_id}", repr(changes))
-        return await self.api.update_webhook(caller_of(who, now), endpoint_id, changes, request)
+        request = form_request(form, f"{ROOT}/{endpoint_id}", repr(changes))
+        return await self.api.update_webhook(caller_of(who, form), endpoint_id, changes, request)
 
-    async def remove(self, who: SignedIn, endpoint_id: UUID, form_key: str, now: datetime) -> Outcome:
+    async def remove(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
         """Remove an endpoint and what waits for it; see `RemoveWebhook`."""
         check_allowed(who.role, Action.MANAGE_WEBHOOKS)
-        request = form_request(form_key, f"{ROOT}/{endpoint_id}/remove", None)
-        return await self.api.remove_webhook(caller_of(who, now), endpoint_id, request)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/remove", None)
+        return await self.api.remove_webhook(caller_of(who, form), endpoint_id, request)
 
-    async def rotate_secret(self, who: SignedIn, endpoint_id: UUID, form_key: str, now: datetime) -> Outcome:
+    async def rotate_secret(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
         """Replace the secret; see `RotateSecret`."""
         check_allowed(who.role, Action.MANAGE_WEBHOOK_SECRETS)
-        request = form_request(form_key, f"{ROOT}/{endpoint_id}/rotate", None)
-        return await self.api.rotate_secret(caller_of(who, now), endpoint_id, request, now)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/rotate", None)
+        return await self.api.rotate_secret(caller_of(who, form), endpoint_id, request, form.at)
 
-    async def send_test(self, who: SignedIn, endpoint_id: UUID, form_key: str, now: datetime) -> Outcome:
+    async def send_test(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
         """Send `webhook.test`; see `SendTestEvent`."""
         check_allowed(who.role, Action.MANAGE_WEBHOOKS)
-        request = form_request(form_key, f"{ROOT}/{endpoint_id}/test", None)
-        return await self.api.send_test_event(caller_of(who, now), endpoint_id, request, now)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/test", None)
+        return await self.api.send_test_event(caller_of(who, form), endpoint_id, request, form.at)
 
-    async def resend(
-        self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID, form_key: str, now: datetime
-    ) -> Outcome:
+    async def resend(self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID, form: SentForm) -> Outcome:
         """Send the event of a delivery again; see `ResendDelivery`."""
         check_allowed(who.role, Action.MANAGE_WEBHOOKS)
-        request = form_request(form_key, f"{ROOT}/{endpoint_id}/{delivery_id}/resend", None)
-        return await self.api.resend_delivery(caller_of(who, now), endpoint_id, delivery_id, request, now)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/{delivery_id}/resend", None)
+        return await self.api.resend_delivery(
+            caller_of(who, form), endpoint_id, delivery_id, request, form.at
+        )
+
+    async def recover(self, who: SignedIn, endpoint_id: UUID, since: datetime, form: SentForm) -> Outcome:
+        """Send what failed or expired since an instant again; see `RecoverDeliveries`."""
+        check_allowed(who.role, Action.MANAGE_WEBHOOKS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/recover", since.isoformat())
+        return await self.api.recover_deliveries(caller_of(who, form), endpoint_id, since, request, form.at)

@@ -23,6 +23,15 @@ from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 
 
 @frozen
+class SentForm:
+    """A form that a member sent: when, from where, and its key, by which sending it twice is one request."""
+
+    key: str
+    at: datetime
+    client_address: str | None = None
+
+
+@frozen
 class WorkByHand:
     """A member's own actions.
 
@@ -36,22 +45,20 @@ class WorkByHand:
         check_allowed(who.role, Action.MANAGE_MEETINGS)
         return self.api.estimate.meeting(tier_id, options)
 
-    async def create_meeting(
-        self, who: SignedIn, wanted: MeetingRequest, form_key: str, now: datetime
-    ) -> Outcome:
+    async def create_meeting(self, who: SignedIn, wanted: MeetingRequest, form: SentForm) -> Outcome:
         """Make a meeting and charge it to the account; see `CreateMeeting`."""
         check_allowed(who.role, Action.MANAGE_MEETINGS)
-        request = form_request(form_key, "/dashboard/meetings", asdict(wanted))
-        return await self.api.create_meeting(caller_of(who, now), wanted, request, now)
+        request = form_request(form, "/dashboard/meetings", asdict(wanted))
+        return await self.api.create_meeting(caller_of(who, form), wanted, request, form.at)
 
-    async def cancel_meeting(self, who: SignedIn, meeting_id: UUID, form_key: str, now: datetime) -> Outcome:
+    async def cancel_meeting(self, who: SignedIn, meeting_id: UUID, form: SentForm) -> Outcome:
         """Cancel a meeting and return its credits, or end one that runs; see `CancelMeeting`."""
         check_allowed(who.role, Action.MANAGE_MEETINGS)
-        request = form_request(form_key, f"/dashboard/meetings/{meeting_id}/cancel", None)
-        return await self.api.cancel_meeting(caller_of(who, now), meeting_id, request, now)
+        request = form_request(form, f"/dashboard/meetings/{meeting_id}/cancel", None)
+        return await self.api.cancel_meeting(caller_of(who, form), meeting_id, request, form.at)
 
 
-def caller_of(who: SignedIn, now: datetime) -> Caller:
+def caller_of(who: SignedIn, form: SentForm) -> Caller:
     """The caller that a member is to the use cases of the API.
 
     Raises:
@@ -60,10 +67,11 @@ def caller_of(who: SignedIn, now: datetime) -> Caller:
     if status_of(who.account.suspended_at) is AccountStatus.SUSPENDED:
         raise Unprocessable("The account is suspended. Ask the operator of the service.")
     scopes = tuple(sorted(scopes_of(who.role)))
-    key = evolve(dashboard_key(who.account.id, now), scopes=scopes)
-    return Caller(key, who.account, user_id=None if who.user is None else who.user.id)
+    key = evolve(dashboard_key(who.account.id, form.at), scopes=scopes)
+    user_id = None if who.user is None else who.user.id
+    return Caller(key, who.account, user_id=user_id, origin=who.origin(form.client_address))
 
 
-def form_request(form_key: str, path: str, body: object) -> IdempotentRequest:
+def form_request(form: SentForm, path: str, body: object) -> IdempotentRequest:
     """The identity of a form that may be sent twice: its key, and what it asks for."""
-    return IdempotentRequest(form_key if is_key(form_key) else None, fingerprint("POST", path, body))
+    return IdempotentRequest(form.key if is_key(form.key) else None, fingerprint("POST", path, body))

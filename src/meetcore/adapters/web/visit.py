@@ -19,6 +19,7 @@ from meetcore.domain.members.roles import Action
 from meetcore.domain.notes.notes import Language
 from meetcore.ports.member_queries import SignedIn
 from meetcore.usecases.dashboard import DashboardUseCases
+from meetcore.usecases.work_by_hand import SentForm
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -108,6 +109,10 @@ class AreaVisit(Generic[Who, Use, Allowed]):
     def new_form_key(self) -> str:
         """A key for a form, by which sending it twice is one request."""
         return str(self.area.runtime.new_id(self.now))
+
+    def sent_form(self) -> SentForm:
+        """The form of this visit, for work by hand."""
+        return SentForm(self.form.get("form_key", ""), self.now, self.client_address)
 
     def may(self, action: str) -> bool:
         """Whether the role allows an action, for what a page offers; the use case checks it again."""

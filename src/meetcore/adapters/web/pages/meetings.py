@@ -90,9 +90,7 @@ async def create_meeting(visit: Visit) -> Response:
         quote = visit.use.by_hand.quote_meeting(visit.signed_in, wanted.pricing_tier_id, options)
         if form.get("seen_credits") != str(quote.credits):
             return _form(visit, form, {}, quote=quote)
-        outcome = await visit.use.by_hand.create_meeting(
-            visit.signed_in, wanted, form.get("form_key", ""), visit.now
-        )
+        outcome = await visit.use.by_hand.create_meeting(visit.signed_in, wanted, visit.sent_form())
     except DomainError as refusal:
         return _form(visit, form, explain(visit.look, refusal), status=422)
     if outcome.refusal is not None:
@@ -112,9 +110,7 @@ async def cancel_meeting(visit: Visit) -> Response:
     """Cancel a meeting, or end one that runs."""
     meeting_id = parse_id(visit.request.path_params["id"], "meeting")
     try:
-        outcome = await visit.use.by_hand.cancel_meeting(
-            visit.signed_in, meeting_id, visit.form.get("form_key", ""), visit.now
-        )
+        outcome = await visit.use.by_hand.cancel_meeting(visit.signed_in, meeting_id, visit.sent_form())
     except DomainError as refusal:
         return await _show(visit, explain(visit.look, refusal))
     if outcome.refusal is not None:

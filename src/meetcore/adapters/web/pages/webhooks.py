@@ -1,8 +1,7 @@
 """Webhooks: endpoints with their health, their secret, and deliveries with every attempt."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -20,11 +19,12 @@ from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointChanges
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.usecases.idempotency import Outcome
+from meetcore.usecases.work_by_hand import SentForm
 
 ROOT: Final = "/dashboard/webhooks"
 _KIND: Final = "kind:"
 
-Change = Callable[[str, datetime], Awaitable[Outcome]]
+Change = Callable[[SentForm], Awaitable[Outcome]]
 
 
 @Page("GET", ROOT, Action.VIEW_WEBHOOKS)
@@ -52,7 +52,7 @@ async def register_webhook(visit: Visit) -> Response:
     url, description = form.get("url", "").strip(), form.get("description", "").strip() or None
     try:
         outcome = await visit.use.webhooks.register(
-            visit.signed_in, url, kinds, description, form.get("form_key", ""), visit.now
+            visit.signed_in, url, kinds, description, visit.sent_form()
         )
     except DomainError as refusal:
         return _form(visit, form, explain(visit.look, refusal), 422)
@@ -71,16 +71,17 @@ async def show_webhook(visit: Visit) -> Response:
 @Page("POST", f"{ROOT}/{{id}}/secret", Action.MANAGE_WEBHOOK_SECRETS, needs_fresh=True)
 async def show_secret(visit: Visit) -> Response:
     """One endpoint with its secret."""
-    return await _show(visit, with_secret=True)
+    use, who = visit.use.webhooks, visit.signed_in
+    secret = await use.show_secret(who, _id(visit), visit.client_address, visit.now)
+    return await _show(visit, secret=secret)
 
 
 @Page("POST", f"{ROOT}/{{id}}/rotate", Action.MANAGE_WEBHOOK_SECRETS, needs_fresh=True)
 async def rotate_secret(visit: Visit) -> Response:
     """Replace the secret, and show the new one."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
-    if errors := await _refused(visit, lambda key, now: use.rotate_secret(who, endpoint_id, key, now)):
-        return await _show(visit, errors)
-    return await _show(visit, with_secret=True)
+    record, errors = await _carry_out(visit, lambda form: use.rotate_secret(who, endpoint_id, form))
+    return await _show(visit, errors, secret=record.get("secret"))
 
 
 @Page("POST", f"{ROOT}/{{id}}/change", Action.MANAGE_WEBHOOKS)
@@ -88,25 +89,22 @@ async def change_webhook(visit: Visit) -> Response:
     """Pause or resume an endpoint."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
     changes = EndpointChanges(is_active=visit.form.get("is_active") == "yes")
-    return await _changed(
-        visit, lambda key, now: use.change(who, endpoint_id, changes, key, now), "webhook_changed"
-    )
+    return await _changed(visit, lambda form: use.change(who, endpoint_id, changes, form), "webhook_changed")
 
 
 @Page("POST", f"{ROOT}/{{id}}/remove", Action.MANAGE_WEBHOOKS)
 async def remove_webhook(visit: Visit) -> Response:
     """Remove an endpoint and what waits for it."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
-    if errors := await _refused(visit, lambda key, now: use.remove(who, endpoint_id, key, now)):
-        return await _show(visit, errors)
-    return see_other(f"{ROOT}?done=webhook_removed")
+    _record, errors = await _carry_out(visit, lambda form: use.remove(who, endpoint_id, form))
+    return await _show(visit, errors) if errors else see_other(f"{ROOT}?done=webhook_removed")
 
 
 @Page("POST", f"{ROOT}/{{id}}/test", Action.MANAGE_WEBHOOKS)
 async def send_test(visit: Visit) -> Response:
     """Send a test event."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
-    return await _changed(visit, lambda key, now: use.send_test(who, endpoint_id, key, now), "test_sent")
+    return await _changed(visit, lambda form: use.send_test(who, endpoint_id, form), "test_sent")
 
 
 @Page("POST", f"{ROOT}/{{id}}/deliveries/{{delivery_id}}/resend", Action.MANAGE_WEBHOOKS)
@@ -115,7 +113,7 @@ async def resend_delivery(visit: Visit) -> Response:
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
     delivery_id = parse_id(visit.request.path_params["delivery_id"], "delivery")
     return await _changed(
-        visit, lambda key, now: use.resend(who, endpoint_id, delivery_id, key, now), "delivery_resent"
+        visit, lambda form: use.resend(who, endpoint_id, delivery_id, form), "delivery_resent"
     )
 
 
@@ -136,26 +134,27 @@ async def show_delivery(visit: Visit) -> Response:
 
 
 async def _changed(visit: Visit, change: Change, done: str) -> Response:
-    errors = await _refused(visit, change)
+    _record, errors = await _carry_out(visit, change)
     return await _show(visit, errors) if errors else see_other(f"{ROOT}/{_id(visit)}?done={done}")
 
 
-async def _refused(visit: Visit, change: Change) -> dict[str, str]:
-    """Carry out a change; return why it was refused, if it was."""
+async def _carry_out(visit: Visit, change: Change) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """Carry out a change; return its record, and why it was refused, if it was."""
     try:
-        outcome = await change(visit.form.get("form_key", ""), visit.now)
+        outcome = await change(visit.sent_form())
     except DomainError as refusal:
-        return explain(visit.look, refusal)
-    return {} if outcome.refusal is None else explain(visit.look, outcome.refusal)
+        return {}, explain(visit.look, refusal)
+    return outcome.record or {}, {} if outcome.refusal is None else explain(visit.look, outcome.refusal)
 
 
 async def _show(
-    visit: Visit, errors: Mapping[str, str] | None = None, *, with_secret: bool = False
+    visit: Visit, errors: Mapping[str, str] | None = None, *, secret: str | None = None
 ) -> Response:
     use, text = visit.use.webhooks, visit.query("status")
-    endpoint = await use.find_endpoint(visit.signed_in, _id(visit), with_secret=with_secret)
+    who, endpoint_id = visit.signed_in, _id(visit)
+    endpoint = await use.find_endpoint(who, endpoint_id)
     status = DeliveryStatus(text) if text in set(DeliveryStatus) else None
-    found = await use.list_deliveries(visit.signed_in, endpoint.id, status, PAGE_SIZE + 1, read_before(visit))
+    found = await use.list_deliveries(who, endpoint_id, status, PAGE_SIZE + 1, read_before(visit))
     shown = found[:PAGE_SIZE]
     last = shown[-1].delivery.id if len(found) > PAGE_SIZE else None
     return visit.page(
@@ -163,6 +162,7 @@ async def _show(
         422 if errors else 200,
         errors=errors or {},
         endpoint=endpoint,
+        secret=secret,
         state=_mark(visit, ENDPOINT_STATES[endpoint.state]),
         deliveries=[(one, _mark(visit, DELIVERY_STATES[one.delivery.status])) for one in shown],
         statuses=[
