@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 import httpx
@@ -16,6 +17,7 @@ from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.routes import PAGES
 from meetcore.app import Service
 from meetcore.composition.application import Application
+from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role, is_allowed
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
 
@@ -300,6 +302,28 @@ async def test_what_is_done_by_hand_is_in_the_audit_log_with_the_address(
     assert "By a key" in log
     assert "whsec_" not in log
     assert "127.0.0.1" in log
+
+
+async def test_what_failed_at_a_webhook_is_sent_again_from_its_page(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
+    webhook = await customer.make_webhook()
+    browser, page = await sign_in(customer.account_id), f"/dashboard/webhooks/{webhook['id']}"
+    await browser.post(f"{page}/test", form_key="test")
+    await harness.query(
+        "UPDATE deliveries SET status = 'failed', due_at = NULL, failed_at = now()"
+        " WHERE endpoint_id = %s RETURNING id",
+        webhook["id"],
+    )
+    since = (datetime.now(WIB) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M")
+    for _ in range(2):
+        sent = await browser.post(f"{page}/recover", since=since, form_key="recover")
+        assert sent.status_code == 200, sent.text
+        assert "Deliveries that are sent again: 1." in sent.text
+    again = await browser.post(f"{page}/recover", since=since, form_key="another")
+    assert "Deliveries that are sent again: 0." in again.text
+    for text in ("", "yesterday", "0001-01-01T00:00", "9999-12-31T23:59"):
+        assert (await browser.post(f"{page}/recover", since=text)).status_code == 422, text
 
 
 async def test_the_ledger_comes_as_a_file_of_every_entry(customer: Customer, sign_in: SignIn) -> None:

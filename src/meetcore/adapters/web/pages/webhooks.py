@@ -1,6 +1,7 @@
 """Webhooks: endpoints with their health, their secret, and deliveries with every attempt."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -14,6 +15,7 @@ from meetcore.adapters.web.texts import DELIVERY_STATES, ENDPOINT_STATES, EVENT_
 from meetcore.adapters.web.visit import Visit, see_other
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Action
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointChanges
@@ -107,6 +109,24 @@ async def send_test(visit: Visit) -> Response:
     return await _changed(visit, lambda form: use.send_test(who, endpoint_id, form), "test_sent")
 
 
+@Page("POST", f"{ROOT}/{{id}}/recover", Action.MANAGE_WEBHOOKS)
+async def recover_deliveries(visit: Visit) -> Response:
+    """Send what failed since a time in WIB again, and say how much that is."""
+    use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
+    try:
+        since = datetime.fromisoformat(visit.form.get("since", "")).replace(tzinfo=WIB)
+        since.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return await _show(visit, {"since": visit.text(_("Write a day and a time."))})
+    record, errors = await _carry_out(visit, lambda form: use.recover(who, endpoint_id, since, form))
+    if errors:
+        return await _show(visit, errors)
+    notice = visit.text(_("Deliveries that are sent again: %(count)s."), count=record["deliveries"])
+    if record["has_more"]:
+        notice += " " + visit.text(_("There may be more: send the form again."))
+    return await _show(visit, notice=notice)
+
+
 @Page("POST", f"{ROOT}/{{id}}/deliveries/{{delivery_id}}/resend", Action.MANAGE_WEBHOOKS)
 async def resend_delivery(visit: Visit) -> Response:
     """Send the event of a delivery again."""
@@ -148,7 +168,11 @@ async def _carry_out(visit: Visit, change: Change) -> tuple[Mapping[str, Any], d
 
 
 async def _show(
-    visit: Visit, errors: Mapping[str, str] | None = None, *, secret: str | None = None
+    visit: Visit,
+    errors: Mapping[str, str] | None = None,
+    *,
+    secret: str | None = None,
+    notice: str | None = None,
 ) -> Response:
     use, text = visit.use.webhooks, visit.query("status")
     who, endpoint_id = visit.signed_in, _id(visit)
@@ -161,6 +185,8 @@ async def _show(
         "webhook.html",
         422 if errors else 200,
         errors=errors or {},
+        **({"notice": notice} if notice else {}),
+        since=visit.form.get("since", ""),
         endpoint=endpoint,
         secret=secret,
         state=_mark(visit, ENDPOINT_STATES[endpoint.state]),
