@@ -208,6 +208,23 @@ async def test_pages_cannot_be_framed_cached_or_scripted(customer: Customer, sig
         assert " style=" not in answer.text
 
 
+async def test_the_overview_has_the_parts_that_the_role_sees(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
+    await customer.make_meeting(title="Of the overview")
+    webhook = await customer.make_webhook()
+    await harness.query("UPDATE webhook_endpoints SET consecutive_failures = 3 WHERE id = %s", webhook["id"])
+    await harness.query(
+        "UPDATE api_keys SET daily_cap = 1000, name = 'Capped' WHERE account_id = %s", customer.account_id
+    )
+    for role, sees_work in ((Role.OWNER, True), (Role.VIEWER, True), (Role.FINANCE, False)):
+        text = (await (await sign_in(customer.account_id, role)).get("/dashboard")).text
+        assert "Capped" in text
+        assert f"meetings {1000 - await customer.balance()}, notes 0" in text
+        assert ("Of the overview" in text) is sees_work
+        assert (f"/dashboard/webhooks/{webhook['id']}" in text) is sees_work
+
+
 async def test_a_key_is_shown_once_and_works(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id, Role.DEVELOPER)
     fields = {"name": "<b>CI</b>", "scope:meetings:read": "on", "daily_cap": "50"}
