@@ -317,8 +317,8 @@ RECIPES: Mapping[str, Recipe] = {
             "`ProviderAbilities`, False by default; both in `OPTION_ABILITIES`, with the refusal",
             "adapters/postgres/schema.sql": SCHEMA + "; statements and rows follow `MeetingOptions`",
             "adapters/postgres/migrations/*": MIGRATION,
-            "adapters/[jz]*": "`has_…=True` among the abilities (`provider.py`) of each provider that carries "
-            "it out, the sandbox included, and what it does",
+            "adapters/[jz]*": "`has_…=True` among the abilities (`provider.py`) of each that "
+            "carries it out, the sandbox included, and what it does",
             "client/operations.py": "the argument of `meetings.create` and of `credits.estimate_meeting`",
             "adapters/web/pages/meetings.py": "its label in the form of a new meeting; "
             "`scripts/check_catalogues.py` takes it into `catalogues/id.po`, where it is translated",
