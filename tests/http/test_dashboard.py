@@ -343,6 +343,19 @@ async def test_what_failed_at_a_webhook_is_sent_again_from_its_page(
         assert (await browser.post(f"{page}/recover", since=text)).status_code == 422, text
 
 
+async def test_the_page_of_a_delivery_shows_the_payload_escaped(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
+    webhook = await customer.make_webhook()
+    await customer.make_meeting(title="<b>Rapat</b> \u00e9")
+    (delivery,) = await harness.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
+    browser = await sign_in(customer.account_id)
+    page = (await browser.get(f"/dashboard/webhooks/{webhook['id']}/deliveries/{delivery['id']}")).text
+    assert "&#34;title&#34;: &#34;&lt;b&gt;Rapat&lt;/b&gt; \u00e9&#34;" in page
+    assert "X-Service-Signature" in page
+    assert "<b>Rapat" not in page
+
+
 async def test_the_ledger_comes_as_a_file_of_every_entry(customer: Customer, sign_in: SignIn) -> None:
     await customer.make_meeting()
     browser = await sign_in(customer.account_id, Role.FINANCE)

@@ -10,7 +10,7 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.members.roles import Action, check_allowed
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
-from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.events import EncodedEvent, EventKind, kept_since
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.member_queries import SignedIn
 from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
@@ -101,6 +101,12 @@ class WebhooksByHand:
         if found is None:
             raise NotFound("No delivery with this id.")
         return found
+
+    async def find_event(self, who: SignedIn, event_id: UUID, now: datetime) -> EncodedEvent | None:
+        """The event of a delivery with its payload; `None` where it is past its retention."""
+        check_allowed(who.role, Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.find_event(who.account.id, event_id)
+        return None if found is None or found.created_at < kept_since(now) else found
 
     async def register(
         self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form: SentForm

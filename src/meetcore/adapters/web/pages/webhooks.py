@@ -1,5 +1,6 @@
 """Webhooks: endpoints with their health, their secret, and deliveries with every attempt."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -143,14 +144,20 @@ async def show_delivery(visit: Visit) -> Response:
     endpoint = await visit.use.webhooks.find_endpoint(visit.signed_in, _id(visit))
     delivery_id = parse_id(visit.request.path_params["delivery_id"], "delivery")
     found = await visit.use.webhooks.find_delivery(visit.signed_in, endpoint.id, delivery_id)
+    event = await visit.use.webhooks.find_event(visit.signed_in, found.delivery.event_id, visit.now)
     return visit.page(
         "delivery.html",
+        payload="" if event is None or event.payload is None else _indented(event.payload),
         endpoint=endpoint,
         delivery=found.delivery,
         attempts=found.attempts,
         state=_mark(visit, DELIVERY_STATES[found.delivery.status]),
         form_key=visit.new_form_key(),
     )
+
+
+def _indented(payload: bytes) -> str:
+    return json.dumps(json.loads(payload), ensure_ascii=False, indent=2)
 
 
 async def _changed(visit: Visit, change: Change, done: str) -> Response:
