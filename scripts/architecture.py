@@ -379,7 +379,7 @@ RECIPES: Mapping[str, Recipe] = {
             "domain/webhooks/events.py": "the kind",
             "domain/notes/notes.py": "the fact, returned by the function that decides it",
             "usecases/outbox.py": "the fact as an event, with its record",
-            "adapters/http/openapi_events.py": "its text, the class of its `data`, an example",
+            "adapters/api/example_events.py": "its text, the class of its `data`, an example",
             "client/webhooks.py": "the record that the client reads its `data` as",
             "adapters/postgres/schema.sql": "the kind in the CHECK of events and endpoints",
             "adapters/postgres/migrations/*": MIGRATION,

@@ -23,9 +23,9 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts")]
 import architecture  # noqa: E402  # the path comes first
 
 from meetcore.adapters.api.answers import STATUS  # noqa: E402
+from meetcore.adapters.api.example_events import EVENTS, payload  # noqa: E402
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
-from meetcore.adapters.http.openapi_events import EVENTS, payload  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
 from meetcore.domain.members.roles import (  # noqa: E402
     ALLOWED,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
@@ -19,6 +21,7 @@ from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role, is_allowed
+from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
 
 TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
@@ -354,6 +357,15 @@ async def test_the_page_of_a_delivery_shows_the_payload_escaped(
     assert "&#34;title&#34;: &#34;&lt;b&gt;Rapat&lt;/b&gt; \u00e9&#34;" in page
     assert "X-Service-Signature" in page
     assert "<b>Rapat" not in page
+
+
+async def test_the_form_of_a_webhook_shows_an_example_of_each_kind(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    page = (await (await sign_in(customer.account_id)).get("/dashboard/webhooks/new")).text
+    examples = re.findall(r"<pre tabindex=\"0\">(.*?)</pre>", page, re.DOTALL)
+    kinds = {json.loads(html.unescape(each))["type"] for each in examples}
+    assert kinds == {kind.value for kind in EventKind} - {"webhook.test"}
 
 
 async def test_the_ledger_comes_as_a_file_of_every_entry(customer: Customer, sign_in: SignIn) -> None:

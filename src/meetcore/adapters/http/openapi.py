@@ -15,13 +15,14 @@ import msgspec
 
 from meetcore.adapters.api.answers import STATUS, envelope_of
 from meetcore.adapters.api.bodies import OneOfBody
+from meetcore.adapters.api.example_events import EVENTS
 from meetcore.adapters.api.example_records import EVENT_ID, IDS
 from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
 from meetcore.adapters.http.error_examples import DETAILS, MESSAGES
 from meetcore.adapters.http.example_days import moved_to
-from meetcore.adapters.http.openapi_events import EVENTS, event_schemas, webhook_items
+from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
 from meetcore.adapters.http.texts import OVERVIEW, REASONS, SUCCESS, TAGS

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from meetcore.adapters.api.example_events import payload as example_payload
 from meetcore.adapters.web.filters import PAGE_SIZE, read_before
 from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.problems import explain
@@ -147,7 +148,7 @@ async def show_delivery(visit: Visit) -> Response:
     event = await visit.use.webhooks.find_event(visit.signed_in, found.delivery.event_id, visit.now)
     return visit.page(
         "delivery.html",
-        payload="" if event is None or event.payload is None else _indented(event.payload),
+        payload="" if event is None or event.payload is None else _indented(json.loads(event.payload)),
         endpoint=endpoint,
         delivery=found.delivery,
         attempts=found.attempts,
@@ -156,8 +157,8 @@ async def show_delivery(visit: Visit) -> Response:
     )
 
 
-def _indented(payload: bytes) -> str:
-    return json.dumps(json.loads(payload), ensure_ascii=False, indent=2)
+def _indented(payload: Mapping[str, Any]) -> str:
+    return json.dumps(payload, ensure_ascii=False, indent=2)
 
 
 async def _changed(visit: Visit, change: Change, done: str) -> Response:
@@ -216,6 +217,7 @@ def _form(visit: Visit, values: Mapping[str, str], errors: Mapping[str, str], st
         chosen=[name.removeprefix(_KIND) for name in values if name.startswith(_KIND)],
         errors=errors,
         kinds=[(kind.value, visit.text(text)) for kind, text in EVENT_TEXTS.items()],
+        examples=[(kind.value, _indented(example_payload(kind))) for kind in EVENT_TEXTS],
         form_key=values.get("form_key") or visit.new_form_key(),
     )
 
