@@ -176,12 +176,17 @@ def has_dashboard() -> bool:
 def _dashboard_routes(
     application: Application, settings: Settings, limits: RequestLimits
 ) -> Iterable[BaseRoute]:
-    """Return the pages of the dashboard; none if its extra is not installed."""
+    """Return the pages of the dashboard and of the console; none if their extra is not installed."""
     if not has_dashboard():
         return ()
-    from meetcore.adapters.web.routes import dashboard_routes  # an extra
+    from meetcore.adapters.web.console.routes import console_routes  # an extra
+    from meetcore.adapters.web.routes import dashboard_routes
 
-    return dashboard_routes(application.dashboard, settings.base_url, limits, settings.proxy_networks)
+    base_url, proxies = settings.base_url, settings.proxy_networks
+    return (
+        *dashboard_routes(application.dashboard, base_url, limits, proxies),
+        *console_routes(application.console, base_url, limits, proxies),
+    )
 
 
 async def _is_ready(settings: Settings) -> bool:

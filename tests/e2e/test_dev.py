@@ -143,6 +143,7 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         (event,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
         assert event["payload"]["data"]["id"] == meeting["id"]
 
+        sign_in_by_the_printed_links(dev)
         page = httpx.get(meeting["join_url"], trust_env=False)
         assert page.status_code == 200
         with meetcore_client(dev.url, dev.key) as api:
@@ -160,6 +161,7 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
     with running(launcher, work_dir, drain_s=2) as dev:
         assert dev.key == first_key, "the demo account is the same at every start"
         assert (work_dir / "data" / "secrets.key").read_text().strip() not in dev.output
+        sign_in_by_the_printed_links(dev)
         meeting, _ = dev.paste()  # the webhook is registered: its line would be 409
         assert meeting["status"] == "scheduled"
         until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
@@ -174,6 +176,22 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         until(lambda: httpx.get(f"{dev.url}/readyz", trust_env=False).status_code == 503, "it is not ready")
         assert httpx.get(f"{dev.url}/healthz", trust_env=False).status_code == 200
         dev.stop(signal.SIGTERM)
+
+
+def sign_in_by_the_printed_links(dev: Dev) -> None:
+    """Enter the dashboard and the console, which have the demo account."""
+    links = re.findall(r"sign in \(once\) +(\S+)", dev.output)
+    for link, area, path in zip(
+        links, ("dashboard", "console"), ("", f"/accounts/{dev.account}"), strict=True
+    ):
+        assert link.startswith(f"{dev.url}/{area}/sign-in/")
+        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+            token = re.search(r'name="form_token" value="([^"]+)"', browser.get(link).text)
+            assert token is not None
+            browser.post(link, data={"form_token": token[1]}, headers={"Origin": dev.url})
+            page = browser.get(f"{dev.url}/{area}{path}")
+            assert "Demo Account" in page.text
+            assert page.url.path == f"/{area}{path}"
 
 
 def press(join_url: str, button: str) -> None:

@@ -13,7 +13,6 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from attrs import frozen
 
 from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.routes import PAGES
@@ -23,28 +22,9 @@ from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role, is_allowed
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.pages import FORM_KEY, TOKEN, Browser
 
-TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
-FORM_KEY = re.compile(r'name="form_key" value="([^"]+)"')
 SESSION = "__Host-meetcore"
-
-
-@frozen
-class Browser:
-    """A browser that is signed in, or not."""
-
-    http: httpx.AsyncClient
-
-    async def get(self, path: str) -> httpx.Response:
-        return await self.http.get(path)
-
-    async def post(self, path: str, page: str = "/dashboard", **fields: str) -> httpx.Response:
-        """Send a form as a page of the dashboard would."""
-        token = TOKEN.search((await self.http.get(page)).text)
-        assert token is not None
-        return await self.http.post(
-            path, data={"form_token": token[1]} | fields, headers={"Origin": BASE_URL}
-        )
 
 
 SignIn = Callable[..., Awaitable[Browser]]

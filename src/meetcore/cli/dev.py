@@ -41,17 +41,19 @@ from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network, open_application, system_network
 from meetcore.domain.errors import Conflict
 from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.members.sign_in_links import MAX_PORTAL_MINUTES
+from meetcore.domain.requests.accounts import email_key
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.webhooks.addresses import Address
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.queries import MAX_PAGE
 from meetcore.ports.resolver import Resolver
-from meetcore.usecases.make_portal_link import PortalLink
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
 DEMO_EMAIL = "demo@example.com"
+DEMO_OPERATOR_EMAIL = "operator@example.com"
 DEMO_CREDITS = 1_000
 DEMO_HOSTS = (("demo-host-1", 100), ("demo-host-2", 100), ("demo-host-3", 300), ("demo-host-4", 1000))
 STARTED_POLL_S = 0.02
@@ -196,8 +198,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         async with open_application(settings, network) as application:
             demo = await _demo(application, data_dir)
             is_registered = await _is_inbox_registered(application, demo)
-            links = application.access.portal_links
-            dashboard = await links.for_member(demo.account_id, DEMO_EMAIL, MAX_PORTAL_MINUTES)
+            lines = await _page_lines(application, settings.base_url, demo)
         service = Service(settings, network, lambda _: routes)
         config = uvicorn.Config(service, host=LOOPBACK, port=port, **SERVER_OPTIONS)
         server = _Server(config)
@@ -205,7 +206,6 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            lines = _dashboard_lines(settings.base_url, dashboard)
             print_message(
                 _start_message(settings, demo, data_dir, database, lines, is_registered=is_registered)
             )
@@ -324,14 +324,26 @@ def _start_message(
     )
 
 
-def _dashboard_lines(base_url: str, link: PortalLink) -> list[str]:
-    """Return the addresses of the dashboard and of a sign-in to it, if its extra is installed."""
+async def _page_lines(application: Application, base_url: str, demo: _Demo) -> list[str]:
+    """Return the addresses of the pages, each with a sign-in; none if their extra is not installed."""
     if not has_dashboard():
         return []
+    links = application.access.portal_links
+    dashboard = await links.for_member(demo.account_id, DEMO_EMAIL, MAX_PORTAL_MINUTES)
+    console = await links.for_operator(await _demo_operator(application), MAX_PORTAL_MINUTES)
     return [
         f"  dashboard        {base_url}/dashboard",
-        f"  sign in (once)   {link.url}",
+        f"  sign in (once)   {dashboard.url}",
+        f"  console          {base_url}/console",
+        f"  sign in (once)   {console.url}",
     ]
+
+
+async def _demo_operator(application: Application) -> UUID:
+    """Add the operator who may do everything, or find the one of an earlier start."""
+    operators = application.access.operators
+    known = {email_key(each.email): each.id for each in await operators.list_operators()}
+    return known.get(DEMO_OPERATOR_EMAIL) or (await operators.add(DEMO_OPERATOR_EMAIL, OperatorRole.ADMIN)).id
 
 
 def _first_commands(base_url: str, demo: _Demo, *, is_registered: bool) -> list[str]:

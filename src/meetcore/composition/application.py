@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 
 from meetcore.composition.access import Access, build_access
-from meetcore.composition.dashboard import build_dashboard
+from meetcore.composition.dashboard import build_console, build_dashboard
 from meetcore.composition.policy import Policy, Reports
 from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.usecases.administration import Administration
@@ -18,6 +18,7 @@ from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.collect_recording_files import CollectRecordingFiles
+from meetcore.usecases.console import ConsoleUseCases
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
 from meetcore.usecases.dashboard import DashboardUseCases
@@ -101,6 +102,7 @@ class Application:
     administration: Administration
     access: Access
     dashboard: DashboardUseCases
+    console: ConsoleUseCases
     verify_ledger: VerifyLedger
     seal_ledger: SealLedger
     meetings: Meetings
@@ -136,6 +138,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     return Application(
         ports, policy, runtime, api, admit, administration, access,
         build_dashboard(ports, policy, runtime, api, administration, access),
+        build_console(ports, policy, runtime, administration, access),
         VerifyLedger(ports.audit, policy.chain_keys),
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,

@@ -1,4 +1,4 @@
-"""Build the use cases of the dashboard on those of the API, of access and of administration."""
+"""Build the use cases of the dashboard and of the console on those of the API, access and administration."""
 
 from meetcore.composition.access import Access
 from meetcore.composition.policy import Policy
@@ -6,6 +6,9 @@ from meetcore.composition.ports import Ports
 from meetcore.usecases.account_settings import AccountSettings
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.api import UseCases
+from meetcore.usecases.console import ConsoleAudit, ConsoleUseCases
+from meetcore.usecases.console_accounts import ConsoleAccounts
+from meetcore.usecases.console_hosts import ConsoleHosts
 from meetcore.usecases.dashboard import DashboardUseCases
 from meetcore.usecases.member_keys import MemberKeys
 from meetcore.usecases.member_reads import MemberReads
@@ -35,5 +38,22 @@ def build_dashboard(
         AccountSettings(administration, ports.queries),
         administration,
         runtime,
+        policy.sends_mails,
+    )
+
+
+def build_console(
+    ports: Ports, policy: Policy, runtime: Runtime, administration: Administration, access: Access
+) -> ConsoleUseCases:
+    """Build the use cases of the console, once."""
+    return ConsoleUseCases(
+        access.sessions,
+        access.request_link,
+        access.redeem_link,
+        ConsoleAccounts(administration, ports.queries, runtime),
+        ConsoleHosts(administration),
+        ConsoleAudit(ports.queries),
+        runtime,
+        policy.key_prefix,
         policy.sends_mails,
     )

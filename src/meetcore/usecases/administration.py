@@ -118,8 +118,10 @@ class Administration:
                     tx, now, "account.threshold_changed", account_id, account_id, before=before, after=credits
                 )
 
-    async def top_up(self, account_id: UUID, amount: int, reference: str | None = None) -> ToppedUp:
-        """Add credits, once for each reference.
+    async def top_up(
+        self, account_id: UUID, amount: int, reference: str | None = None, reason: str | None = None
+    ) -> ToppedUp:
+        """Add credits, once for each reference; a reason stands in the audit log.
 
         Raises:
             InvalidAmount: not a whole number of credits from 1 up.
@@ -127,7 +129,7 @@ class Administration:
             Conflict: the reference belongs to a top-up of another amount.
         """
         async with self.store.begin() as tx:
-            done, due = await self._top_up(tx, self.runtime.now(), account_id, amount, reference)
+            done, due = await self._top_up(tx, self.runtime.now(), account_id, amount, reference, reason)
         if due:
             self.notifier.notify()
         return done
@@ -343,8 +345,9 @@ class Administration:
         return host
 
     async def _top_up(
-        self, tx: Transaction, now: datetime, account_id: UUID, amount: int, reference: str | None
-    ) -> tuple[ToppedUp, int]:
+        self, tx: Transaction, now: datetime, account_id: UUID, amount: int, reference: str | None,
+        reason: str | None = None,
+    ) -> tuple[ToppedUp, int]:  # fmt: skip
         """Top up; the second value is how many deliveries became due."""
         transfer_id = self.runtime.new_id(now)
         reference = reference or str(transfer_id)
@@ -356,7 +359,8 @@ class Administration:
         if posting.entry is None:
             assert view.entry is not None
             return ToppedUp(view.entry, view.funds.balance, is_new=False), 0
-        due = await self._post(tx, now, posting, posting.entry, "credits.topped_up", reference=reference)
+        details = {"reference": reference} if reason is None else {"reference": reference, "reason": reason}
+        due = await self._post(tx, now, posting, posting.entry, "credits.topped_up", **details)
         return ToppedUp(posting.entry, posting.funds.balance, is_new=True), due
 
     async def _post(

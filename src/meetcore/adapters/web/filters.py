@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from attrs import field, frozen
 
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Visit
+from meetcore.adapters.web.visit import AreaVisit, Visit
 from meetcore.domain.meetings.schedule import WIB
 
 PAGE_SIZE = 25
@@ -53,7 +54,7 @@ def read_days(visit: Visit) -> DayRange:
     )
 
 
-def read_before(visit: Visit) -> UUID | None:
+def read_before(visit: AreaVisit[Any, Any, Any]) -> UUID | None:
     """Read the id that a list goes on below; anything that is no id means its beginning."""
     try:
         return UUID(visit.query("before"))

@@ -101,6 +101,11 @@ DONE: Final[Mapping[str, str]] = {
     "member_removed": _("The member is removed."),
     "settings_changed": _("The settings are changed."),
     "session_ended": _("Signed out there."),
+    "account_suspended": _("The account is suspended."),
+    "account_resumed": _("The account is active again."),
+    "credits_moved": _("The credits are in the ledger."),
+    "host_enabled": _("The host gets meetings again."),
+    "host_disabled": _("The host gets no new meetings."),
     "delivery_resent": _("The event is sent once more."),
 }
 """What a page says after a change, by the parameter `done` of its address."""

@@ -41,6 +41,7 @@ __all__ = [
     "GENESIS",
     "MAX_CREDITS",
     "MAX_REASON",
+    "MAX_REFERENCE",
     "Book",
     "ChainKey",
     "ChainVerifier",
@@ -49,6 +50,7 @@ __all__ = [
     "Funds",
     "InvalidAmount",
     "InvalidReason",
+    "InvalidReference",
     "Leg",
     "Posting",
     "Reference",
@@ -58,6 +60,8 @@ __all__ = [
     "adjustment_about",
     "adjustment_operation",
     "check_amount",
+    "check_reason",
+    "check_reference",
     "first_broken",
     "funds_faults",
     "is_proven",
@@ -72,11 +76,17 @@ __all__ = [
 ]
 
 MAX_REASON: Final = 200
-"""Characters of the reason of an adjustment."""
+"""Characters of an operator's reason for moving credits."""
+MAX_REFERENCE: Final = 200
+"""Characters of the name that an operator gives a top-up or an adjustment."""
 
 
 class InvalidReason(ValueError):
-    """A text that is no reason of an adjustment."""
+    """A text that is no reason for moving credits."""
+
+
+class InvalidReference(ValueError):
+    """A text that is no name of a top-up or an adjustment."""
 
 
 @frozen
@@ -301,15 +311,35 @@ def adjustment_operation(reference: str) -> str:
     return f"adjustment:{reference}"
 
 
-def adjustment_about(reason: str) -> Reference:
-    """What an adjustment by an operator is about: its reason, which the customer reads in the ledger.
+def check_reason(reason: str) -> str:
+    """Check an operator's reason for moving credits and return it.
 
     Raises:
         InvalidReason: it is blank, longer than `MAX_REASON` or holds control characters.
     """
     if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
         raise InvalidReason(f"a reason is 1 to {MAX_REASON} characters without control characters, not blank")
-    return Reference("adjustment", reason)
+    return reason
+
+
+def check_reference(reference: str) -> str:
+    """Check the name that an operator gives a top-up or an adjustment and return it.
+
+    Raises:
+        InvalidReference: it is blank, longer than `MAX_REFERENCE` or holds control characters.
+    """
+    if not reference.strip() or len(reference) > MAX_REFERENCE or not reference.isprintable():
+        raise InvalidReference(f"a reference is 1 to {MAX_REFERENCE} characters without control characters")
+    return reference
+
+
+def adjustment_about(reason: str) -> Reference:
+    """What an adjustment by an operator is about: its reason, which the customer reads in the ledger.
+
+    Raises:
+        InvalidReason: see `check_reason`.
+    """
+    return Reference("adjustment", check_reason(reason))
 
 
 def adjust(

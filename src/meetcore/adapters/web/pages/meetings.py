@@ -1,7 +1,7 @@
 """Meetings: the list, one meeting, and creating and cancelling one by hand with the price shown first."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.problems import explain
 from meetcore.adapters.web.texts import MEETING_STATES, _
-from meetcore.adapters.web.visit import Visit, see_other
+from meetcore.adapters.web.visit import AreaVisit, Visit, see_other
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.cancellation import can_cancel
@@ -141,12 +141,12 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     )
 
 
-def meeting_rows(visit: Visit, meetings: Sequence[Meeting]) -> list[_Row]:
+def meeting_rows(visit: AreaVisit[Any, Any, Any], meetings: Sequence[Meeting]) -> list[_Row]:
     """Meetings as rows of `meeting_rows.html`."""
     return [_Row(each.id, each.title, each.start_at, _state(visit, each), each.credits) for each in meetings]
 
 
-def _state(visit: Visit, meeting: Meeting) -> tuple[str, str]:
+def _state(visit: AreaVisit[Any, Any, Any], meeting: Meeting) -> tuple[str, str]:
     label, kind = MEETING_STATES[shown_status(meeting, visit.now)]
     return visit.text(label), kind
 

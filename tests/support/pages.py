@@ -1,0 +1,32 @@
+"""Browsers for the tests of pages: each keeps its cookies and sends forms as a page of ours does."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+from attrs import frozen
+
+from tests.support.api_harness import BASE_URL
+
+TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
+FORM_KEY = re.compile(r'name="form_key" value="([^"]+)"')
+
+
+@frozen
+class Browser:
+    """A browser that is signed in, or not. `home` is a page with a form."""
+
+    http: httpx.AsyncClient
+    home: str = "/dashboard"
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self.http.get(path)
+
+    async def post(self, path: str, page: str = "", **fields: str) -> httpx.Response:
+        """Send a form as a page of ours would."""
+        token = TOKEN.search((await self.http.get(page or self.home)).text)
+        assert token is not None
+        return await self.http.post(
+            path, data={"form_token": token[1]} | fields, headers={"Origin": BASE_URL}
+        )
