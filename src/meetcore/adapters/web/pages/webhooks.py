@@ -142,14 +142,13 @@ async def resend_delivery(visit: Visit) -> Response:
 @Page("GET", f"{ROOT}/{{id}}/deliveries/{{delivery_id}}", Action.VIEW_WEBHOOKS)
 async def show_delivery(visit: Visit) -> Response:
     """One delivery with its attempts and the answers to them."""
-    endpoint = await visit.use.webhooks.find_endpoint(visit.signed_in, _id(visit))
     delivery_id = parse_id(visit.request.path_params["delivery_id"], "delivery")
-    found = await visit.use.webhooks.find_delivery(visit.signed_in, endpoint.id, delivery_id)
+    found = await visit.use.webhooks.find_delivery(visit.signed_in, _id(visit), delivery_id)
     event = await visit.use.webhooks.find_event(visit.signed_in, found.delivery.event_id, visit.now)
     return visit.page(
         "delivery.html",
         payload="" if event is None or event.payload is None else _indented(json.loads(event.payload)),
-        endpoint=endpoint,
+        endpoint_id=_id(visit),
         delivery=found.delivery,
         attempts=found.attempts,
         state=_mark(visit, DELIVERY_STATES[found.delivery.status]),
