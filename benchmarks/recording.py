@@ -14,6 +14,7 @@ import psycopg
 from attrs import frozen
 
 from meetcore.adapters.http.api_app import ApiApp
+from meetcore.adapters.postgres.connection import Connection
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.composition.application import Application
 from meetcore.domain.meetings.meetings import Provisioned
@@ -89,13 +90,14 @@ def _disturbed(database_url: str, account_id: UUID) -> Iterator[None]:
 @contextmanager
 def _listening() -> Iterator[list[Statement]]:
     statements: list[Statement] = []
-    execute, transaction = psycopg.AsyncCursor.execute, psycopg.AsyncConnection.transaction
+    execute, transaction = Connection.execute, Connection.transaction
 
-    async def execute_and_note(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
-        done = await execute(self, query, params, **options)
-        columns = tuple(column.name for column in self.description or ())
-        statements.append(Statement(str(query), params or {}, columns))
-        return done
+    # Of the adapter's connection: it sends its own form of the statement and of the parameters to the driver.
+    async def execute_and_note(self: Any, query: str, params: Any = None, **options: Any) -> Any:
+        cursor = await execute(self, query, params, **options)
+        columns = tuple(column.name for column in cursor.description or ())
+        statements.append(Statement(query, params or {}, columns))
+        return cursor
 
     @asynccontextmanager
     async def transaction_and_note(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -104,10 +106,10 @@ def _listening() -> Iterator[list[Statement]]:
             yield opened
         statements.append(Statement("COMMIT", {}))
 
-    psycopg.AsyncCursor.execute = execute_and_note  # type: ignore[method-assign]
-    psycopg.AsyncConnection.transaction = transaction_and_note  # type: ignore[method-assign]
+    Connection.execute = execute_and_note  # type: ignore[method-assign]
+    Connection.transaction = transaction_and_note  # type: ignore[method-assign]
     try:
         yield statements
     finally:
-        psycopg.AsyncCursor.execute = execute  # type: ignore[method-assign]
-        psycopg.AsyncConnection.transaction = transaction  # type: ignore[method-assign]
+        Connection.execute = execute  # type: ignore[method-assign]
+        Connection.transaction = transaction  # type: ignore[method-assign]
