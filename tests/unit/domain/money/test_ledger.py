@@ -16,13 +16,16 @@ from meetcore.domain.money import holds
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import (
     MAX_REASON,
+    MAX_REFERENCE,
     CreditsFellLow,
     Funds,
     InvalidReason,
+    InvalidReference,
     Posting,
     adjust,
     adjustment_about,
     adjustment_operation,
+    check_reference,
     open_account,
     post,
     refund,
@@ -367,3 +370,22 @@ def test_the_refund_of_another_charge_is_no_proof_of_this_one() -> None:
     assert refunded is not None
     with pytest.raises(ValueError, match=r"^the existing transfer does not reverse this charge$"):
         refund(FULL, evolve(charge, id=UUID(int=7)), UUID(int=8), NOW, refunded.transfer)
+
+
+@given(st.text(max_size=MAX_REFERENCE + 2))
+def test_a_reference_is_one_line_that_can_be_read(reference: str) -> None:
+    if reference.strip() and len(reference) <= MAX_REFERENCE and reference.isprintable():
+        assert check_reference(reference) == reference
+    else:
+        with pytest.raises(InvalidReference, match="1 to 200 characters"):
+            check_reference(reference)
+
+
+@pytest.mark.parametrize("reference", ["", " ", "x" * (MAX_REFERENCE + 1), "a\nb"])
+def test_a_reference_that_cannot_be_read_is_refused(reference: str) -> None:
+    with pytest.raises(InvalidReference):
+        check_reference(reference)
+
+
+def test_the_longest_reference_is_taken() -> None:
+    assert check_reference("x" * MAX_REFERENCE) == "x" * MAX_REFERENCE
