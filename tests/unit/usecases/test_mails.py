@@ -39,7 +39,7 @@ DEWI = Recipient("dewi@example.com")
 
 @define(slots=False)
 class ScriptedMailer:
-    """A mail server that fails as often as it is told, and a process that dies at a point of sending."""
+    """A mail server that fails as often as it is set to, and a process that dies at a point of sending."""
 
     errors: list[Exception] = field(factory=list)
     crash_point: CrashPoint = field(factory=CrashPoint)

@@ -26,7 +26,7 @@ def key(number: int, last_used_at: datetime | None = None) -> ApiKey:
 
 @define
 class Writes:
-    """What was written; fails, or lets something happen meanwhile, when it is told to."""
+    """What was written; fails, or lets something happen meanwhile, when it is set to."""
 
     written: list[dict[UUID, datetime]] = field(factory=list)
     fault: Exception | None = None

@@ -77,7 +77,7 @@ class Site(Generic[Who, Use, Allowed]):
         return fields
 
     async def read_fields(self, request: Request) -> dict[str, str]:
-        """Read the fields of a form, whoever sent it.
+        """Read the fields of a form of any sender.
 
         Raises:
             FormRefused: no form.
