@@ -105,6 +105,24 @@ lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a s
 pythons: $(VENV)/.dev.stamp ## a part of the tests on the other versions of Python that are here; ARGS=3.13 to choose
 	@$(PY) scripts/other_pythons.py $(ARGS)
 
+.PHONY: lint-deploy
+lint-deploy: $(VENV)/.dev.stamp ## deploy/: our rules, and those of hadolint, haproxy and systemd-analyze where they are there
+	@$(PY) scripts/lint_deploy.py
+
+.PHONY: sbom
+sbom: $(VENV)/.dev.stamp ## build/sbom.cdx.json and build/licences.md of the image's packages; ARGS='--lock requirements/dev.txt'
+	@$(PY) scripts/sbom.py $(ARGS)
+
+# Needs one of three builders, and an image of Python that it can reach.
+.PHONY: image
+image: ## the container image `meetcore`, by buildah, podman or docker; ARGS='--secret id=pip,src=pip.conf'
+	@for builder in buildah podman docker; do \
+	  if command -v $$builder >/dev/null; then \
+	    case $$builder in docker) format= ;; *) format='--format docker' ;; esac; \
+	    exec $$builder build $$format -f deploy/Containerfile -t meetcore $(ARGS) .; \
+	  fi; \
+	done; echo "image: none of buildah, podman and docker is installed" >&2; exit 1
+
 # Like lint-api, and it needs a newer Node.js than some machines have.
 .PHONY: lint-mcp
 lint-mcp: $(VENV)/.dev.stamp ## the agent interface under the MCP Inspector where npm is there
@@ -137,13 +155,16 @@ UV_COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_DEFAULT_IN
 .PHONY: lock
 lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones
 	@$(PY) -c 'import uv' 2>/dev/null || $(PIP) install uv
-	@$(UV_COMPILE) --extra server --extra redis --extra rabbitmq --extra mcp --extra web --extra embedded \
+	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics --extra embedded \
 	  pyproject.toml requirements/build.in -o requirements/run.txt
 	@$(UV_COMPILE) --extra all --extra dev -c requirements/run.txt \
 	  pyproject.toml requirements/build.in -o requirements/dev.txt
-	@! grep -nE '^-|://|file:|(^|[^a-z])/[a-z]' requirements/run.txt requirements/dev.txt \
+	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics \
+	  -c requirements/run.txt pyproject.toml -o requirements/image.txt
+	@$(UV_COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
+	@! grep -nE '^-|://|file:|(^|[^a-z])/[a-z]' requirements/*.txt \
 	  || { echo "lock: an address or a path got into the lock" >&2; exit 1; }
-	@echo "lock: requirements/run.txt and requirements/dev.txt are up to date"
+	@echo "lock: the files of requirements/ are up to date"
 
 .PHONY: clean
 clean: ## remove what make and the tools made; data of 'make run' stays

@@ -1,6 +1,8 @@
-"""`python -m benchmarks [--quick | --smoke]`: measure everything, print the table, write `results.json`.
+"""`python -m benchmarks [--quick | --smoke | --pages]`: measure, print the table, write `results.json`.
 
-`--smoke` asks only whether every benchmark still yields its figures, and writes no file.
+`--smoke` asks only whether every benchmark still yields its figures. `--pages` measures the pages of the
+dashboard alone, for an account with ten million ledger entries, a million meetings and a million deliveries.
+Neither writes a file.
 """
 
 import argparse
@@ -24,7 +26,9 @@ from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.hosts import measure_hosts
+from benchmarks.metrics import measure_metrics
 from benchmarks.notes import NoteLoad, measure_beside_notes
+from benchmarks.pages import PAGE_ROUNDS, PageLoad, measure_dashboard, show_pages
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
 from benchmarks.posts import measure_posts
@@ -53,6 +57,7 @@ class Effort:
     finished: int = 200_000
     warm_up_s: float = 12  # until every post that hangs has hung, and the connections are open
     notes: NoteLoad = field(factory=NoteLoad)
+    pages: PageLoad | None = None
 
 
 FULL = Effort()
@@ -61,6 +66,7 @@ SMOKE = Effort(
     rounds=1, seconds=0.4, imports=1, entries=4_000, rules_s=0.02, hosts=200, per_host=2, reservations=4,
     requests=200, finished=1_000, warm_up_s=0.5,
     notes=NoteLoad(recording_s=60, ai_latency_s=0.5, recordings=100, warm_up_s=1.0),
+    pages=PageLoad(2_000, 2_000, 2_000, 2_000),
 )  # fmt: skip
 _STARTED = time.monotonic()
 
@@ -90,6 +96,7 @@ def _measure(effort: Effort) -> list[Result]:
     _report("import and rules")
     results = measure_import(effort.imports)
     rules = measure_rules(effort.rules_s)
+    results.append(measure_metrics(effort.rounds, effort.requests * 10))
     _report("webhook posts")
     posts = measure_posts(effort.rounds, effort.seconds / 2)
     _report("webhook deliveries")
@@ -106,6 +113,7 @@ def _measure(effort: Effort) -> list[Result]:
     with database_server() as server, fresh_database(server) as url:
         account_id = fill_ledger(url, effort.entries)
         audit = [measure_audit(url, min(effort.rounds, 3)), measure_pages(url, account_id, effort.rounds)]
+    pages = [] if effort.pages is None else _measure_pages(effort.pages, effort.rounds)
     _report("hosts")
     with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
         hosts = measure_hosts(few, many, effort.hosts, effort.per_host, effort.reservations)
@@ -126,7 +134,13 @@ def _measure(effort: Effort) -> list[Result]:
             creations = measure_creations(service, seeded, floor, effort.rounds, effort.seconds)
         _report("tools of agents")
         agents = measure_agents(service, seeded, effort.rounds, effort.seconds)
-    return [*creations, *agents, *hosts, reads, posts, *deliveries, *audit, *results, *rules]
+    return [*creations, *agents, *hosts, reads, posts, *deliveries, *audit, *pages, *results, *rules]
+
+
+def _measure_pages(load: PageLoad, rounds: int) -> list[Result]:
+    _report("the pages of the dashboard")
+    with database_server() as server, fresh_database(server) as url:
+        return measure_dashboard(url, load, rounds)
 
 
 def _lacking(results: list[Result]) -> list[str]:
@@ -146,8 +160,16 @@ def main() -> None:
         "--smoke", dest="effort", action="store_const", const=SMOKE,
         help="figures that say nothing, in under 90 s: whether every benchmark works",
     )  # fmt: skip
-    effort = parser.parse_args().effort or FULL
+    how.add_argument("--pages", action="store_true", help="the pages of the dashboard for a large account")
+    parser.add_argument("--entries", type=int, default=10_000_000, help="of the ledger, with --pages")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of meetings and others, with --pages")
+    chosen = parser.parse_args()
+    effort = chosen.effort or FULL
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if chosen.pages:
+        load = PageLoad(chosen.entries, chosen.rows, chosen.rows, chosen.rows)
+        show_pages(_measure_pages(load, PAGE_ROUNDS))
+        return
     results = _measure(effort)
     show(results)
     if effort is not SMOKE:

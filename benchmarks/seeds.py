@@ -96,4 +96,4 @@ async def furnish_numbered(application: Application) -> UUID:
 async def _add_hosts(application: Application) -> None:
     for capacity, count in HOSTS:
         for number in range(count):
-            await application.administration.add_host(f"host-{capacity}-{number}", capacity)
+            await application.administration.hosts.add(f"host-{capacity}-{number}", capacity)

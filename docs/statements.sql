@@ -73,6 +73,142 @@ LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s;
 
 
+-- console -------------------------------------------------------------------------------------------------------------
+
+-- The accounts that any part of a search matches, each part by an index of its own. A beginning is a range, which a plan
+-- for any parameter can take from an index, as it cannot a pattern. An event is found by the instant of its id.
+-- _SEARCH
+SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed FROM accounts a WHERE a.id IN (
+    (SELECT id FROM accounts
+    WHERE lower(email) ~>=~ lower(%(text)s) AND lower(email) ~<~ (lower(%(text)s) || chr(1114111)) LIMIT 1000)
+    UNION ALL
+    (SELECT id FROM accounts
+    WHERE lower(full_name) ~>=~ lower(%(text)s) AND lower(full_name) ~<~ (lower(%(text)s) || chr(1114111)) LIMIT 1000)
+    UNION ALL
+    (SELECT b.account_id FROM users u JOIN memberships b ON b.user_id = u.id WHERE lower(u.email) = lower(%(text)s)
+    LIMIT 1000)
+    UNION ALL
+    (SELECT account_id FROM api_keys WHERE last_four = %(last_four)s LIMIT 1000)
+    UNION ALL SELECT account_id FROM api_keys WHERE digest = %(key_digest)s
+    UNION ALL SELECT id FROM accounts WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM memberships WHERE user_id = %(id)s
+    UNION ALL SELECT account_id FROM api_keys WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM meetings WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM api_requests WHERE id = %(id)s
+    UNION ALL SELECT account_id FROM events
+    WHERE created_at >= %(made_from)s AND created_at <= %(made_before)s AND id = %(id)s
+)
+ORDER BY a.id DESC LIMIT %(limit)s;
+
+-- An account with what belongs to it, as JSON: an account has few members and some keys.
+-- _ACCOUNT_PAGE
+SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed,
+    (SELECT json_agg(json_build_object('user', row_to_json(u), 'membership', row_to_json(b))
+        ORDER BY b.created_at, b.user_id)
+    FROM memberships b JOIN users u ON u.id = b.user_id WHERE b.account_id = a.id) AS members,
+    (SELECT json_agg(k ORDER BY k.id DESC) FROM (
+        SELECT id, account_id, scopes, daily_cap, created_at, expires_at, revoked_at, name, last_four, created_by,
+    last_used_at, first_key_id FROM api_keys WHERE account_id = a.id ORDER BY id DESC LIMIT %(keys)s) AS k) AS keys,
+    (SELECT json_agg(e ORDER BY e.number DESC) FROM (
+        SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after
+        FROM ledger_entries w JOIN ledger_transfers t ON t.account_id = w.account_id AND t.id = w.transfer_id
+        WHERE w.account_id = a.id AND w.book = 'customer' AND w.number > a.entries - %(last)s
+        AND w.number <= a.entries) AS e) AS entries,
+    (SELECT json_agg(d ORDER BY d.id DESC) FROM (
+        SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
+            p.url, t.status_code AS last_status_code, t.error AS last_error
+        FROM (SELECT * FROM deliveries WHERE account_id = a.id ORDER BY id DESC LIMIT %(last)s) AS w
+        LEFT JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
+        LEFT JOIN delivery_attempts t
+            ON t.account_id = w.account_id AND t.delivery_id = w.id AND t.number = w.attempts_made) AS d) AS deliveries
+FROM accounts a WHERE a.id = %(id)s;
+
+-- Meetings in progress and removals that failed, the longest first. Of the former there are as many as are being made or
+-- cancelled now, of the latter a check is open for the minutes after a creation.
+-- _DOUBTS
+SELECT (SELECT json_agg(d ORDER BY d.lease_until) FROM (
+        SELECT m.account_id, a.full_name AS account_name, m.id, m.title, m.status, m.credits, m.created_at, m.start_at,
+            m.provider, m.provider_meeting_id, m.lease_until, m.idempotency_key IS NOT NULL AS can_deliver
+        FROM meetings m JOIN accounts a ON a.id = m.account_id
+        WHERE m.lease_until IS NOT NULL AND (m.status <> 'provisioning' OR m.created_at < %(made_before)s)
+        ORDER BY m.lease_until LIMIT %(limit)s) AS d) AS meetings,
+    (SELECT json_agg(d ORDER BY d.since) FROM (
+        SELECT c.account_id, a.full_name AS account_name, c.meeting_id, m.title, m.start_at, m.provider, c.failures,
+            c.since, c.due_at
+        FROM orphan_checks c JOIN meetings m ON m.account_id = c.account_id AND m.id = c.meeting_id
+        JOIN accounts a ON a.id = c.account_id
+        WHERE c.failures > 0 ORDER BY c.due_at LIMIT %(limit)s) AS d) AS removals;
+
+-- What all accounts have, and the totals of the ledger by month. A row of totals is of an account, a day and a kind; summed
+-- by day first, they are brought to months but once a day.
+-- _LIABILITY
+SELECT count(*) AS accounts, COALESCE(sum(balance), 0)::bigint AS balance, COALESCE(sum(held), 0)::bigint AS held,
+    COALESCE(-sum(balance) FILTER (WHERE balance < 0), 0)::bigint AS debt,
+    (SELECT json_agg(m) FROM (
+        SELECT date_trunc('month', day)::date AS month, kind, sum(credits)::bigint AS credits,
+            sum(entries)::bigint AS entries
+        FROM (SELECT day, kind, sum(credits) AS credits, sum(entries) AS entries FROM ledger_day_totals
+            GROUP BY day, kind) AS d
+        GROUP BY 1, 2 ORDER BY 1, 2) AS m) AS months
+FROM accounts;
+
+-- What occupies each host in a range of time. A host has few meetings in a week; the index of the constraint that keeps two
+-- meetings from overlapping finds them.
+-- _BOOKINGS
+SELECT r.host_id, r.account_id, (SELECT full_name FROM accounts WHERE id = r.account_id) AS account_name, r.meeting_id,
+    (SELECT title FROM meetings WHERE account_id = r.account_id AND id = r.meeting_id) AS title,
+    lower(r.during) AS starts_at, upper(r.during) AS ends_at
+FROM hosts h CROSS JOIN LATERAL (
+    SELECT * FROM host_reservations w
+    WHERE w.host_id = h.id AND w.during && tstzrange(%(begins_at)s, %(ends_at)s) LIMIT 1000
+) AS r
+ORDER BY lower(r.during), r.meeting_id LIMIT %(limit)s;
+
+-- Proposals that can be decided, the first to expire first.
+-- _PROPOSALS
+SELECT p.id AS proposal_id, p.account_id, p.kind AS proposal_kind, p.amount AS proposal_amount,
+    p.reason AS proposal_reason, p.reference AS proposal_reference, p.proposed_by AS proposal_proposed_by,
+    p.proposer AS proposal_proposer, p.created_at AS proposal_created_at, p.expires_at AS proposal_expires_at,
+    p.is_approved AS proposal_is_approved, p.decided_by AS proposal_decided_by, p.decider AS proposal_decider,
+    p.decided_at AS proposal_decided_at, p.is_replaced AS proposal_is_replaced, (SELECT full_name FROM accounts WHERE id = p.account_id) AS account_name
+FROM credit_proposals p
+WHERE p.is_approved IS NULL AND NOT p.is_replaced AND p.expires_at > %(now)s ORDER BY p.expires_at LIMIT %(limit)s;
+
+-- Every queue, the database's time, its schema, and its oldest transaction of those that the role may see.
+-- _QUEUES
+SELECT clock_timestamp() AS now, (SELECT max(number) FROM schema_migrations) AS schema,
+    (SELECT min(xact_start) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
+        AS oldest_transaction_at,
+    (SELECT json_agg(q) FROM (
+    SELECT 'deliveries' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT due_at AS at FROM deliveries WHERE due_at <= statement_timestamp() AND status = 'pending' AND NOT is_throttled
+        ORDER BY due_at LIMIT 1001) AS w UNION ALL
+    SELECT 'mails' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT due_at AS at FROM mails WHERE due_at <= statement_timestamp() AND true
+        ORDER BY due_at LIMIT 1001) AS w UNION ALL
+    SELECT 'notes' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT due_at AS at FROM notes WHERE due_at <= statement_timestamp() AND true
+        ORDER BY due_at LIMIT 1001) AS w UNION ALL
+    SELECT 'recordings' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT due_at AS at FROM recordings WHERE due_at <= statement_timestamp() AND true
+        ORDER BY due_at LIMIT 1001) AS w UNION ALL
+    SELECT 'provider_events' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT due_at AS at FROM provider_events WHERE due_at <= statement_timestamp() AND true
+        ORDER BY due_at LIMIT 1001) AS w UNION ALL
+    SELECT 'meetings' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT lease_until AS at FROM meetings WHERE lease_until <= statement_timestamp() AND true
+        ORDER BY lease_until LIMIT 1001) AS w UNION ALL
+    SELECT 'removals' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
+        SELECT due_at AS at FROM orphan_checks WHERE due_at <= statement_timestamp() AND true
+        ORDER BY due_at LIMIT 1001) AS w) AS q) AS queues;
+
+
 -- dashboard -----------------------------------------------------------------------------------------------------------
 
 -- An account's keys, the newest first, with the usage of the cap that each counts against on a day.
@@ -86,30 +222,16 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
     AND u.day = %(day)s
 WHERE k.account_id = %(account_id)s ORDER BY k.id DESC;
 
--- What the overview shows. Spending is what was charged for meetings and notes on each day (WIB), refunds taken off, from
--- the first entry of a day on: the entries are numbered in the order of time, so that the range is found by a binary
--- search over the primary key. The upper bound is for the planner, which takes a range with one end for a third of the
--- table and scans it. An account has few keys and few endpoints.
+-- What the overview shows. Spending is what was charged for meetings and notes on each day (WIB), refunds taken off: four
+-- rows for a day at most. An account has few keys and few endpoints.
 -- _OVERVIEW
-WITH RECURSIVE first_entry (low, high) AS (
-    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
-    UNION ALL
-    SELECT CASE WHEN e.at < %(since)s THEN e.number + 1 ELSE s.low END,
-        CASE WHEN e.at < %(since)s THEN s.high ELSE e.number END
-    FROM first_entry s CROSS JOIN LATERAL (
-        SELECT number, at FROM ledger_entries
-        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
-    ) e
-    WHERE s.low < s.high
-), spending AS (
-    SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
-        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
-        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
-    FROM ledger_entries e
-    WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
-        AND e.number >= (SELECT low FROM first_entry WHERE low = high)
-        AND e.number <= (SELECT a.entries FROM accounts a WHERE a.id = %(account_id)s)
-    GROUP BY 1
+WITH spending AS (
+    SELECT day, COALESCE(-sum(credits) FILTER (WHERE kind <> 'notulen_charge'), 0)::bigint AS meetings,
+        COALESCE(-sum(credits) FILTER (WHERE kind = 'notulen_charge'), 0)::bigint AS notes
+    FROM ledger_day_totals
+    WHERE account_id = %(account_id)s AND day >= %(first_day)s
+        AND kind IN ('meeting_charge', 'meeting_refund', 'notulen_charge')
+    GROUP BY day
 ), capped AS (
     SELECT k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
     FROM api_keys k
@@ -123,7 +245,8 @@ WITH RECURSIVE first_entry (low, high) AS (
 SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FROM spending) AS spending,
     (SELECT json_agg(json_build_array(name, daily_cap, spent) ORDER BY id DESC) FROM capped) AS capped,
     (SELECT json_agg(json_build_array(id, url, consecutive_failures, is_disabled) ORDER BY id) FROM troubled)
-        AS troubled;
+        AS troubled,
+    (SELECT low_threshold FROM accounts WHERE id = %(account_id)s) AS low_threshold;
 
 -- A meeting with its recording, where that is shown, and the notes on it: one row for each note, and one without where
 -- there is none. The account's id is that of the meeting, which stands last.
@@ -155,6 +278,19 @@ FROM meetings m
 LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
 LEFT JOIN notes n ON n.account_id = r.account_id AND n.recording_id = r.id AND n.status <> 'erased'
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
+ORDER BY n.id DESC;
+
+-- A page of an account's notes, with the titles of their meetings and without what they say.
+-- _LIST_TITLED_NOTES
+SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
+    n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
+    n.duration_s AS note_duration_s, n.created_at AS note_created_at, n.tries AS note_tries,
+    n.credits_charged AS note_credits_charged, n.charge_id AS note_charge_id, n.error AS note_error,
+    n.completed_at AS note_completed_at, m.title FROM (
+    SELECT * FROM notes n
+    WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
+    ORDER BY n.id DESC LIMIT %(limit)s
+) n LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
 ORDER BY n.id DESC;
 
 -- A note with its meeting and its recording. The account's id is that of the note, which stands last.
@@ -656,6 +792,56 @@ WHERE d.account_id = old.account_id AND d.id = old.id
     AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = d.account_id AND w.id = d.endpoint_id);
 
 
+-- endpoints.health ----------------------------------------------------------------------------------------------------
+
+-- An account's endpoints with their health.
+-- _LIST_HEALTH
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, h.*
+FROM (SELECT * FROM webhook_endpoints WHERE account_id = %(account_id)s ORDER BY id DESC LIMIT 1000) w
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS attempts, count(*) FILTER (WHERE a.error IS NULL) AS successes,
+            percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) AS p95_ms,
+            max(a.at) FILTER (WHERE a.error IS NOT NULL) AS last_failure_at,
+            (array_agg(a.error ORDER BY a.at DESC) FILTER (WHERE a.error IS NOT NULL))[1] AS last_error
+        FROM (
+            SELECT d.id FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id >= %(since)s
+            ORDER BY d.id DESC LIMIT 200
+        ) d CROSS JOIN LATERAL (
+            SELECT * FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.id
+            ORDER BY a.number LIMIT 50
+        ) a
+    ) h
+ORDER BY w.id DESC;
+
+-- One endpoint with its health.
+-- _FIND_HEALTH
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
+    w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, h.*
+FROM webhook_endpoints w CROSS JOIN LATERAL (
+        SELECT count(*) AS attempts, count(*) FILTER (WHERE a.error IS NULL) AS successes,
+            percentile_disc(0.95) WITHIN GROUP (ORDER BY a.duration_ms) AS p95_ms,
+            max(a.at) FILTER (WHERE a.error IS NOT NULL) AS last_failure_at,
+            (array_agg(a.error ORDER BY a.at DESC) FILTER (WHERE a.error IS NOT NULL))[1] AS last_error
+        FROM (
+            SELECT d.id FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id >= %(since)s
+            ORDER BY d.id DESC LIMIT 200
+        ) d CROSS JOIN LATERAL (
+            SELECT * FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.id
+            ORDER BY a.number LIMIT 50
+        ) a
+    ) h
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s;
+
+
 -- endpoints.read ------------------------------------------------------------------------------------------------------
 
 -- The endpoints registered for a URL.
@@ -828,6 +1014,188 @@ SELECT %(delivery_id)s, %(account_id)s, %(delivery_endpoint_id)s, %(delivery_eve
 FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(delivery_event_id)s FOR KEY SHARE;
 
 
+-- erasures ------------------------------------------------------------------------------------------------------------
+
+-- Takes the account's lock and raises the version, so that waiting readers read again.
+-- _LOCK_ACCOUNT
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id;
+
+-- What an erasure depends on. The account is locked by now.
+-- _LOAD
+SELECT (SELECT count(*) FROM meetings
+        WHERE account_id = %(account_id)s AND status IN ('scheduled', 'cancelling', 'started')) AS open_meetings,
+    (SELECT count(*) FROM ledger_holds WHERE account_id = %(account_id)s) AS holds, e.requested_at, e.finished_at
+FROM (VALUES (1)) AS always LEFT JOIN account_erasures e ON e.account_id = %(account_id)s;
+
+-- The request to erase an account, which is locked by now.
+-- _FIND_REQUEST
+SELECT requested_at FROM account_erasures WHERE account_id = %(account_id)s;
+
+-- Notes an erasure; the account has no name and no address from now on, and its keys are refused.
+-- _START
+WITH noted AS (
+    INSERT INTO account_erasures (account_id, requested_at) VALUES (%(account_id)s, %(at)s) ON CONFLICT DO NOTHING
+), keys AS (
+    UPDATE api_keys SET revoked_at = COALESCE(revoked_at, %(at)s), name = %(erased)s WHERE account_id = %(account_id)s
+), invitations AS (
+    UPDATE invitations SET email = 'erased-' || id || '@erased.invalid', revoked_at = COALESCE(revoked_at, %(at)s)
+    WHERE account_id = %(account_id)s
+), sessions AS (
+    DELETE FROM sessions WHERE account_id = %(account_id)s
+)
+UPDATE accounts SET email = %(email)s, full_name = %(erased)s, suspended_at = COALESCE(suspended_at, %(at)s)
+WHERE id = %(account_id)s;
+
+-- Locks the users of an account: of two erasures at once, the second reads what the first one left. `FOR UPDATE` holds
+-- up new memberships, too, whose foreign keys lock their users.
+-- _LOCK_USERS
+SELECT u.id FROM users u WHERE u.id IN (SELECT user_id FROM memberships WHERE account_id = %(account_id)s)
+ORDER BY u.id FOR UPDATE;
+
+-- Ends the memberships of an account and returns those of its users who belong to no other.
+-- _END_MEMBERSHIPS
+WITH ended AS (
+    DELETE FROM memberships WHERE account_id = %(account_id)s RETURNING user_id
+)
+SELECT u.id, u.email FROM ended JOIN users u ON u.id = ended.user_id
+WHERE NOT EXISTS (SELECT FROM memberships o WHERE o.user_id = u.id AND o.account_id <> %(account_id)s);
+
+-- A user without name and address.
+-- _ERASE_USER
+UPDATE users SET email = %(email)s, full_name = %(erased)s WHERE id = %(id)s;
+
+-- The passkeys of a user.
+-- _DELETE_PASSKEYS
+DELETE FROM passkeys WHERE user_id = %(id)s;
+
+-- Deletes the mails to an address, whatever they are about.
+-- _DELETE_MAILS_TO
+DELETE FROM mails WHERE lower(recipient) = lower(%(recipient)s);
+
+-- Takes erasures that are due, the longest due first, and puts them off (`domain.requests.erasures.retry_delay`).
+-- _CLAIM_DUE
+WITH next AS (
+    SELECT account_id FROM account_erasures
+    WHERE finished_at IS NULL AND COALESCE(due_at, requested_at) <= %(at)s
+    ORDER BY COALESCE(due_at, requested_at) LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE account_erasures e
+SET due_at = %(at)s + LEAST(GREATEST((%(at)s - e.requested_at) / 4, interval '5 minutes'), interval '2 hours')
+FROM next WHERE e.account_id = next.account_id RETURNING e.account_id;
+
+-- Meetings of an account whose recordings are not expired.
+-- _FIND_RECORDED
+SELECT meeting_id FROM recordings WHERE account_id = %(account_id)s AND status <> 'expired'
+ORDER BY id LIMIT %(limit)s;
+
+-- The next meetings of an account, without what people wrote; those that hold nothing any more are not written.
+-- _ERASE_MEETINGS
+WITH next AS (
+    SELECT id FROM meetings WHERE account_id = %(account_id)s AND id > %(after)s ORDER BY id LIMIT %(limit)s
+), erased AS (
+    UPDATE meetings m SET title = %(erased)s, description = NULL, password = NULL, join_url = NULL,
+        sealed_join_url = NULL, idempotency_key = NULL
+    FROM next WHERE m.account_id = %(account_id)s AND m.id = next.id
+        AND (m.title <> %(erased)s OR num_nonnulls(
+            m.description, m.password, m.join_url, m.sealed_join_url, m.idempotency_key) > 0)
+)
+SELECT id FROM next ORDER BY id DESC LIMIT 1;
+
+-- The next notes of an account that are not in progress, without their content.
+-- _ERASE_NOTES
+WITH next AS (
+    SELECT id, status FROM notes WHERE account_id = %(account_id)s AND id > %(after)s ORDER BY id LIMIT %(limit)s
+), erased AS (
+    UPDATE notes n SET status = 'erased', content = NULL, error = NULL
+    FROM next WHERE n.account_id = %(account_id)s AND n.id = next.id AND next.status IN ('completed', 'failed')
+)
+SELECT id FROM next ORDER BY id DESC LIMIT 1;
+
+-- Deletes some deliveries of an account with their attempts.
+-- _DELETE_DELIVERIES
+WITH gone AS (
+    DELETE FROM deliveries WHERE account_id = %(account_id)s AND id IN (
+        SELECT id FROM deliveries WHERE account_id = %(account_id)s ORDER BY id LIMIT %(limit)s)
+    RETURNING id
+), attempts AS (
+    DELETE FROM delivery_attempts a USING gone WHERE a.account_id = %(account_id)s AND a.delivery_id = gone.id
+)
+SELECT count(*) AS gone FROM gone;
+
+-- Deletes some events of an account.
+-- _DELETE_EVENTS
+DELETE FROM events WHERE account_id = %(account_id)s AND id IN (
+    SELECT id FROM events WHERE account_id = %(account_id)s ORDER BY id LIMIT %(limit)s);
+
+-- Deletes some mails about an account.
+-- _DELETE_MAILS
+DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE account_id = %(account_id)s LIMIT %(limit)s);
+
+-- Deletes some stored answers of an account.
+-- _DELETE_ANSWERS
+DELETE FROM idempotency_keys WHERE account_id = %(account_id)s AND key IN (
+    SELECT key FROM idempotency_keys WHERE account_id = %(account_id)s ORDER BY key LIMIT %(limit)s);
+
+-- Deletes some logged requests of an account.
+-- _DELETE_REQUESTS
+DELETE FROM api_requests WHERE account_id = %(account_id)s AND id IN (
+    SELECT id FROM api_requests WHERE account_id = %(account_id)s ORDER BY id LIMIT %(limit)s);
+
+-- Finishes an erasure when no meeting waits for its recording, and no recording for the removal of its files.
+-- _FINISH
+UPDATE account_erasures SET finished_at = %(at)s
+WHERE account_id = %(account_id)s AND finished_at IS NULL
+    AND NOT EXISTS (SELECT FROM meetings WHERE account_id = %(account_id)s AND due_at IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM recordings WHERE account_id = %(account_id)s AND due_at IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM ledger_holds WHERE account_id = %(account_id)s);
+
+
+-- figures -------------------------------------------------------------------------------------------------------------
+
+-- How long the oldest of what is due has been due, and how much waits. A meeting in progress is as old as its creation; a
+-- cancellation, whose beginning is not kept, by the end of its lease.
+-- _WORK
+SELECT
+    (SELECT min(due_at) FROM deliveries WHERE status = 'pending' AND NOT is_throttled) AS deliveries,
+    (SELECT min(due_at) FROM provider_events WHERE due_at IS NOT NULL) AS provider_events,
+    (SELECT min(due_at) FROM mails WHERE due_at IS NOT NULL) AS mails,
+    (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
+        SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
+        ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
+    (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'pending' AND NOT is_throttled
+        ORDER BY due_at LIMIT %(most)s) AS d) AS pending,
+    (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'held' ORDER BY held_at LIMIT %(most)s) AS d) AS held,
+    (SELECT count(*) FROM (SELECT FROM deliveries WHERE is_throttled
+        ORDER BY account_id, endpoint_id, due_at LIMIT %(most)s) AS d) AS parked,
+    (SELECT max(number) FROM schema_migrations) AS schema_version,
+    statement_timestamp() AS now;
+
+-- The oldest note of each step, among the thousand that have been due longest.
+-- _NOTES
+SELECT step, min(due_at) AS due_at, statement_timestamp() AS now
+FROM (SELECT step, due_at FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1000) AS n GROUP BY step;
+
+-- Endpoints that are not active, and all by the server's own statistics.
+-- _ENDPOINTS
+SELECT state, count(*) AS number FROM (
+    SELECT state FROM webhook_endpoints WHERE state <> 'active' ORDER BY state LIMIT %(most)s) AS e GROUP BY state
+UNION ALL SELECT 'all', pg_stat_get_live_tuples('webhook_endpoints'::regclass);
+
+-- Hosts by what they can take now.
+-- _HOSTS
+SELECT CASE WHEN NOT h.is_active THEN 'disabled' WHEN h.unavailable_until > statement_timestamp() THEN 'unavailable'
+        WHEN r.meetings >= h.max_concurrent THEN 'busy' ELSE 'free' END AS state, count(*) AS number
+FROM hosts h CROSS JOIN LATERAL (
+    SELECT count(*) AS meetings FROM host_reservations r
+    WHERE r.host_id = h.id AND r.during @> statement_timestamp()) AS r
+GROUP BY 1;
+
+-- What came of the last verification of the ledger.
+-- _LEDGER
+SELECT verified_at, is_sound FROM ledger_verification;
+
+
 -- hosts.keys ----------------------------------------------------------------------------------------------------------
 
 -- Takes hosts whose keys are due; what another transaction holds has its turn in the next round. The condition is
@@ -892,6 +1260,11 @@ UPDATE webhook_endpoints SET previous_secret = NULL, previous_secret_until = NUL
 WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM webhook_endpoints WHERE previous_secret_until < %(before)s
     ORDER BY previous_secret_until LIMIT %(portion)s FOR NO KEY UPDATE SKIP LOCKED));
+
+-- Deletes the oldest requests that are past their retention. An id begins with the time of its request.
+-- _PURGE_REQUESTS
+DELETE FROM api_requests WHERE ctid IN (
+    SELECT ctid FROM api_requests WHERE id < %(before)s ORDER BY id LIMIT %(portion)s);
 
 
 -- idempotency ---------------------------------------------------------------------------------------------------------
@@ -1078,41 +1451,86 @@ WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER 
 
 -- Whether every leg and every transfer belongs to a customer's and a system's leg that sum to zero, in the books that
 -- the transfer names.
--- _IS_BALANCED
-SELECT (SELECT count(*) FROM ledger_entries) = 2 * count(*) AND (SELECT count(*) FROM ledger_transfers) = count(*)
-    AS is_balanced
+-- _IS_BALANCED[every]
+SELECT (SELECT count(*) FROM ledger_entries e WHERE TRUE) = 2 * count(*)
+    AND (SELECT count(*) FROM ledger_transfers t WHERE TRUE) = count(*) AS is_balanced
 FROM ledger_entries c
 JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
     AND h.amount = -c.amount
 JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
     AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
-WHERE c.book = 'customer' AND h.book <> 'customer';
+WHERE c.book = 'customer' AND h.book <> 'customer' AND TRUE;
+
+-- Whether every leg and every transfer belongs to a customer's and a system's leg that sum to zero, in the books that
+-- the transfer names.
+-- _IS_BALANCED[span]
+SELECT (SELECT count(*) FROM ledger_entries e WHERE e.account_id BETWEEN %(first)s AND %(last)s) = 2 * count(*)
+    AND (SELECT count(*) FROM ledger_transfers t WHERE t.account_id BETWEEN %(first)s AND %(last)s) = count(*) AS is_balanced
+FROM ledger_entries c
+JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
+    AND h.amount = -c.amount
+JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
+    AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
+WHERE c.book = 'customer' AND h.book <> 'customer' AND c.account_id BETWEEN %(first)s AND %(last)s AND h.account_id BETWEEN %(first)s AND %(last)s AND t.account_id BETWEEN %(first)s AND %(last)s;
 
 -- Transfers that have not the two legs of their books, and legs without a transfer.
--- _UNBALANCED
+-- _UNBALANCED[every]
 SELECT COALESCE(t.account_id, e.account_id) AS account_id, COALESCE(t.id, e.transfer_id) AS transfer_id, e.number
-FROM ledger_transfers t FULL JOIN (
+FROM (SELECT * FROM ledger_transfers t WHERE TRUE) AS t FULL JOIN (
     SELECT account_id, transfer_id, min(number) AS number, sum(amount) AS total, min(book) AS one, max(book) AS other
-    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) = 2
+    FROM ledger_entries e WHERE TRUE GROUP BY account_id, transfer_id HAVING count(*) = 2
     UNION ALL
     SELECT account_id, transfer_id, min(number), NULL, NULL, NULL
-    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) <> 2
+    FROM ledger_entries e WHERE TRUE GROUP BY account_id, transfer_id HAVING count(*) <> 2
+) e ON e.account_id = t.account_id AND e.transfer_id = t.id
+WHERE (e.total = 0 AND e.one = least(t.source, t.destination) AND e.other = greatest(t.source, t.destination))
+    IS NOT TRUE
+LIMIT %(limit)s;
+
+-- Transfers that have not the two legs of their books, and legs without a transfer.
+-- _UNBALANCED[span]
+SELECT COALESCE(t.account_id, e.account_id) AS account_id, COALESCE(t.id, e.transfer_id) AS transfer_id, e.number
+FROM (SELECT * FROM ledger_transfers t WHERE t.account_id BETWEEN %(first)s AND %(last)s) AS t FULL JOIN (
+    SELECT account_id, transfer_id, min(number) AS number, sum(amount) AS total, min(book) AS one, max(book) AS other
+    FROM ledger_entries e WHERE e.account_id BETWEEN %(first)s AND %(last)s GROUP BY account_id, transfer_id HAVING count(*) = 2
+    UNION ALL
+    SELECT account_id, transfer_id, min(number), NULL, NULL, NULL
+    FROM ledger_entries e WHERE e.account_id BETWEEN %(first)s AND %(last)s GROUP BY account_id, transfer_id HAVING count(*) <> 2
 ) e ON e.account_id = t.account_id AND e.transfer_id = t.id
 WHERE (e.total = 0 AND e.one = least(t.source, t.destination) AND e.other = greatest(t.source, t.destination))
     IS NOT TRUE
 LIMIT %(limit)s;
 
 -- Refunds and what they give back, where that is no meeting's charge, or less, or given back by another too.
--- _REFUNDS
+-- _REFUNDS[every]
 WITH bad AS MATERIALIZED (
     SELECT r.account_id, r.id, CASE WHEN c.kind IS DISTINCT FROM 'meeting_charge' THEN 'NO_CHARGE'
         WHEN r.amount > c.amount THEN 'TOO_MUCH' ELSE 'RETURNED_BEFORE' END AS kind
     FROM (
         SELECT t.account_id, t.id, t.amount, t.reverses, count(*) OVER (PARTITION BY account_id, reverses) AS doubles
-        FROM ledger_transfers t WHERE t.reverses IS NOT NULL
+        FROM ledger_transfers t WHERE t.reverses IS NOT NULL AND TRUE
         UNION ALL
         SELECT t.account_id, t.id, t.amount, NULL, 1 FROM ledger_transfers t
-        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund'
+        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund' AND TRUE
+    ) r LEFT JOIN ledger_transfers c ON c.account_id = r.account_id AND c.id = r.reverses
+    WHERE c.kind IS DISTINCT FROM 'meeting_charge' OR r.amount > c.amount OR r.doubles > 1
+    LIMIT %(limit)s
+)
+SELECT bad.account_id, bad.id AS transfer_id, bad.kind, e.number
+FROM bad LEFT JOIN ledger_entries e
+    ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer';
+
+-- Refunds and what they give back, where that is no meeting's charge, or less, or given back by another too.
+-- _REFUNDS[span]
+WITH bad AS MATERIALIZED (
+    SELECT r.account_id, r.id, CASE WHEN c.kind IS DISTINCT FROM 'meeting_charge' THEN 'NO_CHARGE'
+        WHEN r.amount > c.amount THEN 'TOO_MUCH' ELSE 'RETURNED_BEFORE' END AS kind
+    FROM (
+        SELECT t.account_id, t.id, t.amount, t.reverses, count(*) OVER (PARTITION BY account_id, reverses) AS doubles
+        FROM ledger_transfers t WHERE t.reverses IS NOT NULL AND t.account_id BETWEEN %(first)s AND %(last)s
+        UNION ALL
+        SELECT t.account_id, t.id, t.amount, NULL, 1 FROM ledger_transfers t
+        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund' AND t.account_id BETWEEN %(first)s AND %(last)s
     ) r LEFT JOIN ledger_transfers c ON c.account_id = r.account_id AND c.id = r.reverses
     WHERE c.kind IS DISTINCT FROM 'meeting_charge' OR r.amount > c.amount OR r.doubles > 1
     LIMIT %(limit)s
@@ -1123,14 +1541,29 @@ FROM bad LEFT JOIN ledger_entries e
 
 -- What was spent and is held under each cap on each day, less what is stored of it, where that leaves anything. The
 -- keys that were rolled from one share its cap: they are summed once more, and only where a key alone leaves something.
--- _USAGE
+-- _USAGE[every]
 SELECT remaining.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id, day FROM (
     SELECT account_id, api_key_id, day, sum(spent) AS spent, sum(held) AS held FROM (
         SELECT account_id, api_key_id, cap_day AS day,
             CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
-        FROM ledger_transfers WHERE api_key_id IS NOT NULL
-        UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
-        UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
+        FROM ledger_transfers t WHERE api_key_id IS NOT NULL AND TRUE
+        UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds h WHERE TRUE
+        UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage u WHERE TRUE
+    ) AS recorded
+    GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0
+) AS remaining LEFT JOIN api_keys k ON k.id = api_key_id
+GROUP BY 1, 2, 3 HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
+
+-- What was spent and is held under each cap on each day, less what is stored of it, where that leaves anything. The
+-- keys that were rolled from one share its cap: they are summed once more, and only where a key alone leaves something.
+-- _USAGE[span]
+SELECT remaining.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id, day FROM (
+    SELECT account_id, api_key_id, day, sum(spent) AS spent, sum(held) AS held FROM (
+        SELECT account_id, api_key_id, cap_day AS day,
+            CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
+        FROM ledger_transfers t WHERE api_key_id IS NOT NULL AND t.account_id BETWEEN %(first)s AND %(last)s
+        UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds h WHERE h.account_id BETWEEN %(first)s AND %(last)s
+        UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage u WHERE u.account_id BETWEEN %(first)s AND %(last)s
     ) AS recorded
     GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0
 ) AS remaining LEFT JOIN api_keys k ON k.id = api_key_id
@@ -1373,6 +1806,394 @@ FROM (SELECT * FROM (
 WHERE page.number >= (SELECT low FROM first_at_made_from WHERE low = high)
 ORDER BY e.number DESC;
 
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[False, False, False]
+WITH RECURSIVE looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer'
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > 1
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= 1 AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[False, False, True]
+WITH RECURSIVE first_at_made_before (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_before)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_before)s THEN s.high ELSE e.number END
+    FROM first_at_made_before s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer' AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > 1
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= 1 AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[False, True, False]
+WITH RECURSIVE first_at_made_from (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_from)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_from)s THEN s.high ELSE e.number END
+    FROM first_at_made_from s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer'
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > (SELECT low FROM first_at_made_from WHERE low = high)
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= (SELECT low FROM first_at_made_from WHERE low = high) AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[False, True, True]
+WITH RECURSIVE first_at_made_from (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_from)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_from)s THEN s.high ELSE e.number END
+    FROM first_at_made_from s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), first_at_made_before (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_before)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_before)s THEN s.high ELSE e.number END
+    FROM first_at_made_before s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book = 'customer' AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > (SELECT low FROM first_at_made_from WHERE low = high)
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= (SELECT low FROM first_at_made_from WHERE low = high) AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[True, False, False]
+WITH RECURSIVE looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
+            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > 1
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= 1 AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[True, False, True]
+WITH RECURSIVE first_at_made_before (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_before)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_before)s THEN s.high ELSE e.number END
+    FROM first_at_made_before s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
+            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > 1
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= 1 AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[True, True, False]
+WITH RECURSIVE first_at_made_from (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_from)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_from)s THEN s.high ELSE e.number END
+    FROM first_at_made_from s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
+            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > (SELECT low FROM first_at_made_from WHERE low = high)
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= (SELECT low FROM first_at_made_from WHERE low = high) AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+-- The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+-- _LISTS_OF_KEY[True, True, True]
+WITH RECURSIVE first_at_made_from (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_from)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_from)s THEN s.high ELSE e.number END
+    FROM first_at_made_from s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), first_at_made_before (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_before)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_before)s THEN s.high ELSE e.number END
+    FROM first_at_made_before s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND w.book <> 'customer' AND w.book = %(book)s
+            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
+    ORDER BY w.number DESC LIMIT 5000
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = 5000 AND min(number) > (SELECT low FROM first_at_made_from WHERE low = high)
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= (SELECT low FROM first_at_made_from WHERE low = high) AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC;
+
+
+-- ledger.statements ---------------------------------------------------------------------------------------------------
+
+-- When the account's first entry was made.
+-- _FIND_FIRST_ENTRY
+SELECT at FROM ledger_entries WHERE account_id = %(account_id)s AND number = 1 AND book = 'customer';
+
+-- The numbers of the entries of a stretch of time, and the balances before the first and after the last of them.
+-- _FIND_ENTRY_RANGE
+WITH RECURSIVE first_at_made_from (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_from)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_from)s THEN s.high ELSE e.number END
+    FROM first_at_made_from s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), first_at_made_before (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_before)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_before)s THEN s.high ELSE e.number END
+    FROM first_at_made_before s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+)
+SELECT f.low AS first, b.low - 1 AS last, COALESCE(o.balance_after, 0) AS opening, COALESCE(c.balance_after, 0) AS closing
+FROM first_at_made_from f CROSS JOIN first_at_made_before b
+LEFT JOIN ledger_entries o ON o.account_id = %(account_id)s AND o.number = f.low - 1 AND o.book = 'customer'
+LEFT JOIN ledger_entries c ON c.account_id = %(account_id)s AND c.number = b.low - 1 AND c.book = 'customer'
+WHERE f.low = f.high AND b.low = b.high;
+
+
+-- ledger.totals -------------------------------------------------------------------------------------------------------
+
+-- An account's totals of a range of days.
+-- _LIST_DAYS
+SELECT day, kind, credits, entries FROM ledger_day_totals
+WHERE account_id = %(account_id)s AND day BETWEEN %(first_day)s AND %(last_day)s ORDER BY day, kind;
+
+-- The totals of all accounts in a range of days, by month.
+-- _LIST_MONTHS
+SELECT date_trunc('month', day)::date AS month, kind, sum(credits)::bigint AS credits, sum(entries)::bigint AS entries
+FROM ledger_day_totals WHERE day BETWEEN %(first_day)s AND %(last_day)s GROUP BY 1, 2 ORDER BY 1, 2;
+
+
+-- ledger.verification -------------------------------------------------------------------------------------------------
+
+-- Takes the run that is due, or begins one.
+-- _CLAIM
+UPDATE ledger_verification SET lease_token = %(token)s, started_at = COALESCE(started_at, %(at)s),
+    due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
+WHERE due_at <= clock_timestamp() RETURNING started_at, after_account, accounts, entries, findings;
+
+-- Keeps how far a run is, for the holder of its claim only.
+-- _SAVE
+UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second',
+    after_account = %(after_account)s, accounts = %(accounts)s, entries = %(entries)s,
+    findings = %(findings)s, is_sound = is_sound AND %(is_sound)s
+WHERE lease_token = %(token)s;
+
+-- Keeps the result of a run and forgets its progress, for the holder of its claim only.
+-- _FINISH
+UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second',
+    started_at = NULL, after_account = NULL, accounts = 0, entries = 0, findings = '{}',
+    verified_at = %(at)s, is_sound = %(is_sound)s
+WHERE lease_token = %(token)s;
+
 
 -- mails.repository ----------------------------------------------------------------------------------------------------
 
@@ -1397,7 +2218,7 @@ WHERE %(per_recipient)s > (
 -- Who is mailed about an account's webhooks: its owners and developers, the oldest first.
 -- _FIND_RECIPIENTS
 SELECT u.email FROM memberships b JOIN users u ON u.id = b.user_id
-WHERE b.account_id = %(account_id)s AND b.role IN ('owner', 'developer')
+WHERE b.account_id = %(account_id)s AND b.role = ANY(%(roles)s)
 ORDER BY b.created_at, b.account_id, b.user_id;
 
 -- Takes what is due, the longest due first, and passes over what another worker is taking.
@@ -1638,16 +2459,34 @@ WITH expired AS (
 )
 SELECT account_id, id, lease_token FROM taken;
 
+-- Takes over one meeting in progress, also while another process has it.
+-- _TAKE_ONE
+WITH expired AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until IS NOT NULL
+    FOR UPDATE
+), taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM expired WHERE m.account_id = expired.account_id AND m.id = expired.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken;
+
 -- Takes the meetings whose time has come, the longest due first; each comes again unless it is ended.
 -- _CLAIM_DUE
 WITH due AS (
-    SELECT account_id, id FROM meetings WHERE due_at <= statement_timestamp()
+    SELECT account_id, id, due_at AS was_due_at FROM meetings WHERE due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), m AS (
     UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
         recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
     FROM due WHERE m.account_id = due.account_id AND m.id = due.id
-    RETURNING m.*
+    RETURNING m.*, due.was_due_at
 )
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
@@ -1659,7 +2498,7 @@ SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.s
     m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
     m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
     m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
-FROM m LEFT JOIN hosts h ON h.id = m.host_id;
+FROM m LEFT JOIN hosts h ON h.id = m.host_id ORDER BY m.was_due_at;
 
 -- Schedules the next check of a meeting in so many seconds, or none.
 -- _SCHEDULE_NEXT_CHECK
@@ -1782,6 +2621,7 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
     t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
     i.lease_until AS key_lease_until, i.answer AS key_answer, free.*,
+    EXISTS (SELECT FROM account_erasures e WHERE e.account_id = locked.account_id) AS is_erased,
     %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
     (
         SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
@@ -2080,6 +2920,31 @@ ON CONFLICT (account_id, meeting_id) DO UPDATE
 WITH due AS (
     SELECT account_id, meeting_id FROM orphan_checks WHERE due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE orphan_checks c
+    SET lease_token = %(token)s, due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE c.account_id = due.account_id AND c.meeting_id = due.meeting_id
+    RETURNING c.account_id, c.meeting_id, c.since, c.failures
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id, taken.failures,
+       extract(epoch FROM statement_timestamp() - taken.since)::float8 AS age_s
+FROM taken JOIN meetings m ON m.account_id = taken.account_id AND m.id = taken.meeting_id
+LEFT JOIN hosts h ON h.id = m.host_id;
+
+-- Takes the check of one meeting, also while another process has it.
+-- _TAKE_ONE
+WITH due AS (
+    SELECT account_id, meeting_id FROM orphan_checks
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s FOR UPDATE
 ), taken AS (
     UPDATE orphan_checks c
     SET lease_token = %(token)s, due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
@@ -2532,6 +3397,222 @@ FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[], %(links)s::bytea[], %(plai
 WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sealed.plain;
 
 
+-- meetings.search -----------------------------------------------------------------------------------------------------
+
+-- A page of an account's meetings by words of their titles, the newest first, all of them or those shown in a status.
+-- BY_TITLE
+WITH newest AS MATERIALIZED (
+    SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) m WHERE lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s ORDER BY m.id DESC LIMIT %(limit)s
+), found AS MATERIALIZED (
+    SELECT m.account_id, m.id, m.status, m.start_at, m.end_at FROM meetings m
+    WHERE (SELECT count(*) FROM newest) < %(limit)s AND title_words(m.account_id, m.title) @@ %(words)s::tsquery LIMIT 5001
+), page AS (
+    SELECT id FROM newest WHERE (SELECT count(*) FROM newest) >= %(limit)s
+    UNION ALL
+    (SELECT m.id FROM found m
+    WHERE (SELECT count(*) FROM found) <= 5000 AND m.account_id = %(account_id)s AND m.id < %(before)s
+        AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s ORDER BY m.id DESC OFFSET 0
+    ) m WHERE (SELECT count(*) FROM found) > 5000 AND lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings by words of their titles, the newest first, all of them or those shown in a status.
+-- BY_TITLE[scheduled]
+WITH newest AS MATERIALIZED (
+    SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) m WHERE lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s ORDER BY m.id DESC LIMIT %(limit)s
+), found AS MATERIALIZED (
+    SELECT m.account_id, m.id, m.status, m.start_at, m.end_at FROM meetings m
+    WHERE (SELECT count(*) FROM newest) < %(limit)s AND title_words(m.account_id, m.title) @@ %(words)s::tsquery LIMIT 5001
+), page AS (
+    SELECT id FROM newest WHERE (SELECT count(*) FROM newest) >= %(limit)s
+    UNION ALL
+    (SELECT m.id FROM found m
+    WHERE (SELECT count(*) FROM found) <= 5000 AND m.account_id = %(account_id)s AND m.id < %(before)s
+        AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s ORDER BY m.id DESC OFFSET 0
+    ) m WHERE (SELECT count(*) FROM found) > 5000 AND lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings by words of their titles, the newest first, all of them or those shown in a status.
+-- BY_TITLE[started]
+WITH newest AS MATERIALIZED (
+    SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) m WHERE lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s ORDER BY m.id DESC LIMIT %(limit)s
+), found AS MATERIALIZED (
+    SELECT m.account_id, m.id, m.status, m.start_at, m.end_at FROM meetings m
+    WHERE (SELECT count(*) FROM newest) < %(limit)s AND title_words(m.account_id, m.title) @@ %(words)s::tsquery LIMIT 5001
+), page AS (
+    SELECT id FROM newest WHERE (SELECT count(*) FROM newest) >= %(limit)s
+    UNION ALL
+    (SELECT m.id FROM found m
+    WHERE (SELECT count(*) FROM found) <= 5000 AND m.account_id = %(account_id)s AND m.id < %(before)s
+        AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s ORDER BY m.id DESC OFFSET 0
+    ) m WHERE (SELECT count(*) FROM found) > 5000 AND lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status = 'started' AND m.end_at > %(now)s OR m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings by words of their titles, the newest first, all of them or those shown in a status.
+-- BY_TITLE[ended]
+WITH newest AS MATERIALIZED (
+    SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) m WHERE lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s ORDER BY m.id DESC LIMIT %(limit)s
+), found AS MATERIALIZED (
+    SELECT m.account_id, m.id, m.status, m.start_at, m.end_at FROM meetings m
+    WHERE (SELECT count(*) FROM newest) < %(limit)s AND title_words(m.account_id, m.title) @@ %(words)s::tsquery LIMIT 5001
+), page AS (
+    SELECT id FROM newest WHERE (SELECT count(*) FROM newest) >= %(limit)s
+    UNION ALL
+    (SELECT m.id FROM found m
+    WHERE (SELECT count(*) FROM found) <= 5000 AND m.account_id = %(account_id)s AND m.id < %(before)s
+        AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s ORDER BY m.id DESC OFFSET 0
+    ) m WHERE (SELECT count(*) FROM found) > 5000 AND lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status = 'ended' OR m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
+            AND m.end_at <= %(now)s) AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+-- A page of an account's meetings by words of their titles, the newest first, all of them or those shown in a status.
+-- BY_TITLE[cancelled]
+WITH newest AS MATERIALIZED (
+    SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s
+        ORDER BY m.id DESC LIMIT 1000
+    ) m WHERE lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status = 'cancelled') AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s ORDER BY m.id DESC LIMIT %(limit)s
+), found AS MATERIALIZED (
+    SELECT m.account_id, m.id, m.status, m.start_at, m.end_at FROM meetings m
+    WHERE (SELECT count(*) FROM newest) < %(limit)s AND title_words(m.account_id, m.title) @@ %(words)s::tsquery LIMIT 5001
+), page AS (
+    SELECT id FROM newest WHERE (SELECT count(*) FROM newest) >= %(limit)s
+    UNION ALL
+    (SELECT m.id FROM found m
+    WHERE (SELECT count(*) FROM found) <= 5000 AND m.account_id = %(account_id)s AND m.id < %(before)s
+        AND (m.status = 'cancelled') AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+    UNION ALL
+    (SELECT m.id FROM (
+        SELECT * FROM meetings m WHERE m.account_id = %(account_id)s AND m.id < %(before)s ORDER BY m.id DESC OFFSET 0
+    ) m WHERE (SELECT count(*) FROM found) > 5000 AND lower(m.title) ~ ALL (%(patterns)s::text[]) AND (m.status = 'cancelled') AND m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s
+    ORDER BY m.id DESC LIMIT %(limit)s)
+)
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key
+FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.id DESC;
+
+
 -- members.operators ---------------------------------------------------------------------------------------------------
 
 -- Writes an operator, unless the address has one.
@@ -2547,9 +3628,129 @@ SELECT id FROM operators WHERE lower(email) = lower(%(operator_email)s) AND remo
 -- _REMOVE
 WITH ended AS (
     UPDATE operator_sessions SET ended_at = %(at)s WHERE operator_id = %(id)s AND ended_at IS NULL
+), views AS (
+    UPDATE sessions SET ended_at = %(at)s WHERE impersonated_by = %(id)s AND ended_at IS NULL
 )
 UPDATE operators o SET removed_at = COALESCE(o.removed_at, %(at)s) WHERE o.id = %(id)s RETURNING o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
     o.removed_at AS operator_removed_at;
+
+-- Writes a token.
+-- _ADD_TOKEN
+INSERT INTO operator_tokens (id, name, role, last_four, created_at, expires_at, revoked_at, digest) VALUES (%(token_id)s, %(token_name)s, %(token_role)s, %(token_last_four)s, %(token_created_at)s, %(token_expires_at)s,
+    %(token_revoked_at)s, %(digest)s);
+
+-- Revokes a token; a second call keeps the first time.
+-- _REVOKE_TOKEN
+UPDATE operator_tokens t SET revoked_at = COALESCE(t.revoked_at, %(at)s) WHERE t.id = %(id)s
+RETURNING t.id AS token_id, t.name AS token_name, t.role AS token_role, t.last_four AS token_last_four,
+    t.created_at AS token_created_at, t.expires_at AS token_expires_at, t.revoked_at AS token_revoked_at;
+
+
+-- members.passkeys ----------------------------------------------------------------------------------------------------
+
+-- Writes a challenge.
+-- _ADD_CHALLENGE
+INSERT INTO passkey_challenges (digest, purpose, is_operators, holder_digest, expires_at) VALUES (%(challenge_digest)s, %(challenge_purpose)s, %(challenge_is_operators)s, %(challenge_holder_digest)s,
+    %(challenge_expires_at)s);
+
+-- Uses a challenge up: of several at once one finds it.
+-- _USE_CHALLENGE
+DELETE FROM passkey_challenges
+WHERE digest = %(digest)s AND purpose = %(purpose)s AND is_operators = %(is_operators)s
+    AND holder_digest = %(holder_digest)s AND expires_at > %(at)s;
+
+-- Lets one transaction at a time change the passkeys of a user.
+-- _LOCK_USER
+SELECT id FROM users WHERE id = %(user_id)s FOR NO KEY UPDATE;
+
+-- The same of an operator.
+-- _LOCK_OPERATOR
+SELECT id FROM operators WHERE id = %(operator_id)s FOR NO KEY UPDATE;
+
+-- The passkeys of a user or of an operator, the oldest first.
+-- LIST_OWN
+SELECT p.id AS passkey_id, p.user_id AS passkey_user_id, p.operator_id AS passkey_operator_id,
+    p.credential AS passkey_credential, p.public_key AS passkey_public_key, p.sign_count AS passkey_sign_count,
+    p.name AS passkey_name, p.created_at AS passkey_created_at, p.last_used_at AS passkey_last_used_at FROM passkeys p
+WHERE p.user_id = %(user_id)s OR p.operator_id = %(operator_id)s ORDER BY p.id;
+
+-- Writes a passkey, unless its credential is there.
+-- _ADD
+INSERT INTO passkeys (id, user_id, operator_id, credential, public_key, sign_count, name, created_at, last_used_at) VALUES (%(passkey_id)s, %(passkey_user_id)s, %(passkey_operator_id)s, %(passkey_credential)s, %(passkey_public_key)s,
+    %(passkey_sign_count)s, %(passkey_name)s, %(passkey_created_at)s, %(passkey_last_used_at)s) ON CONFLICT (credential) DO NOTHING;
+
+-- The passkey of a credential.
+-- _FIND
+SELECT id FROM passkeys WHERE credential = %(passkey_credential)s;
+
+-- The passkey of a credential, locked; not one of an operator who was removed.
+-- _FIND_FOR_SIGN_IN
+SELECT p.id AS passkey_id, p.user_id AS passkey_user_id, p.operator_id AS passkey_operator_id,
+    p.credential AS passkey_credential, p.public_key AS passkey_public_key, p.sign_count AS passkey_sign_count,
+    p.name AS passkey_name, p.created_at AS passkey_created_at, p.last_used_at AS passkey_last_used_at FROM passkeys p LEFT JOIN operators o ON o.id = p.operator_id
+WHERE p.credential = %(credential)s AND (p.operator_id IS NOT NULL) = %(is_operators)s
+    AND o.removed_at IS NULL
+FOR NO KEY UPDATE OF p;
+
+-- Writes that a passkey was used.
+-- _SAVE_USE
+UPDATE passkeys SET sign_count = %(passkey_sign_count)s, last_used_at = %(passkey_last_used_at)s
+WHERE id = %(passkey_id)s;
+
+-- Deletes a passkey of its owner.
+-- _REMOVE
+DELETE FROM passkeys p WHERE p.id = %(id)s AND (p.user_id = %(user_id)s OR p.operator_id = %(operator_id)s)
+RETURNING p.id AS passkey_id, p.user_id AS passkey_user_id, p.operator_id AS passkey_operator_id,
+    p.credential AS passkey_credential, p.public_key AS passkey_public_key, p.sign_count AS passkey_sign_count,
+    p.name AS passkey_name, p.created_at AS passkey_created_at, p.last_used_at AS passkey_last_used_at;
+
+-- Deletes a portion of the challenges that have expired.
+-- _PURGE_CHALLENGES
+DELETE FROM passkey_challenges WHERE ctid IN (
+    SELECT ctid FROM passkey_challenges WHERE expires_at < %(expired_before)s ORDER BY expires_at LIMIT 1000);
+
+
+-- members.proposals ---------------------------------------------------------------------------------------------------
+
+-- Writes a proposal.
+-- _ADD
+INSERT INTO credit_proposals (id, account_id, kind, amount, reason, reference, proposed_by, proposer, created_at, expires_at, is_approved,
+    decided_by, decider, decided_at, is_replaced) VALUES (%(proposal_id)s, %(account_id)s, %(proposal_kind)s, %(proposal_amount)s, %(proposal_reason)s,
+    %(proposal_reference)s, %(proposal_proposed_by)s, %(proposal_proposer)s, %(proposal_created_at)s,
+    %(proposal_expires_at)s, %(proposal_is_approved)s, %(proposal_decided_by)s, %(proposal_decider)s,
+    %(proposal_decided_at)s, %(proposal_is_replaced)s);
+
+-- The proposal that holds a reference. Both conditions are those of the unique index.
+-- _FIND_BY_REFERENCE
+SELECT p.id AS proposal_id, p.account_id, p.kind AS proposal_kind, p.amount AS proposal_amount,
+    p.reason AS proposal_reason, p.reference AS proposal_reference, p.proposed_by AS proposal_proposed_by,
+    p.proposer AS proposal_proposer, p.created_at AS proposal_created_at, p.expires_at AS proposal_expires_at,
+    p.is_approved AS proposal_is_approved, p.decided_by AS proposal_decided_by, p.decider AS proposal_decider,
+    p.decided_at AS proposal_decided_at, p.is_replaced AS proposal_is_replaced FROM credit_proposals p
+WHERE p.account_id = %(account_id)s AND p.kind = %(kind)s AND p.reference = %(reference)s
+    AND p.is_approved IS NOT FALSE AND NOT p.is_replaced;
+
+-- Takes the lock of a proposal's account and raises the version, so that waiting readers read again.
+-- _LOCK_ACCOUNT
+UPDATE accounts a SET version = a.version + 1 FROM credit_proposals p WHERE p.id = %(id)s AND a.id = p.account_id;
+
+-- One proposal. Its account is locked by now.
+-- _LOAD
+SELECT p.id AS proposal_id, p.account_id, p.kind AS proposal_kind, p.amount AS proposal_amount,
+    p.reason AS proposal_reason, p.reference AS proposal_reference, p.proposed_by AS proposal_proposed_by,
+    p.proposer AS proposal_proposer, p.created_at AS proposal_created_at, p.expires_at AS proposal_expires_at,
+    p.is_approved AS proposal_is_approved, p.decided_by AS proposal_decided_by, p.decider AS proposal_decider,
+    p.decided_at AS proposal_decided_at, p.is_replaced AS proposal_is_replaced FROM credit_proposals p WHERE p.id = %(id)s;
+
+-- Writes a decision.
+-- _SAVE_DECISION
+UPDATE credit_proposals SET is_approved = %(proposal_is_approved)s, decided_by = %(proposal_decided_by)s,
+    decider = %(proposal_decider)s, decided_at = %(proposal_decided_at)s
+WHERE id = %(proposal_id)s;
+
+-- Takes its reference from a proposal that has expired.
+-- _MARK_REPLACED
+UPDATE credit_proposals SET is_replaced = true WHERE id = %(id)s;
 
 
 -- members.read --------------------------------------------------------------------------------------------------------
@@ -2559,7 +3760,8 @@ UPDATE operators o SET removed_at = COALESCE(o.removed_at, %(at)s) WHERE o.id = 
 SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
     s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
     s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
-    s.user_id AS session_user_id, s.guest_role AS session_guest_role, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role,
+    s.impersonated_by AS session_impersonated_by, s.is_pinned AS session_is_pinned, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, u.id AS user_id, u.email AS user_email, u.full_name AS user_full_name, u.created_at AS user_created_at, b.role AS role
 FROM sessions s JOIN accounts a ON a.id = s.account_id
 LEFT JOIN users u ON u.id = s.user_id
@@ -2581,7 +3783,8 @@ WHERE s.digest = %(digest)s AND o.removed_at IS NULL;
 SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
     s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
     s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
-    s.user_id AS session_user_id, s.guest_role AS session_guest_role FROM sessions s WHERE s.user_id = %(user_id)s AND s.ended_at IS NULL
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role,
+    s.impersonated_by AS session_impersonated_by, s.is_pinned AS session_is_pinned FROM sessions s WHERE s.user_id = %(user_id)s AND s.ended_at IS NULL
 ORDER BY s.id DESC LIMIT %(limit)s;
 
 -- The members of an account, the oldest first.
@@ -2608,6 +3811,16 @@ ORDER BY i.id DESC;
 -- _LIST_OPERATORS
 SELECT o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
     o.removed_at AS operator_removed_at FROM operators o WHERE o.removed_at IS NULL ORDER BY o.id;
+
+-- The operator's token of a digest.
+-- _FIND_TOKEN
+SELECT t.id AS token_id, t.name AS token_name, t.role AS token_role, t.last_four AS token_last_four,
+    t.created_at AS token_created_at, t.expires_at AS token_expires_at, t.revoked_at AS token_revoked_at FROM operator_tokens t WHERE t.digest = %(digest)s;
+
+-- Every operator's token, the oldest first.
+-- _LIST_TOKENS
+SELECT t.id AS token_id, t.name AS token_name, t.role AS token_role, t.last_four AS token_last_four,
+    t.created_at AS token_created_at, t.expires_at AS token_expires_at, t.revoked_at AS token_revoked_at FROM operator_tokens t ORDER BY t.id;
 
 
 -- members.repository --------------------------------------------------------------------------------------------------
@@ -2699,8 +3912,9 @@ SELECT o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, 
 -- Writes a link.
 -- _ADD_LINK
 INSERT INTO sign_in_links (id, purpose, created_at, expires_at, account_id, user_id, guest_role, invitation_id, operator_id,
-    browser_digest, used_at, digest) VALUES (%(link_id)s, %(link_purpose)s, %(link_created_at)s, %(link_expires_at)s, %(account_id)s, %(link_user_id)s,
-    %(link_guest_role)s, %(link_invitation_id)s, %(link_operator_id)s, %(link_browser_digest)s, %(link_used_at)s, %(digest)s);
+    browser_digest, used_at, is_pinned, digest) VALUES (%(link_id)s, %(link_purpose)s, %(link_created_at)s, %(link_expires_at)s, %(account_id)s, %(link_user_id)s,
+    %(link_guest_role)s, %(link_invitation_id)s, %(link_operator_id)s, %(link_browser_digest)s, %(link_used_at)s,
+    %(link_is_pinned)s, %(digest)s);
 
 -- Uses a link up: of several at once one finds it unused.
 -- _USE_LINK
@@ -2711,14 +3925,38 @@ WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s
 RETURNING l.id AS link_id, l.purpose AS link_purpose, l.created_at AS link_created_at, l.expires_at AS link_expires_at,
     l.account_id, l.user_id AS link_user_id, l.guest_role AS link_guest_role,
     l.invitation_id AS link_invitation_id, l.operator_id AS link_operator_id,
-    l.browser_digest AS link_browser_digest, l.used_at AS link_used_at;
+    l.browser_digest AS link_browser_digest, l.used_at AS link_used_at, l.is_pinned AS link_is_pinned;
+
+-- The user of an address who is a member anywhere.
+-- _FIND_MEMBER
+SELECT u.id AS user_id, u.email AS user_email, u.full_name AS user_full_name, u.created_at AS user_created_at FROM users u
+WHERE lower(u.email) = lower(%(email)s) AND EXISTS (SELECT FROM memberships b WHERE b.user_id = u.id);
+
+-- The operator of an address.
+-- _FIND_OPERATOR
+SELECT o.id AS operator_id, o.email AS operator_email, o.role AS operator_role, o.created_at AS operator_created_at,
+    o.removed_at AS operator_removed_at FROM operators o WHERE lower(o.email) = lower(%(email)s) AND o.removed_at IS NULL;
+
+-- Writes a request for an account, where asked only for the address of a user: the same statement for any address.
+-- _ADD_SIGN_UP
+INSERT INTO sign_ups (id, email, full_name, created_at, expires_at, browser_digest, digest) SELECT %(sign_up_id)s, %(sign_up_email)s, %(sign_up_full_name)s, %(sign_up_created_at)s, %(sign_up_expires_at)s,
+    %(sign_up_browser_digest)s, %(digest)s
+WHERE NOT %(only_users)s OR EXISTS (SELECT FROM users u WHERE lower(u.email) = lower(%(sign_up_email)s));
+
+-- Uses a request up: of several at once one finds it.
+-- _USE_SIGN_UP
+DELETE FROM sign_ups s
+WHERE s.digest = %(digest)s AND s.browser_digest = %(browser_digest)s AND s.expires_at > %(at)s
+RETURNING s.id AS sign_up_id, s.email AS sign_up_email, s.full_name AS sign_up_full_name,
+    s.created_at AS sign_up_created_at, s.expires_at AS sign_up_expires_at,
+    s.browser_digest AS sign_up_browser_digest;
 
 -- Begins a customer's session.
 -- _ADD_SESSION
 INSERT INTO sessions (id, created_at, last_seen_at, authenticated_at, ended_at, user_agent, client_address, account_id, user_id,
-    guest_role, digest) VALUES (%(session_id)s, %(session_created_at)s, %(session_last_seen_at)s, %(session_authenticated_at)s,
+    guest_role, impersonated_by, is_pinned, digest) VALUES (%(session_id)s, %(session_created_at)s, %(session_last_seen_at)s, %(session_authenticated_at)s,
     %(session_ended_at)s, %(session_user_agent)s, %(session_client_address)s, %(account_id)s, %(session_user_id)s,
-    %(session_guest_role)s, %(digest)s);
+    %(session_guest_role)s, %(session_impersonated_by)s, %(session_is_pinned)s, %(digest)s);
 
 -- Begins an operator's session.
 -- _ADD_OPERATOR_SESSION
@@ -2743,7 +3981,8 @@ UPDATE sessions SET authenticated_at = %(at)s WHERE id = %(id)s AND ended_at IS 
 UPDATE sessions s SET ended_at = %(at)s WHERE s.id = %(id)s AND s.ended_at IS NULL RETURNING s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
     s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
     s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
-    s.user_id AS session_user_id, s.guest_role AS session_guest_role;
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role,
+    s.impersonated_by AS session_impersonated_by, s.is_pinned AS session_is_pinned;
 
 -- Ends every session of a user but one.
 -- _END_SESSIONS_OF
@@ -2771,9 +4010,13 @@ WITH old_sessions AS (
     DELETE FROM sign_in_links WHERE ctid IN (
         SELECT ctid FROM sign_in_links WHERE expires_at < %(expired_before)s ORDER BY expires_at LIMIT 1000)
     RETURNING 1
+), old_sign_ups AS (
+    DELETE FROM sign_ups WHERE ctid IN (
+        SELECT ctid FROM sign_ups WHERE expires_at < %(expired_before)s ORDER BY expires_at LIMIT 1000)
+    RETURNING 1
 )
 SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_operator_sessions)
-    + (SELECT count(*) FROM old_links) AS due;
+    + (SELECT count(*) FROM old_links) + (SELECT count(*) FROM old_sign_ups) AS due;
 
 
 -- notes.create --------------------------------------------------------------------------------------------------------
@@ -3135,17 +4378,17 @@ SELECT pg_advisory_xact_lock(6072401001);
 WITH leased AS MATERIALIZED (
     SELECT account_id, recording_id FROM notes WHERE due_at > statement_timestamp() AND lease_token IS NOT NULL
 ), waiting AS (
-    SELECT account_id, id, due_at,
+    SELECT account_id, id, due_at, lease_token IS NOT NULL AS was_leased,
            row_number() OVER (PARTITION BY account_id, recording_id ORDER BY due_at, id) AS of_recording
     FROM notes WHERE due_at <= statement_timestamp()
         AND NOT EXISTS (SELECT FROM leased l
                         WHERE l.account_id = notes.account_id AND l.recording_id = notes.recording_id)
 ), ranked AS (
-    SELECT account_id, id, due_at, row_number() OVER (PARTITION BY account_id ORDER BY due_at, id)
+    SELECT account_id, id, due_at, was_leased, row_number() OVER (PARTITION BY account_id ORDER BY due_at, id)
         + (SELECT count(*) FROM leased l WHERE l.account_id = waiting.account_id) AS turn
     FROM waiting WHERE of_recording = 1
 ), due AS (
-    SELECT account_id, id, turn, due_at AS was_due_at FROM ranked
+    SELECT account_id, id, turn, due_at AS was_due_at, was_leased FROM ranked
     ORDER BY turn, due_at, id
     LIMIT LEAST(%(limit)s, GREATEST(0, %(in_flight)s - (SELECT count(*) FROM leased)))
 ), n AS (
@@ -3153,7 +4396,7 @@ WITH leased AS MATERIALIZED (
         lease_expirations = lease_expirations + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
-    RETURNING notes.*, due.turn, due.was_due_at
+    RETURNING notes.*, due.turn, due.was_due_at, due.was_leased
 )
 SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recording_id AS note_recording_id,
     n.meeting_id AS note_meeting_id, n.language AS note_language, n.status AS note_status, n.step AS note_step,
@@ -3162,7 +4405,7 @@ SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recordi
     n.completed_at AS note_completed_at, n.content AS note_content, r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
     r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
     r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
-    r.expires_at AS recording_expires_at, r.files AS recording_files, n.lease_expirations
+    r.expires_at AS recording_expires_at, r.files AS recording_files, n.lease_expirations, n.was_leased
 FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 ORDER BY n.turn, n.was_due_at, n.id;
 
@@ -3170,6 +4413,13 @@ ORDER BY n.turn, n.was_due_at, n.id;
 -- _POSTPONE_UNREADABLE
 UPDATE notes SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
 WHERE account_id = %(account_id)s AND id = %(note_id)s;
+
+-- Whether the work on a note or a recording waits for so long: nobody has taken it.
+-- _IS_ANY_OVERDUE
+SELECT COALESCE(LEAST(
+    (SELECT due_at FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM recordings WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+) <= statement_timestamp() - %(seconds)s * interval '1 second', false) AS is_overdue;
 
 -- Keeps a claim, for its holder only.
 -- _RENEW
@@ -3195,6 +4445,14 @@ ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript 
 -- _SIZES
 SELECT oid, pg_stat_get_live_tuples(oid) AS live_rows FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace;
+
+
+-- pooler --------------------------------------------------------------------------------------------------------------
+
+-- The settings of a session that has set none itself; limits in milliseconds.
+-- _READ
+SELECT lower(name), CASE unit WHEN 'ms' THEN setting::bigint END AS limit_ms, setting, current_user
+FROM pg_settings WHERE lower(name) = ANY(%(names)s::text[]);
 
 
 -- queries -------------------------------------------------------------------------------------------------------------
@@ -3356,38 +4614,52 @@ VALUES (%(account_id)s, %(account_user_id)s, %(account_email)s, %(account_full_n
 -- _LIST_ACCOUNTS
 SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
-    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a ORDER BY a.id DESC LIMIT %(limit)s;
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed FROM accounts a ORDER BY a.id DESC LIMIT %(limit)s;
 
 -- The newest accounts of an e-mail address.
 -- _LIST_ACCOUNTS_OF_EMAIL
 SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
-    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE lower(a.email) = lower(%(email)s) ORDER BY a.id DESC LIMIT %(limit)s;
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed FROM accounts a WHERE lower(a.email) = lower(%(email)s) ORDER BY a.id DESC LIMIT %(limit)s;
 
 -- One account.
 -- _FIND_ACCOUNT
 SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
-    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE a.id = %(id)s;
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed FROM accounts a WHERE a.id = %(id)s;
 
 -- One account under its lock.
 -- _LOAD_ACCOUNT
 SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
-    a.held AS account_held, a.low_threshold AS account_low_threshold FROM accounts a WHERE a.id = %(id)s FOR NO KEY UPDATE;
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed FROM accounts a WHERE a.id = %(id)s FOR NO KEY UPDATE;
+
+-- Notes which statement an account was mailed about last.
+-- _SET_STATEMENTS_MAILED
+UPDATE accounts SET statements_mailed = %(month)s, version = version + 1 WHERE id = %(id)s;
+
+-- Accounts that are to be mailed about a statement.
+-- _FIND_STATEMENTS_DUE
+SELECT id FROM accounts WHERE statements_mailed < %(month)s ORDER BY statements_mailed LIMIT %(limit)s;
 
 -- Suspends an account; a second call keeps the first time.
 -- _SUSPEND
 UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1 WHERE a.id = %(id)s
 RETURNING a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
-    a.held AS account_held, a.low_threshold AS account_low_threshold;
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed;
 
 -- Makes an account active.
 -- _RESUME
 UPDATE accounts a SET suspended_at = NULL, version = a.version + 1 WHERE a.id = %(id)s RETURNING a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.created_at AS account_created_at, a.suspended_at AS account_suspended_at, a.balance AS account_balance,
-    a.held AS account_held, a.low_threshold AS account_low_threshold;
+    a.held AS account_held, a.low_threshold AS account_low_threshold,
+    a.statements_mailed AS account_statements_mailed;
 
 -- Changes the threshold; the low-credit event of an account below the new one counts as sent, else as not.
 -- _SET_LOW
@@ -3483,12 +4755,75 @@ UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING h.id 
     h.unavailable_until AS host_unavailable_until;
 
 
+-- request_log ---------------------------------------------------------------------------------------------------------
+
+-- Writes a batch; a request that is there already stays.
+-- _SAVE
+INSERT INTO api_requests (id, account_id, api_key_id, at, method, path, status, duration_ms, code, subject_id)
+SELECT * FROM unnest(%(ids)s::uuid[], %(accounts)s::uuid[], %(keys)s::uuid[], %(times)s::timestamptz[],
+    %(methods)s::text[], %(paths)s::text[], %(statuses)s::smallint[], %(durations)s::integer[], %(codes)s::text[],
+    %(subjects)s::uuid[])
+ON CONFLICT (id) DO NOTHING;
+
+-- A page of an account's requests, by whether a key and whether a class of status is wanted.
+-- _LISTS[False, False]
+SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
+    r.method AS request_method, r.path AS request_path, r.status AS request_status,
+    r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM (
+    SELECT w.* FROM api_requests w
+    WHERE w.account_id = %(account_id)s AND w.id < %(before)s
+    ORDER BY w.id DESC LIMIT 1000
+) AS r ORDER BY r.id DESC LIMIT %(limit)s;
+
+-- A page of an account's requests, by whether a key and whether a class of status is wanted.
+-- _LISTS[False, True]
+SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
+    r.method AS request_method, r.path AS request_path, r.status AS request_status,
+    r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM (
+    SELECT w.* FROM api_requests w
+    WHERE w.account_id = %(account_id)s AND w.id < %(before)s AND w.status / 100 = %(status_class)s
+    ORDER BY w.id DESC LIMIT 1000
+) AS r ORDER BY r.id DESC LIMIT %(limit)s;
+
+-- A page of an account's requests, by whether a key and whether a class of status is wanted.
+-- _LISTS[True, False]
+SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
+    r.method AS request_method, r.path AS request_path, r.status AS request_status,
+    r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM (
+    SELECT w.* FROM api_requests w
+    WHERE w.account_id = %(account_id)s AND w.id < %(before)s AND w.api_key_id = %(api_key_id)s
+    ORDER BY w.id DESC LIMIT 1000
+) AS r ORDER BY r.id DESC LIMIT %(limit)s;
+
+-- A page of an account's requests, by whether a key and whether a class of status is wanted.
+-- _LISTS[True, True]
+SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
+    r.method AS request_method, r.path AS request_path, r.status AS request_status,
+    r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM (
+    SELECT w.* FROM api_requests w
+    WHERE w.account_id = %(account_id)s AND w.id < %(before)s AND w.api_key_id = %(api_key_id)s AND w.status / 100 = %(status_class)s
+    ORDER BY w.id DESC LIMIT 1000
+) AS r ORDER BY r.id DESC LIMIT %(limit)s;
+
+-- An account's request.
+-- _FIND
+SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
+    r.method AS request_method, r.path AS request_path, r.status AS request_status,
+    r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM api_requests r WHERE id = %(id)s AND account_id = %(account_id)s;
+
+-- A request of any account.
+-- _FIND_OF_ANY
+SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
+    r.method AS request_method, r.path AS request_path, r.status AS request_status,
+    r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM api_requests r WHERE id = %(id)s;
+
+
 -- roles ---------------------------------------------------------------------------------------------------------------
 
 -- The tables of the service, with what its role needs on each.
 -- _NEEDED
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
-    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
+    CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
          WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -3500,7 +4835,7 @@ WHERE c.relkind IN ('r', 'p')
 -- _LACKING
 SELECT name FROM (
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
-    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
+    CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
          WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -3521,6 +4856,16 @@ SELECT r.rolsuper AS is_superuser,
     current_database() AS database
 FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(append_only)s::regclass[])
 WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper;
+
+
+-- server_activity -----------------------------------------------------------------------------------------------------
+
+-- The oldest transaction of others in this database, and the standby that is furthest behind, as far as the role sees them.
+-- SERVER
+SELECT (SELECT min(xact_start) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) AS xact_start,
+    COALESCE((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8 AS lag_s,
+    statement_timestamp() AS now;
 
 
 -- store ---------------------------------------------------------------------------------------------------------------

@@ -66,7 +66,17 @@ ABOUT = {
     "smtp_ca_file": "authorities that the mail server's certificate may be of, beside the system's",
     "mail_from": "who mails are from",
     "mails_per_recipient": "mails an hour to one recipient; more are dropped",
+    "four_eyes_above": "credits that an operator moves alone in the console; more are proposed, and another "
+    "operator approves them; 0 lets one move any",
     "mails_per_account": "mails an hour for one account",
+    "sign_up": "who may open an account at `/dashboard/sign-up`: nobody (`closed`), who is a member of "
+    "another account (`invited`), or who has an e-mail address (`open`); needs a mail server",
+    "oidc_issuer": "the OpenID provider at which members sign in; see [single sign-on](#single-sign-on)",
+    "oidc_client_id": "this service's client there",
+    "oidc_client_secret": "its secret",
+    "console_oidc_issuer": "the OpenID provider at which operators sign in to the console",
+    "console_oidc_client_id": "this service's client there",
+    "console_oidc_client_secret": "its secret",
     "tiers_file": "replaces the default pricing tiers",
     "key_prefix": "what every API key begins with; keys with another prefix stop working",
     "quota_read": "reads of one key in one minute",
@@ -112,6 +122,12 @@ ABOUT = {
     "that may be late is looked at for orphans: meetings without a record here",
     "account_creations_percent": "of what other accounts left of the creations that the provider allows in a "
     "day, how much one account may use; 100 is no limit",
+    "ledger_keys": "keys that old entries of the ledger are verified under, of keys that were removed from "
+    "`MEETCORE_SECRETS_KEY`; see [the secrets key](#the-secrets-key)",
+    "room_key": "what names of Jitsi's rooms, or links of sandbox meetings, follow from, where it is not the "
+    "last key of `MEETCORE_SECRETS_KEY`",
+    "pdf_fonts": "fonts of PDFs for characters that Noto Sans lacks (Chinese, Arabic, symbols), tried in "
+    "this order",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
     "media_cpu_percent": "of one processor that each process takes that works on media; 0 is 25 on a machine "
     "of up to three processors and 100 on others",
@@ -120,6 +136,9 @@ ABOUT = {
     "note_lease_s": "seconds after which a dead worker's note or recording is taken over",
     "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
     "transcript_wait_s": "seconds for which notes wait for a transcript of the video provider's",
+    "database_pooler": "`transaction` behind PgBouncer in transaction mode; see "
+    "[behind PgBouncer](#behind-pgbouncer)",
+    "database_direct_url": "where PostgreSQL itself is, for `migrate`; with a pooler required there",
     "database_pool_size": "connections to PostgreSQL of each process, at most",
     "database_timeout_s": "seconds after which a transaction is given up, the wait for a connection "
     "included; PostgreSQL itself ends each statement 2 s sooner",
@@ -128,6 +147,7 @@ ABOUT = {
     "unknown_key_remembered_s": "seconds for which a key that was not found is refused without asking "
     "PostgreSQL",
     "ready_timeout_s": "seconds within which PostgreSQL must answer `/readyz`",
+    "verify_every": "how often workers verify the whole ledger, a little at a time; 0 is never",
     "log_level": "what is logged, from this level up",
 }
 """What each setting is for, in the order of the table."""
@@ -135,10 +155,13 @@ ABOUT = {
 # Rules that no validator of the settings carries: they are checked where the value is used.
 MUST = {
     "secrets_key": "base64url of 32 bytes, several with commas; required",
+    "ledger_keys": "base64url of 32 bytes, several with commas",
+    "room_key": "base64url of 32 bytes",
     "mcp": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
     "transcript_wait_s": "a whole number of at least 0",
     "drain_s": "a whole number of at least 0",
+    "four_eyes_above": "a whole number of at least 0",
     "unknown_key_remembered_s": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}

@@ -62,6 +62,11 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_sessionfinish() -> None:
+    """Drop the databases that this process kept for copying."""
+    servers.drop_templates()
+
+
 def absent(what: str) -> None:
     """A missing backend skips on a laptop and fails in CI, where it would be missed for ever."""
     if os.environ.get("CI", "").lower() == "true":

@@ -26,6 +26,7 @@ from meetcore.adapters.http.connections import ConnectionLimits, Connections
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
 from meetcore.adapters.http.drain import Drain, drain_on_sigterm
+from meetcore.adapters.http.measured_pages import MeasuredPages
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.http.protocol import FRONT, Front
 from meetcore.adapters.http.provider_events import provider_event_routes
@@ -35,12 +36,14 @@ from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network, check_schema, open_application
+from meetcore.composition.notes_extra import warn_of_notes
 from meetcore.composition.ports import Part
 from meetcore.composition.providers import provider_pages, webhook_parsers
 from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
 from meetcore.composition.worker import api_tasks, working
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.webhooks.addresses import Network as AddressNetwork
+from meetcore.ports.metrics import NO_METRICS
 from meetcore.ports.queries import Queries
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
 
@@ -76,15 +79,20 @@ class Service:
         self._pages.router.redirect_slashes = False
         self._bounded_pages: ASGIApp = self._pages
         self._proxies: tuple[AddressNetwork, ...] = ()
+        self._metrics = NO_METRICS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
         if scope["type"] != "http":
             await self._pages(scope, receive, send)
             return
-        # On every line that is logged of the request.
-        with structlog.contextvars.bound_contextvars(client=client_address(scope, self._proxies)):
-            await self._answer(scope, receive, send)
+        self._metrics.begin_request()
+        try:
+            # On every line that is logged of the request.
+            with structlog.contextvars.bound_contextvars(client=client_address(scope, self._proxies)):
+                await self._answer(scope, receive, send)
+        finally:
+            self._metrics.end_request()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._api_app is not None and _is_of_the_api(scope["path"]):
@@ -99,13 +107,15 @@ class Service:
         async with AsyncExitStack() as stack:
             settings = self._settings or load_settings()
             if not structlog.is_configured():
-                configure_logs(settings.log_level)
+                configure_logs(settings.log_level, "serve")
             if self._settings is None:  # an operator's, not those that a program made up
                 warn_of_settings(settings)
             keep_links_out_of_access_logs()
             self._proxies = settings.proxy_networks
             is_there = await _is_ready(settings)
             parts = (Part.API,) if str(settings.broker_url) else tuple(Part)
+            if Part.NOTES in parts:
+                warn_of_notes()
             application = await stack.enter_async_context(open_application(settings, self._network, parts))
             if is_there:
                 await _log_tiers_without_host(application)
@@ -119,7 +129,8 @@ class Service:
             self._api_app = ApiApp(application.api, admit, runtime, base_url, document, limits)
             self._mcp_app = await stack.enter_async_context(_open_mcp_app(application, settings, limits))
             refuse = Refuse("page", runtime, base_url, {"Cache-Control": "no-store"})
-            self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
+            self._metrics = application.ports.metrics
+            self._bounded_pages = MeasuredPages(BoundedQuery(self._pages, limits, refuse), self._metrics)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             self._pages.router.routes[:] = [
                 *_health_routes(application.ports.queries, settings.ready_timeout_s, drain),

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.testing.contracts.store_rig import FullRig
 from meetcore.testing.memory_rig import MemoryRig
@@ -22,8 +21,7 @@ RIGS: tuple[type[FullRig], ...] = (MemoryRig, PostgresRig)
 @pytest.fixture(scope="module")
 def store_database(postgres_server_url: str) -> Iterator[str]:
     """A migrated database of the store suites alone."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
+    with servers.migrated_database(postgres_server_url) as url:
         yield url
 
 

@@ -12,9 +12,11 @@ from meetcore.domain.mails.contents import MailKind
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.provider_events import ProviderEventKind
 from meetcore.domain.members.audit import ActorKind
+from meetcore.domain.members.passkeys import ChallengePurpose
 from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sign_in_links import LinkPurpose
 from meetcore.domain.money.ledger import Book, TransferKind
+from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.requests.keys import Scope
@@ -30,12 +32,15 @@ ENUMS: dict[str, type[StrEnum]] = {
     "deliveries.event_kind": EventKind,
     "invitations.role": Role,
     "memberships.role": Role,
+    "credit_proposals.kind": ProposalKind,
+    "operator_tokens.role": OperatorRole,
     "operators.role": OperatorRole,
     "sessions.guest_role": Role,
     "sign_in_links.guest_role": Role,
     "sign_in_links.purpose": LinkPurpose,
     "deliveries.status": DeliveryStatus,
     "events.kind": EventKind,
+    "ledger_day_totals.kind": TransferKind,
     "ledger_entries.book": Book,
     "ledger_holds.kind": TransferKind,
     "ledger_transfers.destination": Book,
@@ -50,20 +55,24 @@ ENUMS: dict[str, type[StrEnum]] = {
     "provider_events.kind": ProviderEventKind,
     "rate_counters.class": OperationClass,
     "recordings.status": RecordingStatus,
+    "passkey_challenges.purpose": ChallengePurpose,
     "sandbox_meetings.state": SandboxMeetingState,
     "webhook_endpoints.event_types": EventKind,
     "webhook_endpoints.state": EndpointState,
 }
 
 _FREE_TEXT = """
+ api_requests.code api_requests.method api_requests.path
  accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent
-operators.email sessions.client_address sessions.user_agent users.email users.full_name
+operators.email passkeys.name sign_ups.email sign_ups.full_name
+sessions.client_address sessions.user_agent users.email users.full_name
 ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
-mails.last_error mails.recipient
+credit_proposals.decider credit_proposals.proposer credit_proposals.reason credit_proposals.reference
+mails.last_error mails.recipient operator_tokens.last_four operator_tokens.name
 meetings.description meetings.idempotency_key meetings.join_url meetings.pricing_tier_id
 meetings.provider meetings.provider_meeting_id meetings.title notes.error provider_events.provider
 recordings.provider recordings.provider_meeting_id sandbox_host_keys.host_key
@@ -72,13 +81,15 @@ sandbox_removed_files.provider_file_id sandbox_removed_files.provider_meeting_id
 transcript_chunks.source webhook_account_hosts.host webhook_endpoints.created_by
 webhook_endpoints.description webhook_endpoints.host webhook_endpoints.url webhook_endpoints.url_key
 webhook_hosts.host
+    ledger_verification.findings
 """
 FREE_TEXT = set(_FREE_TEXT.split())
 
 _TEXTS = """
 SELECT c.relname || '.' || a.attname AS name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
-    AND format_type(a.atttypid, NULL) IN ('text', 'text[]') AND c.relname <> 'schema_migrations'
+    AND format_type(a.atttypid, NULL) IN ('text', 'text[]')
+    AND NOT starts_with(c.relname, 'schema_migrations')
 """
 _CHECKS = """
 SELECT c.conrelid::regclass || '.' || a.attname AS name, pg_get_constraintdef(c.oid) AS definition

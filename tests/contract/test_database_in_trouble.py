@@ -78,7 +78,7 @@ def cut_all(url: str) -> int:
     ended = execute(
         url,
         """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-        WHERE application_name = 'meetcore' AND datname = current_database()""",
+        WHERE starts_with(application_name, 'meetcore') AND datname = current_database()""",
     )
     return len(ended)
 

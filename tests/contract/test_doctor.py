@@ -19,7 +19,8 @@ import psycopg
 import pytest
 from typed_settings import SecretStr
 
-from meetcore.adapters.postgres.migrate import load_migrations, migrate
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.migration_steps import load_migrations
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
@@ -28,6 +29,7 @@ from meetcore.testing.contracts.transactions import new_endpoint, open_customer,
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests.support import servers
 from tests.support.mail_server import PASSWORD, USER, mail_server
+from tests.support.openid_provider import CLIENT_SECRET, openid_provider
 from tests.support.postgres_rig import PostgresRig
 from tests.support.program import SECRETS_KEY, free_port
 
@@ -40,8 +42,7 @@ OK, WARNING, FAILED, SKIPPED = CheckStatus
 
 @pytest.fixture(scope="module")
 def database(postgres_server_url: str) -> Iterator[str]:
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
+    with servers.migrated_database(postgres_server_url) as url:
         yield url
 
 
@@ -95,9 +96,10 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     statuses = {name: result.status for name, result in results.items()}
     assert statuses.pop("role") in (OK, WARNING)  # the tests' own role owns the tables
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
+    assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
-        "database", "writable", "schema", "clock", "sealed",
-        "broker", "rate_store", "provider", "ai", "mail", "base_url", "secrets",
+        "database", "writable", "schema", "clock", "pooler", "sealed",
+        "broker", "rate_store", "provider", "ai", "oidc", "base_url", "secrets",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
 
@@ -178,11 +180,13 @@ def test_a_schema_of_another_release(empty_database_url: str) -> None:
     result = checked(empty_database_url)["schema"]
     assert (result.status, "meetcore migrate" in result.message) == (FAILED, True)
     migrate(empty_database_url)
-    number = len(load_migrations()) + 1
+    number = load_migrations()[-1].number + 1
     with psycopg.connect(empty_database_url) as connection:
-        connection.execute("INSERT INTO schema_migrations VALUES (%s, 'of tomorrow', '')", (number,))
+        connection.execute(
+            "INSERT INTO schema_migrations VALUES (%s, 'of tomorrow', '', now(), %s)", (number, number)
+        )
     result = checked(empty_database_url)["schema"]
-    assert (result.status, "newer than this release" in result.message) == (FAILED, True)
+    assert (result.status, "too new for this release" in result.message) == (FAILED, True)
 
 
 @pytest.mark.parametrize(("ahead_s", "status"), [(-60, FAILED), (60, FAILED), (0, OK)])
@@ -220,6 +224,17 @@ def test_secrets_that_open_and_those_that_do_not(database: str) -> None:
     missing = checked(database, secrets_key="")
     assert (missing["sealed"].status, missing["secrets"].status) == (SKIPPED, FAILED)
     assert "python -c" in missing["secrets"].message
+
+
+def test_values_under_an_old_key_are_named_until_they_are_resealed(database: str) -> None:
+    old, new, third = bytes(range(1, 33)), bytes(range(2, 34)), bytes(range(3, 35))
+    asyncio.run(sealed_webhook(database, old))
+    texts = [urlsafe_b64encode(key).decode() for key in (bytes(range(32)), old, new, third)]
+    moving = checked(database, secrets_key=",".join((texts[2], texts[0], texts[1])))["sealed"]
+    assert (moving.status, "meetcore secrets reseal" in moving.message) == (WARNING, True), moving
+    asyncio.run(sealed_webhook(database, third))
+    lacking = checked(database, secrets_key=",".join((texts[3], texts[0])))["sealed"]
+    assert (lacking.status, "put back" in lacking.message) == (FAILED, True), lacking
 
 
 async def test_a_token_is_requested_from_zoom(database: str) -> None:
@@ -280,8 +295,30 @@ async def test_a_login_at_the_mail_server_is_tried_and_no_mail_is_sent(database:
         assert server.messages == []
 
 
+async def test_an_openid_provider_is_asked_for_its_metadata_and_keys(database: str) -> None:
+    async with openid_provider() as provider:
+        settings = {f"console_oidc_{name}": value for name, value in provider.settings.items()}
+
+        async def result(**changes: object) -> CheckResult:
+            return (await asyncio.to_thread(checked, database, **settings | changes))["oidc"]
+
+        assert (await result()).message == "answers, and shows its keys"
+        other = await result(console_oidc_issuer=provider.issuer.rstrip("/"))
+        assert other.status is CheckStatus.FAILED
+        assert "written as the provider itself writes it: check MEETCORE_CONSOLE_OIDC_ISSUER" in other.message
+        provider.answers["/keys"] = lambda: None
+        assert (await result()).message.startswith("no answer: check MEETCORE_CONSOLE_OIDC_ISSUER")
+        lacking = await result(console_oidc_client_secret="")
+        assert "MEETCORE_CONSOLE_OIDC_CLIENT_SECRET" in lacking.message
+        assert CLIENT_SECRET not in str([other, lacking])
+    assert (await result()).status is CheckStatus.FAILED
+    assert checked(database)["oidc"].message.startswith("none set")
+
+
 def test_a_mail_server_that_is_away_or_whose_sender_is_missing(database: str) -> None:
-    assert checked(database)["mail"].message.startswith("no server set")
+    unset = checked(database)["mail"]
+    assert (unset.status, unset.message.startswith("no server set")) == (WARNING, True)
+    assert "MEETCORE_SMTP_URL" in unset.message
     url = f"smtp://user:{SECRET}@127.0.0.1:{free_port()}"
     lacking = checked(database, smtp_url=url)["mail"]
     assert (lacking.status, "MEETCORE_MAIL_FROM" in lacking.message) == (FAILED, True)

@@ -3,6 +3,8 @@
 from meetcore.testing.contracts import (
     MemberRepositoryContract,
     OperatorRepositoryContract,
+    PasskeyRepositoryContract,
+    ProposalRepositoryContract,
     SignInRepositoryContract,
 )
 
@@ -16,4 +18,12 @@ class TestSignIn(SignInRepositoryContract):
 
 
 class TestOperators(OperatorRepositoryContract):
+    """In memory and in Postgres."""
+
+
+class TestPasskeys(PasskeyRepositoryContract):
+    """In memory and in Postgres."""
+
+
+class TestProposals(ProposalRepositoryContract):
     """In memory and in Postgres."""

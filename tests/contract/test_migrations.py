@@ -12,13 +12,8 @@ import pytest
 
 from meetcore.adapters.postgres import migrate as module
 from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
-from meetcore.adapters.postgres.migrate import (
-    Migration,
-    MigrationRefused,
-    load_migrations,
-    migrate,
-    missing,
-)
+from meetcore.adapters.postgres.migrate import migrate, missing
+from meetcore.adapters.postgres.migration_steps import Migration, MigrationRefused, load_migrations
 from meetcore.ports.store import StoreUnavailable
 from tests.support import servers
 from tests.support.own_postgres import own_postgres
@@ -37,13 +32,14 @@ CATALOG = {
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
-            AND a.attnum > 0 AND NOT a.attisdropped AND c.relname <> 'schema_migrations'""",
+            AND a.attnum > 0 AND NOT a.attisdropped AND c.relname NOT LIKE 'schema_migrations%'""",
     "constraints": """
         SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
-        WHERE connamespace = 'public'::regnamespace AND conrelid <> 'schema_migrations'::regclass""",
+        WHERE connamespace = 'public'::regnamespace
+            AND conrelid::regclass::text NOT LIKE 'schema_migrations%'""",
     "indexes": """
         SELECT tablename, indexname, indexdef FROM pg_indexes
-        WHERE schemaname = 'public' AND tablename <> 'schema_migrations'""",
+        WHERE schemaname = 'public' AND tablename NOT LIKE 'schema_migrations%'""",
     "triggers": """
         SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), tgenabled::text FROM pg_trigger
         WHERE NOT tgisinternal""",
@@ -89,7 +85,7 @@ def test_the_migrations_arrive_at_the_canonical_schema(empty_database_url, secon
     for name in CATALOG:
         assert arrived[name] == wanted[name], name
     assert len(wanted["tables"]) >= 15
-    assert len(wanted["triggers"]) == 3
+    assert len(wanted["triggers"]) == 4
 
 
 def test_a_difference_in_the_schema_is_found(empty_database_url, second_database_url):
@@ -112,7 +108,7 @@ def test_migrating_twice_applies_nothing_the_second_time(empty_database_url):
     progress: list[tuple[int, int, int]] = []
     steps = migrate(empty_database_url, on_step=lambda step, n, of: progress.append((step.number, n, of)))
     assert steps == load_migrations()
-    assert progress == [(n, n, len(steps)) for n in range(1, len(steps) + 1)]
+    assert progress == [(step.number, place, len(steps)) for place, step in enumerate(steps, start=1)]
     assert missing(empty_database_url) == []
     assert migrate(empty_database_url) == []
     assert applied(empty_database_url) == known()
@@ -160,7 +156,7 @@ WIDER = "ALTER TABLE meetings ADD COLUMN wider integer"
 def test_a_step_that_waits_for_a_lock_lets_others_pass_and_is_tried_again(empty_database_url, monkeypatch):
     """The service queues behind a lock that is waited for: a long report must not stop it for long."""
     steps = migrate(empty_database_url)
-    later = Migration(len(steps) + 1, "wider", WIDER)
+    later = Migration(steps[-1].number + 1, "wider", WIDER)
     monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
     waits: list[float] = []
     with psycopg.connect(empty_database_url) as holder:
@@ -181,7 +177,7 @@ def test_a_step_that_waits_for_a_lock_lets_others_pass_and_is_tried_again(empty_
 
 def test_a_step_that_gets_no_lock_gives_up_and_keeps_nothing(empty_database_url, monkeypatch):
     steps = migrate(empty_database_url)
-    later = Migration(len(steps) + 1, "wider", f"CREATE TABLE before (); {WIDER}")
+    later = Migration(steps[-1].number + 1, "wider", f"CREATE TABLE before (); {WIDER}")
     monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
     with psycopg.connect(empty_database_url) as holder:
         holder.execute("SELECT FROM meetings")
@@ -212,12 +208,12 @@ def test_a_step_that_was_changed_after_it_was_applied_is_refused(empty_database_
             ask(empty_database_url)
 
 
-def test_a_database_newer_than_this_release_is_refused(empty_database_url):
+def test_a_database_that_needs_a_newer_release_is_refused(empty_database_url):
     migrate(empty_database_url)
     with psycopg.connect(empty_database_url) as connection:
-        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', repeat('0', 64))")
+        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', '', now(), 9999)")
     for ask in (migrate, missing):
-        with pytest.raises(MigrationRefused, match="9999, newer than this release"):
+        with pytest.raises(MigrationRefused, match="9999, too new for this release"):
             ask(empty_database_url)
 
 
@@ -226,7 +222,11 @@ def test_nothing_of_a_step_that_fails_is_kept(empty_database_url):
         connection.execute("CREATE TABLE webhook_endpoints ()")
     with pytest.raises(MigrationRefused, match="0001"):
         migrate(empty_database_url)
-    assert sorted(catalog_of_tables(empty_database_url)) == [("schema_migrations",), ("webhook_endpoints",)]
+    assert sorted(catalog_of_tables(empty_database_url)) == [
+        ("schema_migrations",),
+        ("schema_migrations_batches",),
+        ("webhook_endpoints",),
+    ]
     assert applied(empty_database_url) == []
 
 
@@ -237,16 +237,17 @@ def test_a_lost_database_is_unavailable(postgres_server_url):
             ask(nowhere)
 
 
-def test_the_steps_are_numbered_without_a_gap():
+def test_each_step_has_a_number_and_a_name_of_its_own():
     steps = load_migrations()
-    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    numbers = [step.number for step in steps]
+    assert numbers == sorted(set(numbers))
     assert len({step.name for step in steps}) == len(steps)
 
 
 def test_the_user_of_each_account_becomes_its_owner(empty_database_url, monkeypatch):
     """Accounts that share an e-mail address get one user; user ids that are shared are parted."""
     steps = load_migrations()
-    before = next(step.number for step in steps if step.name == "members") - 1
+    before = next(place for place, step in enumerate(steps) if step.name == "members")
     monkeypatch.setattr(module, "load_migrations", lambda: steps[:before])
     migrate(empty_database_url)
     monkeypatch.setattr(module, "load_migrations", lambda: steps)
@@ -271,3 +272,47 @@ def test_the_user_of_each_account_becomes_its_owner(empty_database_url, monkeypa
     users = [user_id for _, user_id, _, _ in members]
     assert [user_id.int for user_id in users[:3]] == [11, 11, 13]
     assert users[3] not in users[:3]
+
+
+def test_entries_from_before_the_totals_of_days_are_counted_once(empty_database_url, monkeypatch):
+    """Those that are posted between the two steps, too, and across midnight in WIB."""
+    steps = load_migrations()
+    place = next(n for n, step in enumerate(steps) if step.name == "ledger_day_totals")
+    post = """
+        WITH account AS (
+            INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
+            VALUES ('00000000-0000-0000-0000-000000000001', gen_random_uuid(), 'a', 'A', now(), 0, false)
+            ON CONFLICT (id) DO UPDATE SET entries = accounts.entries RETURNING id
+        )
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
+        SELECT id, %(number)s, leg.book, gen_random_uuid(), leg.amount, leg.balance, %(at)s, leg.hash
+        FROM account, (VALUES ('customer', %(credits)s, 0, 'x'::bytea), (%(book)s, -%(credits)s, NULL, NULL))
+            AS leg (book, amount, balance, hash)"""
+    count = "UPDATE accounts SET entries = entries + 1"
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        for number, (last, book, credits, at) in enumerate(
+            [
+                (place, "topups", 100, "2026-03-01T16:59:59Z"),
+                (place, "meetings", -30, "2026-03-01T17:00:00Z"),
+                (place + 1, "meetings", -5, "2026-03-01T17:00:01Z"),
+                (place + 1, "meetings", 30, "2026-03-01T18:00:00Z"),
+                (len(steps), "notulen", -3, "2026-03-02T18:00:00Z"),
+                (len(steps), "adjustments", -2, "2026-03-02T18:00:00Z"),
+                (len(steps), "adjustments", 9, "2026-03-02T18:00:00Z"),
+            ],
+            start=1,
+        ):
+            monkeypatch.setattr(module, "load_migrations", lambda last=last: steps[:last])
+            migrate(empty_database_url)
+            connection.execute(post, {"number": number, "book": book, "credits": credits, "at": at})
+            connection.execute(count)
+        found = connection.execute(
+            "SELECT day::text, kind, credits, entries FROM ledger_day_totals ORDER BY day, kind"
+        ).fetchall()
+    assert found == [
+        ("2026-03-01", "topup", 100, 1),
+        ("2026-03-02", "meeting_charge", -35, 2),
+        ("2026-03-02", "meeting_refund", 30, 1),
+        ("2026-03-03", "adjustment", 7, 2),
+        ("2026-03-03", "notulen_charge", -3, 1),
+    ]

@@ -15,7 +15,7 @@ from meetcore.adapters.postgres.ledger import read as transaction_reads
 from meetcore.adapters.postgres.notes import read as note_reads
 from meetcore.domain.ids import id_bound
 from meetcore.domain.money.ledger import TransferKind
-from meetcore.ports.queries import NoteFilter, TransactionFilter
+from meetcore.ports.queries import MAX_ENTRIES_LOOKED_AT, NoteFilter, TransactionFilter
 from meetcore.testing.contracts.note_transactions import (
     completed,
     fail_unclaimed,
@@ -123,18 +123,37 @@ async def test_a_page_of_a_range_of_a_long_ledger(postgres_rig: PostgresRig, cus
     assert [each.number for each in found][:2] == [ENTRIES - 5, ENTRIES - 6]
 
 
-async def test_the_spending_of_the_last_entries_of_a_long_ledger(
+async def test_the_entries_of_a_key_that_caused_few(postgres_rig: PostgresRig, customer: Customer) -> None:
+    """So many are looked at, and the search goes on where they end."""
+    await postgres_rig.rows("ANALYZE ledger_entries, ledger_transfers, accounts")
+    for wanted in (TransactionFilter(), TransactionFilter(TransferKind.TOPUP), TransactionFilter(None, AT)):
+        statement = transaction_reads._LISTS_OF_KEY[transaction_reads._given(wanted)]
+        parameters = transaction_reads.page_parameters(customer.account_id, wanted, A_PAGE, None)
+        parameters |= {"key_id": customer.key_id}
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            read = await rows_read(postgres_rig, statement, parameters, mode)
+            assert read <= MAX_ENTRIES_LOOKED_AT, (wanted, mode)
+    list_, before, reached = postgres_rig.queries.list_entries_of_key, None, []
+    for _ in range(9):
+        page = await list_(customer.account_id, customer.key_id, TransactionFilter(), A_PAGE, before)
+        assert page.entries == []
+        before = page.reached
+        if before is None:
+            break
+        reached.append(before)
+    assert reached == list(range(ENTRIES - MAX_ENTRIES_LOOKED_AT + 1, 1, -MAX_ENTRIES_LOOKED_AT))
+
+
+async def test_the_spending_of_days_with_many_entries_reads_none_of_them(
     postgres_rig: PostgresRig, customer: Customer
 ) -> None:
     await postgres_rig.rows(_FILL_CHARGES, account_id=customer.account_id)
     await postgres_rig.rows("ANALYZE ledger_entries, accounts")
-    since = AT + timedelta(minutes=ENTRIES - A_PAGE)
-    parameters = {"account_id": customer.account_id, "since": since, "day": AT.date()}
+    parameters = {"account_id": customer.account_id, "first_day": AT.date(), "day": AT.date()}
     for mode in ("force_custom_plan", "force_generic_plan"):
         assert await rows_read(postgres_rig, dashboard._OVERVIEW, parameters, mode) <= FEW, mode
         plan = await plan_of(postgres_rig, dashboard._OVERVIEW, parameters, mode)
-        [scan] = [node for node in plan if node.get("Alias") == "e" and "ledger" in node["Relation Name"]]
-        assert scan["Plan Rows"] < ENTRIES / 100, "for more, the whole table of a long ledger would be read"
+        assert not [node for node in plan if node.get("Relation Name") == "ledger_entries"]
     overview = await postgres_rig.queries.find_overview(customer.account_id, AT.date(), AT.date())
     assert sum(each.meetings for each in overview.spending) == ENTRIES
 

@@ -11,7 +11,6 @@ import pytest
 import redis.asyncio
 
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.rate_fallback import FallbackRateCounters
@@ -55,8 +54,7 @@ async def pool_at(url: str) -> AsyncIterator[Pool]:
 @pytest.fixture(scope="session")
 def counters_database(postgres_server_url):
     """A migrated database of these tests alone: they purge."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
+    with servers.migrated_database(postgres_server_url) as url:
         yield url
 
 

@@ -12,7 +12,6 @@ import pytest
 from psycopg import sql
 
 from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.roles import GrantRefused, describe_role, grant_service
 from meetcore.testing.contracts.transactions import adjust, open_customer, top_up
@@ -34,16 +33,17 @@ def owned(postgres_server_url: str) -> Iterator[tuple[str, str]]:
     if "host=%2F" in postgres_server_url:
         pytest.skip("the embedded server lets nobody in but its own role")
     role = f"service_{uuid4().hex[:8]}"
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
-            try:
-                for _ in range(2):  # after each release
-                    grant_service(url, role)
-                yield url, role
-            finally:
-                connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+    with (
+        servers.migrated_database(postgres_server_url) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+        try:
+            for _ in range(2):  # after each release
+                grant_service(url, role)
+            yield url, role
+        finally:
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from meetcore.adapters.postgres.migrate import migrate
 from tests.support import servers
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
@@ -31,6 +30,14 @@ INSERT INTO memberships SELECT a, a, 'owner', at FROM many;
 INSERT INTO invitations (id, account_id, email, role, created_at, expires_at)
 SELECT b, a, n || '@example.com', 'viewer', at, at FROM many;
 INSERT INTO operators SELECT a, n || '@example.com', 'admin', at, CASE WHEN NOT is_rare THEN at END FROM many;
+INSERT INTO credit_proposals (id, account_id, kind, amount, reason, reference, proposed_by, proposer,
+    created_at, expires_at, is_approved, decided_by, decider, decided_at)
+SELECT b, a, 'topup', 1, 'x', 'x', a, 'x', at, at, true, b, 'x', at FROM many WHERE NOT is_rare;
+INSERT INTO credit_proposals (id, account_id, kind, amount, reason, reference, proposed_by, proposer,
+    created_at, expires_at)
+SELECT b, a, 'topup', 1, 'x', 'x', a, 'x', at, at FROM many WHERE is_rare;
+INSERT INTO operator_tokens (id, digest, name, role, last_four, created_at, expires_at)
+SELECT a, sha256(n::text::bytea), 'x', 'admin', 'abcd', at, at FROM many;
 INSERT INTO sign_in_links (id, digest, purpose, created_at, expires_at, user_id)
 SELECT b, sha256(n::text::bytea), 'email', at, at, a FROM many;
 INSERT INTO sessions (id, digest, account_id, user_id, created_at, last_seen_at, authenticated_at, user_agent)
@@ -38,9 +45,16 @@ SELECT b, sha256(n::text::bytea), a, a, at, at, at, 'x' FROM many;
 INSERT INTO operator_sessions
     (id, digest, operator_id, created_at, last_seen_at, authenticated_at, user_agent)
 SELECT b, sha256(n::text::bytea), a, at, at, at, 'x' FROM many;
+INSERT INTO passkeys (id, user_id, operator_id, credential, public_key, sign_count, name, created_at)
+SELECT b, CASE WHEN NOT is_rare THEN a END, CASE WHEN is_rare THEN a END, sha256(n::text::bytea), 'x', 0,
+    'x', at FROM many;
+INSERT INTO sign_ups
+SELECT b, sha256(n::text::bytea), n || '@example.com', 'A', at, at, sha256('x') FROM many;
+INSERT INTO passkey_challenges SELECT sha256(n::text::bytea), 'sign_in', false, sha256('x'), at FROM many;
 INSERT INTO audit_log
     (id, account_id, at, actor_kind, actor_name, action, target_id, details, is_impersonated)
 SELECT b, a, at, 'system', 'root', 'key.created', 'x', '{}', false FROM many;
+INSERT INTO account_erasures SELECT a, at, CASE WHEN NOT is_rare THEN at END FROM many;
 INSERT INTO ledger_transfers
     (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
 SELECT a, b, 'x', 'topup', 1, 'topups', 'customer', 'topup', 'x' FROM many;
@@ -48,6 +62,7 @@ INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balan
 SELECT a, 1, 'customer', b, 1, 1, at, sha256('x') FROM many;
 INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, at)
 SELECT a, 1, 'topups', b, -1, at FROM many;
+INSERT INTO ledger_day_totals SELECT a, date '2026-01-01' + n %% 3650, 'topup', 1, 1 FROM many;
 INSERT INTO ledger_seals SELECT a, 1, sha256('x'), 'keys', sha256('x'), at FROM many;
 INSERT INTO ledger_holds
     (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
@@ -62,7 +77,7 @@ INSERT INTO meetings (account_id, id, api_key_id, status, title, start_at, end_a
 SELECT a, b, c, CASE WHEN is_rare THEN 'scheduled' ELSE 'ended' END, 'x', at, at + interval '1 hour', 60, 'x',
     1, true, false, false, false, false, a, 'zoom', at, n::text, CASE WHEN is_rare THEN c END,
     CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN 'x' END FROM many;
-INSERT INTO orphan_checks SELECT a, b, at, at FROM many;
+INSERT INTO orphan_checks SELECT a, b, at, at, CASE WHEN is_rare THEN 1 ELSE 0 END FROM many;
 INSERT INTO host_reservations SELECT a, b, a, 0, tstzrange(at, at + interval '1 hour') FROM many;
 INSERT INTO webhook_hosts SELECT 'host-' || n FROM many;
 INSERT INTO webhook_account_hosts SELECT a, 'host-' || n FROM many;
@@ -84,6 +99,8 @@ INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms)
 SELECT a, b, 1, at, 1 FROM many;
 INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, created_at)
 SELECT a, 'x', 'x', true, at FROM many;
+INSERT INTO api_requests (id, account_id, api_key_id, at, method, path, status, duration_ms)
+SELECT b, a, c, at, 'GET', '/me', 200 + n %% 3 * 100, 1 FROM many;
 INSERT INTO provider_events (id, provider, digest, kind, payload, received_at, due_at)
 SELECT a, 'zoom', sha256(n::text::bytea), 'meeting_ended', CASE WHEN is_rare THEN 'x'::bytea END, at,
     CASE WHEN is_rare THEN at END FROM many;
@@ -131,7 +148,8 @@ TYPES = {
     ),
     "float8": ("per_host_per_s", "per_host_of_account", "lease_s", "seconds", "every_s", "again_s"),
     "boolean": ("is_over", "is_refund", "needs_host", "counts_creation"),
-    "date": ("today", "day"),
+    "date": ("today", "day", "first_day", "last_day"),
+    "tsquery": ("words",),
     "text": ("status", "state", "class", "host", "key", "operation"),
 }
 TYPE_OF = {name: type_ for type_, names in TYPES.items() for name in names}
@@ -140,26 +158,29 @@ READS_ALL = {
     "ledger.audit": "`credits verify` reads the whole ledger",
     "roles": "reads the server's catalog",
     "plans": "reads the server's catalog",
+    "server_activity": "reads what the server reports of itself",
 }
 """Modules whose statements read all by their purpose."""
 
-SMALL = {"hosts", "rate_counters", "operators"}
-"""Tables that do not grow: operators fill two of them, and the other has the counts of ten minutes."""
+SMALL = {"hosts", "rate_counters", "operators", "operator_tokens", "ledger_verification", "pg_database"}
+"""Tables that do not grow: operators fill three of them, one has counts of ten minutes,
+one has one row, and one is the server's."""
 
-LISTS_ALL = {"registry._LIST_KEYS", "endpoints.read._FIND_BY_URL"}
+LISTS_ALL = {"registry._LIST_KEYS", "endpoints.read._FIND_BY_URL", "console._LIABILITY"}
 """`key list` of all accounts, and the inbox of `meetcore dev`, which looks for a URL in all of them."""
 
 
 @pytest.fixture(scope="module")
 def filled(postgres_server_url: str) -> Iterator[psycopg.Connection]:
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
-        with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
-            connection.execute("SET session_replication_role = replica")
-            connection.execute(_FILL.encode(), {"rows": ROWS})
-            connection.execute("RESET session_replication_role; ANALYZE")
-            connection.execute("SET plan_cache_mode = force_generic_plan; SET timezone = 'UTC'")
-            yield connection
+    with (
+        servers.migrated_database(postgres_server_url) as url,
+        psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection,
+    ):
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(_FILL.encode(), {"rows": ROWS})
+        connection.execute("RESET session_replication_role; ANALYZE")
+        connection.execute("SET plan_cache_mode = force_generic_plan; SET timezone = 'UTC'")
+        yield connection
 
 
 def plan(connection: psycopg.Connection, text: str) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from meetcore.adapters.postgres.migrate import migrate
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import close_connections
 from tests.e2e.receiver import Receiver, receiving
@@ -20,7 +19,7 @@ LONGEST = (
     "test_delivery_storm.py", "test_fuzz.py", "test_notes.py", "test_cli.py", "test_kit_outside.py",
     "test_meeting_steps.py", "test_database_frozen.py", "test_meeting_crowd.py", "test_drain.py",
     "test_meeting_storm.py", "test_long_recording.py", "test_wheel.py", "test_database_away.py",
-    "test_delivery.py", "test_dev.py", "test_crash.py",
+    "test_delivery.py", "test_dev.py", "test_crash.py", "test_pages.py",
 )  # fmt: skip
 
 
@@ -46,8 +45,7 @@ def _connections() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
     """A migrated database with one host."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
+    with servers.migrated_database(postgres_server_url) as url:
         site = Site(launcher, url)
         site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)
         yield site

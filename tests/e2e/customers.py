@@ -64,7 +64,7 @@ def enrol(site: Site, credits: int = 10_000) -> tuple[str, str, str]:
     Returns:
         Account id, key id, key.
     """
-    return asyncio.run(_enrol(site.database_url, credits))
+    return asyncio.run(_enrol(site.direct_url, credits))
 
 
 async def _enrol(database_url: str, credits: int) -> tuple[str, str, str]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from attrs import frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from tests.e2e.ai_stack import AiStack, ai_stack
 from tests.e2e.receiver import Receiver
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
@@ -37,8 +36,7 @@ class NoteStacks:
             settings: further settings of every process. Media may use a whole processor.
         """
         with ExitStack() as stack:
-            url = stack.enter_context(servers.fresh_database(self.server_url))
-            migrate(url)
+            url = stack.enter_context(servers.migrated_database(self.server_url))
             zoom, ai = stack.enter_context(zoom_stack(zoom_s)), stack.enter_context(ai_stack(ai_s))
             broker = stack.enter_context(servers.own_redis(self.directory))
             own = {"broker_url": broker, "media_cpu_percent": 100}

@@ -38,8 +38,9 @@ class Post:
 class Receiver:
     """Records every post and answers with `status`, `pause_s` seconds later.
 
-    Posts to paths that begin with `/hang` wait until `release` is set or the sender hangs up. `most_open`
-    holds for each path the most posts that waited for their answer at once.
+    Posts to paths that begin with `/hang` wait until `release` is set or the sender hangs up; those to paths
+    that begin with `/fail` are always answered with 500. `most_open` holds for each path the most posts that
+    waited for their answer at once.
     """
 
     address: str
@@ -113,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.close_connection = True
                 return
             sleep(self.receiver.pause_s)
-        self.send_response(self.receiver.status)
+        self.send_response(500 if self.path.startswith("/fail") else self.receiver.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import pty
 import select
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -19,6 +23,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.postgres import migrate as module
+from meetcore.adapters.postgres.migration_steps import load_migrations
 from tests.e2e.customers import enrol
 from tests.support import servers
 from tests.support.program import Done, Launcher, Site, environment, free_port, until
@@ -150,6 +155,23 @@ def test_a_command_that_changes_nothing_logs_no_action(site: Site) -> None:
         assert ("operator action" in first.err, again.err) == (True, ""), command
 
 
+def test_on_a_terminal_a_change_prints_its_record_and_no_log_line(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=0)
+    terminal, program_end = pty.openpty()
+    command = [sys.executable, "-m", "meetcore.cli.main", "account", "suspend", account_id]
+    try:
+        subprocess.run(
+            command, stdout=program_end, stderr=program_end, env=site.env(), check=True, timeout=60
+        )
+        shown = os.read(terminal, 65_536).decode()
+    finally:
+        os.close(program_end)
+        os.close(terminal)
+    assert "suspended" in shown
+    assert "operator action" not in shown
+    assert "account.suspended" in {each["action"] for each in site.cli("audit", "list")["data"][:1]}
+
+
 def test_credits_are_adjusted_with_a_reason(site: Site) -> None:
     account_id, _, _ = enrol(site, credits=30)
     by_hand = ("credits", "adjust", "--account", account_id, "--reason", "goodwill", "--amount")
@@ -202,6 +224,25 @@ def test_links_and_operators(site: Site) -> None:
     assert site.cli("operator", "list")["data"] == []
     refused(run(site, "operator", "remove", UNKNOWN), 1)
     assert link["url"].rpartition("/")[2] not in json.dumps(site.cli("audit", "list"))
+
+
+def test_tokens_of_the_operators_programs(site: Site) -> None:
+    made = site.cli("operator", "token", "create", "--role", "support", "--name", "backend", "--days", 30)
+    text = made.pop("token")
+    assert (made["name"], made["role"], made["last_four"]) == ("backend", "support", text[-4:])
+    assert text.startswith("mk_operator_")
+    assert site.cli("operator", "token", "list")["data"][-1] == made
+    create = ("operator", "token", "create", "--role=support")
+    for option, hint in (("--days=731", "730"), ("--days=0", "730"), ("--name= ", "60")):
+        refused(run(site, *create, option), 2, hint)
+    refused(run(site, *create[:3], "--role=boss"), 2, "--role")
+    revoked = run(site, "operator", "token", "revoke", made["id"], "--json")
+    assert revoked.json["revoked_at"] is not None
+    assert "operator action" in revoked.err
+    refused(run(site, "operator", "token", "revoke", UNKNOWN), 1)
+    assert text not in json.dumps([site.cli("audit", "list"), site.cli("operator", "token", "list")])
+    actions = [each["action"] for each in site.cli("audit", "list")["data"][:2]]
+    assert actions == ["operator_token.revoked", "operator_token.created"]
 
 
 def test_hosts(site: Site) -> None:
@@ -262,7 +303,7 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
 def test_migrate_reports_that_it_waits_for_a_lock(
     launcher: Launcher, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = module.load_migrations()
+    steps = load_migrations()
     with monkeypatch.context() as earlier:
         earlier.setattr(module, "load_migrations", lambda: steps[:8])
         module.migrate(empty_database_url)
@@ -515,3 +556,60 @@ def test_the_database_is_unavailable(launcher: Launcher, command: tuple[str, ...
     refused(done, 4, "the database does not answer")
     assert done.error == "store_away"
     assert SECRET not in done.out + done.err
+
+
+def test_everything_of_an_account_is_written_into_a_file(site: Site, tmp_path: Path) -> None:
+    account_id, _, key = enrol(site, credits=5)
+    path = tmp_path / "all.zip"
+    done = site.cli("account", "export", account_id, "--to", path)
+    assert done == {"account_id": account_id, "file": str(path), "bytes": path.stat().st_size}
+    assert path.stat().st_mode & 0o777 == 0o600
+    with zipfile.ZipFile(path) as archive:
+        assert "README.txt" in archive.namelist()
+        (account,) = archive.read("account.jsonl").splitlines()
+        assert json.loads(account)["balance"] == 5
+        assert key not in "".join(archive.read(name).decode() for name in archive.namelist())
+    assert [each.name for each in tmp_path.iterdir()] == ["all.zip"]
+    refused(run(site, "account", "export", account_id, "--to", path), 2, "is there already")
+    refused(run(site, "account", "export", account_id, "--to", tmp_path / "no" / "a.zip"), 2, "no directory")
+    refused(run(site, "account", "export", UNKNOWN, "--to", tmp_path / "b.zip"), 1, "No account")
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_an_operator_erases_an_account(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=5)
+    refused(run(site, "account", "erase", account_id), 2, "--yes")
+    assert site.cli("account", "show", account_id)["status"] == "active"
+    done = site.cli("account", "erase", account_id, "--yes")
+    assert done["is_finished"]
+    shown = site.cli("account", "show", account_id)
+    assert (shown["full_name"], shown["status"], shown["balance"]) == ("Erased", "suspended", 5)
+    assert shown["email"].endswith("@erased.invalid")
+    assert all(key["revoked_at"] for key in site.cli("key", "list", "--account", account_id)["data"])
+    refused(run(site, "account", "resume", account_id), 1, "nothing brings it back")
+    again = site.cli("account", "erase", account_id, "--yes")
+    assert again == done
+    assert site.cli("credits", "verify")["is_sound"]
+    refused(run(site, "account", "erase", UNKNOWN, "--yes"), 1, "No account")
+
+
+def test_an_old_secrets_key_is_removed(site: Site) -> None:
+    enrol(site, credits=50)
+    old = site.env()["MEETCORE_SECRETS_KEY"]
+    new = base64.urlsafe_b64encode(os.urandom(32)).decode()
+    both = {"secrets_key": f"{new},{old}"}
+    counted = run(site, "secrets", "reseal", "--dry-run", "--json", **both)
+    assert (counted.code, counted.json["is_done"], counted.json["resealed"]) == (1, False, 0)
+    kept = run(site, "secrets", "derive", "--json", **both).json
+    assert set(kept) == {"MEETCORE_LEDGER_KEYS", "MEETCORE_ROOM_KEY"}
+    sealed = counted.json["values"]
+    done = run(site, "secrets", "reseal", "--json", **both)
+    assert (done.code, done.json["is_done"]) == (0, True), done
+    assert sum(sealed.values()) == sum(done.json["values"].values())
+    one = {"secrets_key": new} | {name.removeprefix("MEETCORE_").lower(): text for name, text in kept.items()}
+    assert run(site, "credits", "verify", "--json", **one).json["is_sound"]
+    bare = run(site, "credits", "verify", "--json", secrets_key=new)
+    assert not bare.json["is_sound"], "without the ledger's keys old entries prove nothing"
+    refused(run(site, "secrets", "reseal", ledger_keys="x"), 3, "MEETCORE_LEDGER_KEYS")
+    back = run(site, "secrets", "reseal", "--json", secrets_key=f"{old},{new}")
+    assert back.json["is_done"], "for the other tests of this site"

@@ -158,7 +158,7 @@ def cut_all(url: str, stop: threading.Event) -> int:
         while not stop.wait(CUT_EVERY_S):
             ended += connection.execute(
                 """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE application_name = 'meetcore' AND pid <> pg_backend_pid()"""
+                WHERE starts_with(application_name, 'meetcore') AND pid <> pg_backend_pid()"""
             ).rowcount
     return ended
 

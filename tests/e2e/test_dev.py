@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,7 @@ from attrs import frozen
 from meetcore.adapters.embedded_postgres import is_available
 from tests.conftest import absent
 from tests.e2e.customers import meetcore_client
-from tests.support.program import Launcher, Running, environment, free_port, until
-
-START_S = 60.0
+from tests.support.program import START_S, Launcher, Running, environment, free_port, until
 
 
 @frozen
@@ -50,18 +47,19 @@ class Dev:
 
     def paste(self) -> list[dict[str, Any]]:
         """Run the printed lines in a shell, one after the other."""
-        lines = [line for line in self.output.splitlines() if line.startswith("curl ")]
+        lines = [line for line in self.output.splitlines() if line.startswith(("curl ", "sleep "))]
         return [json.loads(bash(line)) for line in lines]
 
     @property
     def account(self) -> str:
         return str(re.findall(r"demo account +(\S+)", self.output)[0])
 
-    def administration(self, *arguments: str) -> dict[str, Any]:
-        """Give a command in a shell that the printed line has set up."""
-        (line,) = [each for each in self.output.splitlines() if each.startswith("export ")]
-        command = [sys.executable, "-m", "meetcore.cli.main", *arguments]
-        return dict(json.loads(bash(f"{line}; {shlex.join(command)}")))
+    def printed_command(self) -> dict[str, Any]:
+        """Give the printed operator's command in a shell that the printed line has set up."""
+        lines = self.output.splitlines()
+        (setting_up,) = [each for each in lines if each.startswith("export ")]
+        (command,) = [each for each in lines if " key create --account " in each]
+        return dict(json.loads(bash(f"{setting_up}; {command} --json")))
 
     def inbox(self) -> list[dict[str, Any]]:
         return list(httpx.get(f"{self.url}/inbox.json", trust_env=False).json()["data"])
@@ -132,7 +130,13 @@ def running(launcher: Launcher, work_dir: Path, **settings: object) -> Iterator[
 @pytest.mark.spec("1/webhooks", "6/2")
 def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_dir: Path) -> None:
     with running(launcher, work_dir) as dev:
+        (written,) = until(lambda: dev.delivered("note.completed"), "the demo's notes are in the inbox")
+        assert written["payload"]["data"]["status"] == "completed"
+        with meetcore_client(dev.url, dev.key) as api:
+            [held] = api.meetings.list()
+        assert held.start_at - held.created_at < timedelta(minutes=2), "it is recorded when it takes place"
         webhook, meeting, _ = dev.paste()
+        assert f"sleep 2; curl -sS {dev.url}/inbox.json" in dev.output
         assert webhook["event_types"] == ["meeting.created", "meeting.ended"]
         (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.output)
         assert agents == f"{dev.url}/mcp"
@@ -165,13 +169,11 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         meeting, _ = dev.paste()  # the webhook is registered: its line would be 409
         assert meeting["status"] == "scheduled"
         until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
-        another = dev.administration(
-            "key", "create", "--account", dev.account, "--scope", "meetings:read", "--json"
-        )
+        another = dev.printed_command()
         with meetcore_client(dev.url, another["key"]) as api:
             key = api.me().api_key
         assert key is not None
-        assert key.scopes == ("meetings:read",)
+        assert key.scopes == ("meetings:read", "meetings:write")
         dev.process.signal(signal.SIGTERM)
         until(lambda: httpx.get(f"{dev.url}/readyz", trust_env=False).status_code == 503, "it is not ready")
         assert httpx.get(f"{dev.url}/healthz", trust_env=False).status_code == 200
@@ -180,7 +182,8 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
 
 def sign_in_by_the_printed_links(dev: Dev) -> None:
     """Enter the dashboard and the console, which have the demo account."""
-    links = re.findall(r"sign in \(once\) +(\S+)", dev.output)
+    assert "ask for it as demo@example.com" in dev.output
+    links = re.findall(r"sign in +(\S+) \(once, within 60 minutes\)", dev.output)
     for link, area, path in zip(
         links, ("dashboard", "console"), ("", f"/accounts/{dev.account}"), strict=True
     ):

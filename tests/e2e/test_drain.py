@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,7 +22,7 @@ import pytest
 from attrs import define, field, frozen
 
 from tests.conftest import absent
-from tests.support.program import Running, Site, free_port, until
+from tests.support.program import START_S, Running, Site, free_port, until
 
 DRAIN_S = 2
 LATE_S = 10.0
@@ -49,7 +52,7 @@ def test_it_continues_to_serve_and_reports_not_ready(site: Site, workers: int, i
         "serve", "--port", port, "--workers", workers, env=site.env(drain_s=DRAIN_S, base_url=url)
     )
     try:
-        until(lambda: status_of(f"{url}/readyz") == 200, "the API is up")
+        until(lambda: status_of(f"{url}/readyz") == 200, "the API is up", START_S)
         processes = [server.pid, *(children_of(server.pid) if is_group else [])]
         began = time.monotonic()
         for pid in processes:  # a service manager signals all of a group
@@ -105,13 +108,26 @@ class Balancer:
     """haproxy in front of two servers, which it asks whether they are ready and never tries twice."""
 
     url: str
+    admin: Path
+
+    def is_up(self, port: int) -> bool:
+        """Return whether it sends requests to the server on this port."""
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.connect(str(self.admin))
+            asking.sendall(b"show stat\n")
+            table = b"".join(iter(lambda: asking.recv(65536), b"")).decode().removeprefix("# ")
+        rows = csv.DictReader(table.splitlines())
+        return any(row["svname"] == f"s{port}" and row["status"].startswith("UP") for row in rows)
 
 
 CONFIGURATION = """
+global
+    stats socket {admin} level user
 defaults
     mode http
     retries 0
     timeout connect 1s
+    timeout check 5s
     timeout client 30s
     timeout server 30s
     option http-keep-alive
@@ -137,14 +153,16 @@ def balancing(directory: Path, ports: list[int]) -> Iterator[Balancer]:
     port = free_port()
     servers = "\n".join(f"    server s{each} 127.0.0.1:{each}" for each in ports)
     file = directory / "haproxy.cfg"
-    file.write_text(CONFIGURATION.format(port=port, servers=servers))
+    admin = Path(tempfile.mkdtemp()) / "admin"  # the name of a socket has at most 107 bytes
+    file.write_text(CONFIGURATION.format(port=port, servers=servers, admin=admin))
     child = subprocess.Popen([str(program), "-db", "-f", str(file)], stderr=subprocess.DEVNULL)
     try:
         until(lambda: status_of(f"http://127.0.0.1:{port}/healthz") == 200, "haproxy is up")
-        yield Balancer(f"http://127.0.0.1:{port}")
+        yield Balancer(f"http://127.0.0.1:{port}", admin)
     finally:
         child.terminate()
         child.wait(10)
+        shutil.rmtree(admin.parent)
 
 
 @define
@@ -188,7 +206,7 @@ def test_two_restarts_behind_a_balancer_lose_nothing(site: Site, tmp_path: Path)
     def start(port: int) -> Running:
         env = site.env(drain_s=DRAIN_S, base_url=f"http://127.0.0.1:{port}")
         server = site.launcher.start("serve", "--port", port, env=env)
-        until(lambda: status_of(f"http://127.0.0.1:{port}/readyz") == 200, "a server is up")
+        until(lambda: status_of(f"http://127.0.0.1:{port}/readyz") == 200, "a server is up", START_S)
         return server
 
     servers = {port: start(port) for port in ports}
@@ -200,7 +218,7 @@ def test_two_restarts_behind_a_balancer_lose_nothing(site: Site, tmp_path: Path)
                 servers[port].signal(signal.SIGTERM)
                 servers[port].wait(LATE_S)
                 servers[port] = start(port)
-                time.sleep(1)  # haproxy sees that it is back
+                until(partial(balancer.is_up, port), "haproxy sees that it is back", START_S)
                 assert statuses.total() > before
         assert set(statuses) == {401}, statuses
     finally:

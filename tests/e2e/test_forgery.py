@@ -16,7 +16,6 @@ from psycopg.rows import dict_row
 from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER
 from meetcore.adapters.postgres.ledger.parts import entry as entry_of
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.hash_chain import Entry
@@ -34,8 +33,7 @@ OTHER_KEY = base64.urlsafe_b64encode(bytes(reversed(range(32)))).decode()
 @pytest.fixture
 def ledger_site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
     """A ledger of this test alone."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
+    with servers.migrated_database(postgres_server_url) as url:
         yield Site(launcher, url)
 
 

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 
 from tests.e2e.customers import enrol
-from tests.support.program import Running, Site, free_port, until
+from tests.support.program import START_S, Running, Site, free_port, until
+
+ROLES = ("serve", "worker", "command")
 
 
 def lines_of(process: Running) -> list[dict[str, Any]]:
     """Every line, each of which must be a JSON object."""
     lines = [json.loads(line) for line in process.err.read_text().splitlines()]
     for line in lines:
-        assert {"event", "level", "timestamp"} <= set(line), line
+        assert {"event", "level", "timestamp", "version"} <= set(line), line
+        assert (line["service"], line["role"] in ROLES, line["pid"] > 0) == ("meetcore", True, True), line
     return lines
 
 
@@ -26,11 +30,11 @@ def requests_of(process: Running) -> list[dict[str, Any]]:
 
 
 def test_a_request_is_a_line_with_the_client_and_a_path_of_200_characters(site: Site) -> None:
-    _, _, key = enrol(site, credits=0)
+    account_id, _, key = enrol(site, credits=0)
     headers = {"Authorization": f"Bearer {key}"}
     with site.serve(trusted_proxies="127.0.0.0/8") as server:
         url = f"{server.url}/api/v1"
-        httpx.get(f"{url}/me", headers=headers, trust_env=False)
+        answer = httpx.get(f"{url}/me", headers=headers, trust_env=False)
         forwarded = headers | {"X-Forwarded-For": "192.0.2.1, 203.0.113.7"}
         httpx.get(f"{url}/{'x' * 5000}", headers=forwarded, trust_env=False)
         httpx.get(f"{url}/me?token={key}", headers={"Authorization": f"Bearer {key}x"}, trust_env=False)
@@ -42,7 +46,20 @@ def test_a_request_is_a_line_with_the_client_and_a_path_of_200_characters(site: 
     assert len(proxied["path"]) == 201
     assert proxied["path"].endswith("x…")
     assert (unknown["path"], unknown["status"]) == ("/api/v1/me", 401)
+    assert direct["request_id"] == answer.headers["X-Request-Id"]
+    assert (direct["account_id"], direct["role"], direct["pid"]) == (account_id, "serve", server.pid)
+    assert "account_id" not in unknown
     assert key not in text
+
+
+def test_the_connections_of_a_process_say_which_it_is(site: Site) -> None:
+    names = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+    with site.serve() as server, site.worker() as worker:
+        wanted = {f"meetcore serve {server.pid}", f"meetcore worker {worker.pid}"}
+        with psycopg.connect(site.database_url, autocommit=True) as connection:
+            until(
+                lambda: wanted <= {name for (name,) in connection.execute(names).fetchall()}, "both are named"
+            )
 
 
 def test_several_processes_and_the_server_itself_write_json(site: Site) -> None:
@@ -50,7 +67,7 @@ def test_several_processes_and_the_server_itself_write_json(site: Site) -> None:
     env = site.env(base_url=f"http://127.0.0.1:{port}", drain_s=0)
     server = site.launcher.start("serve", "--port", port, "--workers", 2, env=env)
     try:
-        until(lambda: _is_up(port), "the API is up")
+        until(lambda: _is_up(port), "the API is up", START_S)
         httpx.get(f"http://127.0.0.1:{port}/api/v1/me", trust_env=False)
         until(lambda: requests_of(server), "its line")
         server.signal(signal.SIGTERM)

@@ -19,7 +19,6 @@ import httpx
 import pytest
 from attrs import define, field, frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.domain.meetings.schedule import WIB
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove
@@ -61,8 +60,7 @@ def harness(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Ite
     """Tiers of an hour for every size of host; a broker, so that the APIs do nothing but answer."""
     (tmp_path / "tiers.toml").write_text(TIERS)
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
+        url = stack.enter_context(servers.migrated_database(postgres_server_url))
         zoom = stack.enter_context(zoom_stack())
         more = {
             "broker_url": stack.enter_context(servers.own_redis(tmp_path)),
@@ -164,7 +162,8 @@ class Watch:
 
 
 _STUCK = f"""
-    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'meetcore'
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND starts_with(application_name, 'meetcore')
     AND state = 'idle in transaction' AND state_change < clock_timestamp() - interval '{STUCK_S} s'
 """
 

@@ -21,7 +21,6 @@ import httpx
 import pytest
 from attrs import define, field, frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove, wait_until_idle
 from tests.e2e.outbox import ask
@@ -187,8 +186,7 @@ LESS_OFTEN = (
 def place(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Place]:
     """A separate stack; with a broker, so that no API does the worker's tasks."""
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
+        url = stack.enter_context(servers.migrated_database(postgres_server_url))
         zoom = stack.enter_context(zoom_stack())
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.

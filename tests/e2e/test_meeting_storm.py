@@ -19,7 +19,6 @@ import httpx
 import pytest
 from attrs import define, field
 
-from meetcore.adapters.postgres.migrate import migrate
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import LATE_S, MeetingCustomer, add_hosts, enrolled, prove, wait_until_idle
 from tests.e2e.zoom_stack import ZoomStack, send_event, zoom_stack
@@ -160,8 +159,7 @@ class Storm:
 def storm(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Storm]:
     """A stack with enough hosts: each may create at most a hundred meetings a day."""
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
+        url = stack.enter_context(servers.migrated_database(postgres_server_url))
         zoom = stack.enter_context(zoom_stack(LATENCY_S))
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.

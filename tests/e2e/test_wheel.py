@@ -6,23 +6,20 @@ The network is not used: the wheel is built with the installed packages, and att
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-import venv
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from attrs import frozen
 from packaging.requirements import Requirement
 
+from tests.support.wheels import Clean, check_types, installed, wheel, with_what_it_needs
 from tests.unit.test_docs import Block, python_blocks
 
+__all__ = ["wheel"]
+
 ROOT = Path(__file__).resolve().parents[2]
-CLEAN = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 # Imports every module that the domain names and looks up every name that a module does; prints what it found,
 # and which third-party packages were loaded on the way.
@@ -62,51 +59,6 @@ print(json.dumps({"meetcore": sorted(rooms), "third_party": sorted(places)}))
 """
 
 
-@frozen
-class Clean:
-    """A virtual environment with the wheel and the packages that it was given, and nothing else."""
-
-    directory: Path
-    wheel: Path
-
-    @property
-    def python(self) -> Path:
-        return self.directory / "bin" / "python"
-
-    def run(
-        self, *arguments: str, stdin: str | None = None, code: int = 0
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a program of the environment outside the checkout, and check its exit code."""
-        command = [str(self.directory / "bin" / arguments[0]), *arguments[1:]]
-        done = subprocess.run(
-            command,
-            input=stdin,
-            cwd=self.directory,
-            env=CLEAN,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-
-def quiet(*command: object) -> None:
-    done = subprocess.run(
-        [str(word) for word in command], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-
-
-@pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("dist")
-    quiet(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT)
-    (built,) = out.iterdir()
-    return built
-
-
 @pytest.fixture(scope="session")
 def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
     return installed(wheel, tmp_path_factory.mktemp("clean") / "venv", {"attrs"})
@@ -125,27 +77,6 @@ def customers(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
     return installed(wheel, tmp_path_factory.mktemp("customers") / "venv", wanted)
 
 
-def with_what_it_needs(name: str) -> set[str]:
-    needed = (Requirement(each) for each in metadata.requires(name) or ())
-    wanted = (each for each in needed if each.marker is None or each.marker.evaluate({"extra": ""}))
-    return {name}.union(*(with_what_it_needs(each.name) for each in wanted))
-
-
-def installed(wheel: Path, directory: Path, packages: set[str]) -> Clean:
-    """A virtual environment with the wheel, and copies of packages that are installed here."""
-    venv.create(directory, with_pip=False, symlinks=True)
-    made = Clean(directory, wheel)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", made.python]
-    quiet(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel)
-    (site,) = directory.glob("lib/python*/site-packages")
-    for file in (each for name in packages for each in metadata.files(name) or ()):
-        if ".." not in file.parts and file.suffix != ".pyc":
-            target = site / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(Path(str(file.locate())).read_bytes())
-    return made
-
-
 def test_the_environment_has_attrs_and_nothing_else(clean: Clean) -> None:
     listing = "import importlib.metadata as m; print(sorted(d.name.lower() for d in m.distributions()))"
     assert clean.run("python", "-I", "-c", listing).stdout.strip() == "['attrs', 'meetcore']"
@@ -159,6 +90,26 @@ def test_the_wheel_requires_attrs_and_nothing_else(wheel: Path) -> None:
         r"^Requires-Dist: ([\w.-]+)[^;\n]*$", metadata_text, re.MULTILINE
     )  # without those of extras
     assert needed == ["attrs"]
+
+
+def test_what_only_notes_need_comes_with_no_other_extra_of_the_service(wheel: Path) -> None:
+    (distribution,) = metadata.distributions(path=[str(wheel)])
+    named = {
+        extra: required(distribution, extra) for extra in distribution.metadata.get_all("Provides-Extra", [])
+    }
+    assert named["notes"] == {"av"}
+    assert {extra for extra, names in named.items() if "av" in names} == {"notes", "speech", "all"}
+    assert named["all"] == set().union(
+        *(names for extra, names in named.items() if extra not in ("all", "dev"))
+    )
+
+
+def required(distribution: metadata.Distribution, extra: str) -> set[str]:
+    """The packages that an extra names."""
+    needed = map(Requirement, distribution.requires or ())
+    return {
+        each.name for each in needed if each.marker is not None and each.marker.evaluate({"extra": extra})
+    }
 
 
 def test_the_wheel_contains_the_whole_package_and_nothing_else(wheel: Path) -> None:
@@ -233,7 +184,7 @@ def test_the_client_needs_no_package_of_the_service(customers: Clean) -> None:
     survey = json.loads(customers.run("python", "-I", "-c", CLIENT_SURVEY).stdout)
     assert set(survey["meetcore"]) == {"client", "domain"}, "the rooms that were loaded"
     loaded = set(survey["third_party"])
-    assert loaded >= {"attr", "httpx", "msgspec"}
+    assert loaded >= {"attr", "httpx"}
     # typing_extensions is anyio's on a Python before 3.13.
     assert loaded <= {
         "anyio",
@@ -245,7 +196,6 @@ def test_the_client_needs_no_package_of_the_service(customers: Clean) -> None:
         "httpx",
         "idna",
         "meetcore",
-        "msgspec",
         "typing_extensions",
     }
 
@@ -264,16 +214,3 @@ def test_callers_are_checked_against_the_installed_types(clean: Clean, tmp_path:
         files[-1].write_text("\n".join(code for _, code in block.parts), "utf-8")
     assert len(files) > 8
     check_types(clean, files, tmp_path)
-
-
-def check_types(environment: Clean, files: list[Path], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", "--config-file", os.devnull,
-            "--python-executable", str(environment.python), "--cache-dir", str(tmp_path / "cache"),
-            *map(str, files),
-        ],
-        cwd=tmp_path, env=CLEAN, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    plural = "" if len(files) == 1 else "s"
-    assert done.stdout == f"Success: no issues found in {len(files)} source file{plural}\n", done.stderr

@@ -76,7 +76,7 @@ async def target(database_url: str) -> AsyncIterator[Target]:
         network = Network(AnyName(), Everywhere())
         async with open_application(settings, network) as application:
             for number in range(HOSTS):
-                await application.administration.add_host(f"host-{number}@example.test", 1000)
+                await application.administration.hosts.add(f"host-{number}@example.test", 1000)
             account = await application.administration.create_account("fuzz@example.test", "Fuzz", MANY)
             key = await application.administration.create_key(account.id, ALL_SCOPES)
             # No API request creates one, and no answer would show one.

@@ -10,7 +10,6 @@ from typing import Any
 
 from attrs import frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.app import Service
 from meetcore.composition.application import Application
@@ -86,8 +85,7 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
             applications.append(application)
             return []
 
-        with servers.fresh_database(postgres_server_url) as url:
-            migrate(url)
+        with servers.migrated_database(postgres_server_url) as url:
             async with receiving(directory, HOST, *hosts) as receiver:
                 settings = settings_for(
                     url,
@@ -104,7 +102,7 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
                     client_of(service, contract) as http,
                     pool_of(settings) as pool,
                 ):
-                    await applications[0].administration.add_host("host@example.test", 1000)
+                    await applications[0].administration.hosts.add("host@example.test", 1000)
                     harness = ApiHarness(applications[0], http, Slots(), settings, network, pool)
                     yield DeliveryHarness(harness, receiver, names, contract)
 

@@ -7,53 +7,26 @@ import html
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-import httpx
 import pytest
 
 from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.routes import PAGES
-from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role, is_allowed
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.pages import FORM_KEY, TOKEN, Browser
 
 SESSION = "__Host-meetcore"
 
 
-SignIn = Callable[..., Awaitable[Browser]]
-
-
-@pytest.fixture
-async def browsers(service: Service) -> AsyncIterator[Callable[[], Browser]]:
-    opened: list[httpx.AsyncClient] = []
-
-    def browser() -> Browser:
-        opened.append(httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL))
-        return Browser(opened[-1])
-
-    yield browser
-    for each in opened:
-        await each.aclose()
-
-
-@pytest.fixture
-def sign_in(application: Application, browsers: Callable[[], Browser]) -> SignIn:
-    async def signed_in(account_id: UUID, role: Role = Role.OWNER) -> Browser:
-        """A new browser with a session of a guest of a role."""
-        link = await application.access.portal_links.for_guest(account_id, role)
-        browser, path = browsers(), link.url.removeprefix(BASE_URL)
-        entered = await browser.post(path, page=path)
-        assert entered.status_code == 303, entered.text
-        return browser
-
-    return signed_in
+__all__ = ["SignIn", "browsers", "sign_in"]  # fixtures, for other suites, too
 
 
 def path_of(page: Page, id: object) -> str:

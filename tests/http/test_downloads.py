@@ -489,6 +489,24 @@ async def answering(http: httpx.AsyncClient, url: str) -> None:
                 await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (f"/dashboard/sign-in/{'a-_' * 14}x", "/dashboard/sign-in/…"),
+        (f"/console/sign-in/{'A' * 43}?a=b", "/console/sign-in/…?a=b"),
+        (f"/dashboard/sign-up/{'A' * 43}", "/dashboard/sign-up/…"),
+        ("/dashboard/sign-in/oidc/callback?code=secret&state=b", "/dashboard/sign-in/oidc/callback"),
+        ("/dashboard/sign-in?next=/dashboard/keys", "/dashboard/sign-in?next=/dashboard/keys"),
+    ],
+)
+def test_what_signs_in_is_not_in_the_access_log(path: str, shown: str):
+    keep_links_out_of_access_logs()
+    arguments = ("127.0.0.1:1", "GET", path, "1.1", 200)
+    record = logging.LogRecord("uvicorn.access", logging.INFO, "x", 1, "%s %s %s %s %s", arguments, None)
+    assert logging.getLogger("uvicorn.access").filter(record)
+    assert record.args == ("127.0.0.1:1", "GET", shown, "1.1", 200)
+
+
 def test_the_filter_is_added_once():
     keep_links_out_of_access_logs()
     keep_links_out_of_access_logs()

@@ -18,7 +18,7 @@ from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
-from meetcore.composition.infrastructure import check_secrets
+from meetcore.composition.secret_keys import check_secrets
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.ports.video_provider import ProviderOrder

@@ -218,7 +218,7 @@ async def test_the_host_key_is_returned_near_the_meeting_only(
 ) -> None:
     customer = await harness.customer()
     # A host without other meetings: the best fit for this tier, as long as it exists.
-    host = await harness.application.administration.add_host("keys@example.test", 500)
+    host = await harness.application.administration.hosts.add("keys@example.test", 500)
     async with harness.application.ports.store.begin() as tx:
         for due in await tx.host_keys.claim_due(
             100, Lease(harness.application.runtime.new_id(datetime.now(UTC)), 60)
@@ -226,7 +226,7 @@ async def test_the_host_key_is_returned_near_the_meeting_only(
             assert await tx.host_keys.save(due.host_id, due.token, f"key of {due.host_id}")
     meeting = await customer.make_meeting(pricing_tier_id="large-500")
     assert meeting["host_key"] is None
-    await harness.application.administration.disable_host(host.id)
+    await harness.application.administration.hosts.disable(host.id)
     start, path = start_of(meeting), f"/meetings/{parse_id(meeting['id'], 'meeting')}"
     key = f"key of {host.id}"
     for minutes, expected in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():

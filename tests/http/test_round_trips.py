@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -19,13 +20,22 @@ from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.settings import Settings
+from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
+from meetcore.adapters.web.console.routes import console_routes
 from meetcore.adapters.web.routes import PAGES, dashboard_routes
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
+from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
-from meetcore.usecases.redeem_sign_in_link import Browser, NewSession, start_session
+from meetcore.usecases.redeem_sign_in_link import (
+    Browser,
+    NewOperatorSession,
+    NewSession,
+    start_operator_session,
+    start_session,
+)
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of
 from tests.support.sandbox_recordings import a_recording, note_in
@@ -65,6 +75,13 @@ async def _session_of_owner(application: Application, customer: Customer) -> New
         return await start_session(tx, runtime, runtime.now(), customer.account_id, owner.user.id, Browser())
 
 
+async def _session_of_admin(application: Application) -> NewOperatorSession:
+    operator = await application.access.operators.add(f"{uuid4().hex}@example.com", OperatorRole.ADMIN)
+    runtime = application.runtime
+    async with application.ports.store.begin() as tx:
+        return await start_operator_session(tx, runtime, runtime.now(), operator.id, Browser())
+
+
 @pytest.fixture
 async def line(
     harness: ApiHarness, customer: Customer, contract: Contract, service_settings: Settings
@@ -76,7 +93,12 @@ async def line(
         client_of(api, contract) as http,
         httpx.AsyncClient(
             transport=httpx.ASGITransport(
-                Starlette(routes=dashboard_routes(application.dashboard, BASE_URL, RequestLimits()))
+                Starlette(
+                    routes=[
+                        *dashboard_routes(application.dashboard, BASE_URL, RequestLimits()),
+                        *console_routes(application.console, BASE_URL, RequestLimits()),
+                    ]
+                )
             ),
             base_url=BASE_URL,
         ) as pages,
@@ -84,6 +106,7 @@ async def line(
         queries = application.ports.queries
         assert isinstance(queries, PostgresQueries)
         pages.cookies.set("__Host-meetcore", (await _session_of_owner(application, customer)).token)
+        pages.cookies.set("__Host-meetcore-console", (await _session_of_admin(application)).token)
         yield Wire(queries._pool, customer.at(http), pages)
 
 
@@ -114,6 +137,19 @@ async def test_a_page_takes_three_trips_at_most(line: Wire, customer: Customer) 
             part = page.path.removeprefix("/dashboard/").partition("/")[0]
             path = page.path.replace("{delivery_id}", delivery["id"]).replace("{id}", ids.get(part, ""))
             # Statements are prepared at their first use, and once a minute a session's last use is written.
+            counted = [await line.trips(path, line.pages.get) for _ in range(3)]
+            expected = 404 if "{month}" in path else 200  # no month of this account is over
+            assert {answer.status_code for _, answer in counted} == {expected}, path
+            assert min(trips for trips, _ in counted[1:]) <= 3, path
+
+
+async def test_a_page_of_the_console_takes_three_trips_at_most(line: Wire, customer: Customer) -> None:
+    webhook = await customer.make_webhook()
+    await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    await customer.make_meeting()
+    for page in CONSOLE_PAGES:
+        if page.method == "GET" and page.path != "/console":
+            path = page.path.replace("{id}", str(customer.account_id))
             counted = [await line.trips(path, line.pages.get) for _ in range(3)]
             assert {answer.status_code for _, answer in counted} == {200}, path
             assert min(trips for trips, _ in counted[1:]) <= 3, path

@@ -19,10 +19,15 @@ sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Lacking]
 """
 
 
+def without(*packages: str) -> str:
+    """Code to begin a program with that is not to find these packages."""
+    return f"import sys\n{_LACK.format(lacks=packages)}\n"
+
+
 def output_of(code: str, *arguments: str, lacks: tuple[str, ...] = ()) -> str:
     """What a fresh interpreter prints that does not find the packages it lacks."""
     env = environment() | {"PYTHONPATH": "src:."}
-    code = "import sys\n" + (_LACK.format(lacks=lacks) if lacks else "") + code
+    code = (without(*lacks) if lacks else "import sys\n") + code
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=env, check=False
     )

@@ -26,12 +26,12 @@ class OwnPostgres:
     def freeze(self) -> None:
         """Stop every process of the server: connections stay open, without answers."""
         self._signal(self._postmaster, signal.SIGSTOP)  # the first, so that it starts no other
-        for child in _children(self._postmaster):
+        for child in children_of(self._postmaster):
             self._signal(child, signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Resume them."""
-        for pid in [*_children(self._postmaster), self._postmaster]:
+        for pid in [*children_of(self._postmaster), self._postmaster]:
             self._signal(pid, signal.SIGCONT)
 
     def restart_as_standby(self) -> None:
@@ -54,7 +54,8 @@ class OwnPostgres:
         return int((self._cluster / "postmaster.pid").read_text().split()[0])
 
 
-def _children(parent: int) -> list[int]:
+def children_of(parent: int) -> list[int]:
+    """The processes that a process has started."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -10,13 +10,16 @@ from attrs import asdict
 from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.deliveries.rows import DELIVERY
+from meetcore.adapters.postgres.figures import PostgresFigures
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.key_uses import PostgresKeyUses
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER, entry
+from meetcore.adapters.postgres.ledger.verification import PostgresVerificationLog
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
+from meetcore.adapters.postgres.request_log import PostgresRequestLog
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.money.ledger import Entry
@@ -54,9 +57,12 @@ _EMPTIED = (
     "webhook_account_hosts", "webhook_hosts", "events", "deliveries", "delivery_attempts", "provider_events",
     "recordings", "notes", "transcript_chunks", "mails",
 )  # fmt: skip
+_UNVERIFIED = """verification AS (
+    UPDATE ledger_verification SET started_at = NULL, after_account = NULL, accounts = 0, entries = 0,
+    findings = '{}', due_at = now(), lease_token = NULL, verified_at = NULL, is_sound = true)"""
 # One statement, at whose end references are checked. TRUNCATE takes a hundred times as long: it makes new
 # files for each table and index, and waits for the disk.
-_EMPTY = f"WITH {', '.join(f'{table}_ AS (DELETE FROM {table})' for table in _EMPTIED)} SELECT"
+_EMPTY = f"WITH {', '.join(f'{table}_ AS (DELETE FROM {table})' for table in _EMPTIED)}, {_UNVERIFIED} SELECT"
 
 
 class PostgresRig:
@@ -73,7 +79,10 @@ class PostgresRig:
         self.registry = PostgresRegistry(pool, cipher)
         self.housekeeping = PostgresHousekeeping(pool)
         self.key_uses = PostgresKeyUses(pool)
+        self.request_log = PostgresRequestLog(pool)
         self.audit = PostgresLedgerAudit(pool)
+        self.figures = PostgresFigures(pool)
+        self.verification_log = PostgresVerificationLog(pool)
         self.cipher = cipher
 
     def now(self) -> datetime:

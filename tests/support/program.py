@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 from attrs import define, field, frozen
@@ -26,6 +27,8 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 TIMEOUT_S = 20.0
+START_S = 60.0
+"""How long a program may take until it answers: beside many others on two processors, it imports for long."""
 
 
 def until(
@@ -43,6 +46,18 @@ def free_port() -> int:
     """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
+
+
+def at_port(url: str, port: int) -> str:
+    """The same database at another port of this machine."""
+    at = urlsplit(url)
+    user = at.netloc.rpartition("@")[0] or "postgres"
+    return urlunsplit(at._replace(netloc=f"{user}@127.0.0.1:{port}"))
+
+
+def pooler_settings(direct_url: str) -> dict[str, object]:
+    """The settings of a program whose database is behind PgBouncer in transaction mode."""
+    return {"database_pooler": "transaction", "database_direct_url": direct_url}
 
 
 def environment(**settings: object) -> dict[str, str]:
@@ -156,7 +171,7 @@ class Launcher:
 
     def run(self, *arguments: object, env: dict[str, str], cwd: Path | None = None) -> Done:
         """Run the program to its end."""
-        return self.start(*arguments, env=env, cwd=cwd).wait()
+        return self.start(*arguments, env=env, cwd=cwd).wait(START_S)
 
     def close(self) -> None:
         """Close the launcher; running processes are stopped by their owners."""
@@ -173,13 +188,22 @@ class Site:
     database_url: str
     settings: dict[str, Any] = field(factory=dict)
 
+    @property
+    def direct_url(self) -> str:
+        """The address of the database itself, whatever is before it."""
+        return str(self.settings.get("database_direct_url", self.database_url))
+
     def env(self, **settings: object) -> dict[str, str]:
         """The environment of a process on this database."""
         many = {
             "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000,
             "connections_per_address": 1000, "database_pool_size": 5,
         }  # fmt: skip
-        return environment(**{"database_url": self.database_url} | many | self.settings | settings)
+        given = {"database_url": self.database_url} | many | self.settings | settings
+        if port := os.environ.get("MEETCORE_TEST_POOLER_PORT"):
+            direct = str(given["database_url"])
+            given = pooler_settings(direct) | given | {"database_url": at_port(direct, int(port))}
+        return environment(**given)
 
     def cli(self, *arguments: object, **settings: object) -> Any:
         """Run an operator's command that must succeed, and return its JSON output."""
@@ -189,15 +213,20 @@ class Site:
 
     @contextmanager
     def serve(
-        self, port: int | None = None, *, is_ready: bool = True, **settings: object
+        self, port: int | None = None, *arguments: object, is_ready: bool = True, **settings: object
     ) -> Iterator[Running]:
         """The API, from when it answers until it is stopped."""
         port = port or free_port()
         url = f"http://127.0.0.1:{port}"
-        server = self.launcher.start("serve", "--port", port, env=self.env(**{"base_url": url} | settings))
+        env = self.env(**{"base_url": url} | settings)
+        server = self.launcher.start("serve", "--port", port, *arguments, env=env)
         server.url = url
         try:
-            until(lambda: answers(f"{url}/{'readyz' if is_ready else 'healthz'}", server), "the API is up")
+            until(
+                lambda: answers(f"{url}/{'readyz' if is_ready else 'healthz'}", server),
+                "the API is up",
+                START_S,
+            )
             yield server
             if server.poll() is None:
                 server.stop()

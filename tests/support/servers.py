@@ -13,14 +13,16 @@ import subprocess
 import sysconfig
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
 
+from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.roles import grant_service
+from tests.support.pooler import keep_session_settings
 
 REDIS_URL = "redis://127.0.0.1:6379/15"
 RABBITMQ_URL = "amqp://guest:guest@127.0.0.1:5672/"
@@ -58,17 +60,64 @@ def with_path(url: str, path: str) -> str:
 @contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
     """A new database on the server, dropped at the end with all open connections."""
+    with _database(server_url, copied_from="template1") as url:
+        yield url
+
+
+@contextmanager
+def migrated_database(server_url: str) -> Iterator[str]:
+    """A new database with the whole schema: a copy of one that this process has migrated once."""
+    with _database(server_url, copied_from=_migrated_template(server_url)) as url:
+        yield url
+
+
+_templates: dict[str, str] = {}
+
+
+def _migrated_template(server_url: str) -> str:
+    """Migrate a database of this process on the server, unless there is one. Returns its name."""
+    if server_url not in _templates:
+        name = f"meetcore_test_{secrets.token_hex(6)}"
+        _create_database(server_url, name, copied_from="template1")
+        _templates[server_url] = name
+        migrate(with_path(server_url, name))
+    return _templates[server_url]
+
+
+def drop_templates() -> None:
+    """Drop what `migrated_database` copied from; a server that has ended took its own along."""
+    while _templates:
+        server_url, name = _templates.popitem()
+        with suppress(psycopg.OperationalError):
+            _drop_database(server_url, name)
+
+
+@contextmanager
+def _database(server_url: str, *, copied_from: str) -> Iterator[str]:
     name = f"meetcore_test_{secrets.token_hex(6)}"
-    statement = sql.Identifier(name)
-    with psycopg.connect(server_url, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(statement))
-        # No commit waits for the disk: tests crash only the program, never the server.
-        connection.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(statement))
+    _create_database(server_url, name, copied_from=copied_from)
     try:
         yield with_path(server_url, name)
     finally:
-        with psycopg.connect(server_url, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(statement))
+        _drop_database(server_url, name)
+
+
+def _create_database(server_url: str, name: str, *, copied_from: str) -> None:
+    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+        sql.Identifier(name), sql.Identifier(copied_from)
+    )
+    # No commit waits for the disk: tests crash only the program, never the server.
+    relaxed = sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(name))
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(statement)
+        connection.execute(relaxed)
+    if "MEETCORE_TEST_POOLER_PORT" in os.environ:
+        keep_session_settings(with_path(server_url, name))
+
+
+def _drop_database(server_url: str, name: str) -> None:
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import httpx
 import pytest
 import structlog
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.settings import Settings
 from meetcore.app import Service
@@ -60,8 +59,7 @@ def quiet_log() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def migrated_url(postgres_server_url: str) -> Iterator[str]:
     """A database of one suite: the hosts of each have the same names."""
-    with servers.fresh_database(postgres_server_url) as url:
-        migrate(url)
+    with servers.migrated_database(postgres_server_url) as url:
         yield url
 
 
@@ -124,7 +122,7 @@ async def harness(
 ) -> ApiHarness:
     """The service with two hosts that take every tier."""
     for number in (1, 2):
-        await application.administration.add_host(f"host-{number}@example.test", 1000)
+        await application.administration.hosts.add(f"host-{number}@example.test", 1000)
     return ApiHarness(application, http, Slots(), service_settings, network, pool)
 
 

@@ -122,15 +122,20 @@ def test_every_link_has_a_target(page: Path, path: str, anchor: str) -> None:
         assert anchor in anchors_of(target)
 
 
-def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
+def test_the_readme_is_short_and_starts_with_what_it_is_and_the_two_commands() -> None:
     lines = (ROOT / "README.md").read_text("utf-8").splitlines()
     assert len(lines) <= README_LINES
-    head = [line for line in lines if line][:5]
+    head = [line for line in lines if line][:8]
     assert head[0] == "# meetcore"
-    assert head[1] == "```sh"
-    assert head[2].startswith("make run")
-    assert head[3].startswith("make test")
-    assert head[4] == "```"
+    assert head[1].startswith("meetcore sells online meetings and meeting notes (*notulen*)")
+    assert head[2] == "```sh"
+    assert head[3].startswith("make run")
+    assert head[4].startswith("make test")
+    assert head[5] == "```"
+    picture = re.fullmatch(r'<img src="(\S+)" width="600" alt=".+">', head[6])
+    assert picture is not None
+    assert (ROOT / picture[1]).is_file()
+    assert head[7].startswith("Both need Python 3.11 or newer")
 
 
 @pytest.mark.parametrize(("path", "command"), list(commands(program, "meetcore")))

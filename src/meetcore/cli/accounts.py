@@ -10,6 +10,7 @@ from meetcore.cli.account_admin import (
     show_account,
     suspend_account,
 )
+from meetcore.cli.account_data import erase_account, export_account
 from meetcore.cli.adjust import adjust_credits
 from meetcore.cli.changes import show_change
 from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
@@ -88,6 +89,8 @@ account.command(list_accounts, name="list")
 account.command(show_account, name="show")
 account.command(suspend_account, name="suspend")
 account.command(resume_account, name="resume")
+account.command(export_account, name="export")
+account.command(erase_account, name="erase")
 
 
 key.command(create_key, name="create")
@@ -149,7 +152,7 @@ def add_host(
 
     show_change(
         "host add",
-        lambda app: app.administration.add_host(provider_user_id, capacity, max_concurrent),
+        lambda app: app.administration.hosts.add(provider_user_id, capacity, max_concurrent),
         _host_record,
         as_json=json,
     )
@@ -178,7 +181,7 @@ def disable_host(id: str, /, *, json: Json = False) -> None:
 
     show_change(
         "host disable",
-        lambda app: app.administration.disable_host(host_id),
+        lambda app: app.administration.hosts.disable(host_id),
         _host_record,
         before=lambda app: _find_host(app, host_id),
         as_json=json,
@@ -198,7 +201,7 @@ def enable_host(id: str, /, *, json: Json = False) -> None:
 
     show_change(
         "host enable",
-        lambda app: app.administration.enable_host(host_id),
+        lambda app: app.administration.hosts.enable(host_id),
         _host_record,
         before=lambda app: _find_host(app, host_id),
         as_json=json,

@@ -1,6 +1,7 @@
 """One log line for each change by an operator: what, of whom, and by which user of the system."""
 
 import os
+import sys
 from collections.abc import Mapping
 
 import structlog
@@ -12,7 +13,9 @@ log = structlog.get_logger("meetcore")
 
 
 def log_action(action: str, record: Mapping[str, object]) -> None:
-    """Log that a command changed something."""
+    """Log that a command changed something; not on a terminal, whose user reads the command's output."""
+    if sys.stderr.isatty():
+        return
     fields = {name: record[name] for name in _SHOWN if name in record}
     log.info("operator action", action=action, operator=system_user(), **fields)
 

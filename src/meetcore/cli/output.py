@@ -80,12 +80,12 @@ def print_message(text: str, *, as_json: bool = False) -> None:
     stream.flush()  # the program goes on, and its reader may be a pipe
 
 
-def log_refusals() -> None:
+def log_refusals(role: str) -> None:
     """Make a refusal a log line outside a terminal: for programs whose standard error is their log."""
     global _writes_log
     from meetcore.adapters.system import configure_logs
 
-    configure_logs()
+    configure_logs(role=role)
     _writes_log = not sys.stderr.isatty()
 
 

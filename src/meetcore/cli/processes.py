@@ -10,18 +10,23 @@ from typing import Literal
 
 import uvicorn
 
-from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.migration_plan import PlannedStep, plan_migrations
+from meetcore.adapters.postgres.migration_steps import Migration, MigrationRefused
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs, stdlib_logging
 from meetcore.cli.inputs import Json, Whole, check_counts
 from meetcore.cli.operator_log import log_action
-from meetcore.cli.output import ExitCode, complain, log_or_print, log_refusals, show
+from meetcore.cli.output import ExitCode, complain, log_or_print, log_refusals, print_message, show
 from meetcore.cli.ports import refuse_taken
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, ready_settings, run_service
 from meetcore.cli.server_options import SERVER_OPTIONS
 from meetcore.composition.infrastructure import open_application
+from meetcore.composition.metrics import check_metrics
+from meetcore.composition.metrics_server import metrics_shown
+from meetcore.composition.notes_extra import require_notes, warn_of_notes
 from meetcore.composition.ports import Part
 from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
 from meetcore.composition.worker import working
@@ -35,8 +40,19 @@ KEEP_ALIVE_S = 75
 """How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, so that they
 close it. One that is closed here just as a request comes costs an answer."""
 
+ANSWER_S = 60
+"""How long a process of several may be silent before the parent replaces it. Uvicorn's 5 s are less than a
+start takes on a busy machine: it ends processes that still import, again and again, and none ever answers."""
 
-def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) -> None:
+
+def serve(
+    *,
+    host: str = "127.0.0.1",
+    port: Whole = 8000,
+    workers: Whole = 1,
+    metrics_port: Whole | None = None,
+    metrics_host: str = "127.0.0.1",
+) -> None:
     """Run the API.
 
     Parameters
@@ -47,23 +63,35 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
         The port to listen on.
     workers:
         How many processes.
+    metrics_port:
+        Serve metrics for Prometheus at /metrics on this port; none without it.
+    metrics_host:
+        The address to listen on for these.
     """
-    log_refusals()
+    log_refusals("serve")
+    check_metrics_port(metrics_host, metrics_port)
     guarded(lambda: check_counts(1, MAX_PORT, port=port))
     guarded(lambda: check_counts(1, MAX_PROCESSES, workers=workers))
     settings = guarded(_settings)
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, "serve")
     refuse_taken(host, port)
     log_or_print(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
-    uvicorn.run(
-        "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
-        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
-        log_config=stdlib_logging(settings.log_level), **SERVER_OPTIONS,
-    )  # fmt: skip
+    with metrics_shown(settings, metrics_host, metrics_port):
+        uvicorn.run(
+            "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
+            timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_worker_healthcheck=ANSWER_S,
+            log_config=stdlib_logging(settings.log_level, "serve"), **SERVER_OPTIONS,
+        )  # fmt: skip
 
 
 def work(
-    *, processes: Whole = 1, threads: Whole = 1, only: Literal["webhooks", "notes"] | None = None
+    *,
+    processes: Whole = 1,
+    threads: Whole = 1,
+    only: Literal["webhooks", "notes"] | None = None,
+    metrics_port: Whole | None = None,
+    metrics_host: str = "127.0.0.1",
 ) -> None:
     """Run workers: deliveries, notes, reconciliation.
 
@@ -75,33 +103,64 @@ def work(
         Threads in each that listen to the broker.
     only:
         Do only this part: send webhooks and see to meetings, or measure recordings and write notes.
+    metrics_port:
+        Serve metrics for Prometheus at /metrics on this port; none without it.
+    metrics_host:
+        The address to listen on for these.
     """
-    log_refusals()
+    log_refusals("worker")
+    check_metrics_port(metrics_host, metrics_port)
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
     parts = (Part.WEBHOOKS, Part.NOTES) if only is None else (Part(only),)
     settings = guarded(_settings)
-    configure_logs(settings.log_level)
-    if processes == 1:
-        warn_of_settings(settings)
-        with suppress(StoreUnavailable):
-            warn_of_role(settings)
-        run_service(_work(settings, threads, parts))
-    else:
-        _supervise(processes, threads, only)
+    if only == "notes":
+        guarded(require_notes)
+    configure_logs(settings.log_level, "worker")
+    with metrics_shown(settings, metrics_host, metrics_port):
+        if processes == 1:
+            warn_of_settings(settings)
+            if Part.NOTES in parts:
+                warn_of_notes()
+            with suppress(StoreUnavailable):
+                warn_of_role(settings)
+            run_service(_work(settings, threads, parts))
+        else:
+            _supervise(processes, threads, only)
 
 
-def migrate_schema(*, grant_to: str | None = None, json: Json = False) -> None:
+def check_metrics_port(host: str, port: int | None) -> None:
+    """Refuse a port for metrics that cannot be listened on, or without the package for them.
+
+    Raises:
+        SystemExit: reported on standard error.
+    """
+    if port is not None:
+        guarded(lambda: check_counts(1, MAX_PORT, metrics_port=port))
+        guarded(check_metrics)
+        refuse_taken(host, port, "--metrics-port")
+
+
+def migrate_schema(*, grant_to: str | None = None, plan: bool = False, json: Json = False) -> None:
     """Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.
 
     Parameters
     ----------
     grant_to:
         Then give this role what the service needs, and nothing more. Run as the owner of the tables.
+    plan:
+        Only show the steps that are to come, the locks that each takes, and how much it reads.
     """
     settings = guarded(load_settings, as_json=json)
     configure_logs(settings.log_level)
-    url = guarded(settings.require_database, as_json=json)
+    url = guarded(settings.require_direct_database, as_json=json)
     try:
+        if plan:
+            planned = guarded(lambda: plan_migrations(url), as_json=json)
+            if planned or json:
+                show([_plan_row(each) for each in planned], as_json=json)
+            else:
+                print_message("the schema is up to date")
+            return
         with progress("migrations") as report:
             done = guarded(
                 lambda: migrate(
@@ -119,6 +178,19 @@ def migrate_schema(*, grant_to: str | None = None, json: Json = False) -> None:
     applied = [f"{step.number:04}_{step.name}" for step in done]
     result = {"applied": applied if json else applied or None, "is_current": True}
     show(result if grant_to is None else result | {"granted_to": grant_to}, as_json=json)
+
+
+def _plan_row(planned: PlannedStep) -> dict[str, object]:
+    """One step of the plan as it is shown."""
+    locks = [f"{table}: {lock.text}" for table, lock in sorted(planned.locks.items())]
+    return {
+        "step": f"{planned.step.number:04}_{planned.step.name}",
+        "kind": "online" if planned.step.is_online else "one transaction",
+        "may_follow": planned.step.is_optional,
+        "locks": locks,
+        "reads_bytes": planned.reads_bytes,
+        "reads_s": round(planned.reads_s, 1),
+    }
 
 
 def _report_wait(step: Migration, pause_s: float) -> None:

@@ -13,14 +13,22 @@ from meetcore.cli.inputs import InputRefused
 from meetcore.cli.operator_log import system_user
 from meetcore.cli.output import ExitCode, complain
 from meetcore.composition.application import Application
-from meetcore.composition.infrastructure import check_schema, check_secrets, open_application
+from meetcore.composition.infrastructure import check_schema, open_application
+from meetcore.composition.secret_keys import check_secrets
 from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
+from meetcore.domain.members.operator_tokens import InvalidDays
 from meetcore.domain.members.sign_in_links import InvalidMinutes
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
-from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
+from meetcore.ports.store import (
+    StoreFull,
+    StoreLoginRefused,
+    StoreReadOnly,
+    StoreSessionRefused,
+    StoreUnavailable,
+)
 
 T = TypeVar("T")
 
@@ -38,6 +46,7 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
     except SettingsRefused as error:
         _end("settings", str(error), ExitCode.SETTINGS, as_json=as_json)
     except (
+        InvalidDays,
         InvalidEmail,
         InvalidExpiry,
         InvalidMinutes,
@@ -67,6 +76,9 @@ def _store_failure(error: StoreUnavailable) -> tuple[str, str]:
         case StoreLoginRefused():
             hint = "check the user, the password and the database in MEETCORE_DATABASE_URL"
             return "store_login_refused", f"the database refuses the login: {hint}"
+        case StoreSessionRefused():
+            hint = "set MEETCORE_DATABASE_POOLER=transaction"
+            return "store_session_refused", f"a pooler refuses the settings of a session: {hint}"
         case StoreReadOnly():
             hint = "MEETCORE_DATABASE_URL leads to a standby, or to a server that is set to read only"
             return "store_read_only", f"the database takes no writes: {hint}"
@@ -125,10 +137,12 @@ def _acting_as_system_user(application: Application) -> Application:
     return evolve(
         application,
         administration=application.administration.acting_as(origin),
+        account_data=application.account_data.acting_as(origin),
         access=evolve(
             access,
             portal_links=access.portal_links.acting_as(origin),
             operators=access.operators.acting_as(origin),
+            operator_tokens=access.operator_tokens.acting_as(origin),
         ),
     )
 

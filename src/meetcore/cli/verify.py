@@ -1,5 +1,7 @@
 """`meetcore credits verify`: prove the ledger."""
 
+from collections.abc import Sequence
+
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import cores
 from meetcore.cli.inputs import Json, Whole, check_counts
@@ -7,9 +9,21 @@ from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, with_settings
 from meetcore.composition.application import Application
-from meetcore.usecases.verify_ledger import Audit, VerifierLost
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.usecases.verify_ledger import Audit, VerifierLost, Verifiers
 
 MAX_PROCESSES = 64
+
+
+def _verifiers(settings: Settings, processes: int, keys: Sequence[ChainKey]) -> Verifiers:
+    """Processes that join the snapshot at the database itself: a pooler may refuse their sessions."""
+    from meetcore.composition.verification import verifiers_of  # other commands start no processes
+
+    url = str(settings.database_direct_url)
+    if not url:
+        processes = 1 if settings.is_pooled else processes
+        url = settings.require_database()
+    return verifiers_of(url, processes, keys)
 
 
 def verify_credits(*, processes: Whole | None = None, json: Json = False) -> None:
@@ -20,15 +34,13 @@ def verify_credits(*, processes: Whole | None = None, json: Json = False) -> Non
     processes:
         How many processes at most; as many as there are cores when not given. Each has a connection.
     """
-    from meetcore.composition.verification import verifiers_of  # other commands start no processes
-
     number = min(cores(), MAX_PROCESSES) if processes is None else processes
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=number), as_json=json)
 
     async def work(settings: Settings, application: Application) -> Audit:
         with progress("entries proven") as report:
             return await application.verify_ledger(
-                report, verifiers_of(settings.require_database(), number, application.policy.chain_keys)
+                report, _verifiers(settings, number, application.policy.chain_keys)
             )
 
     try:

@@ -1,4 +1,4 @@
-"""A client of the API (`pip install 'meetcore[client]'`): typed, blocking or awaited.
+"""A client of the API (`pip install meetcore-client`, or `'meetcore[client]'`): typed, blocking or awaited.
 
 ::
 
@@ -12,15 +12,15 @@ retry never pays twice; 429 and 503 are waited out for at least `Retry-After`; n
 API key is in no message, log line or `repr`.
 
 Owns the customer's side. Of the service it imports only the rules that both sides share
-(`meetcore.domain`), httpx and msgspec, and nothing else; nothing of the service imports it.
+(`meetcore.domain`), attrs and httpx, and nothing else; nothing of the service imports it.
 """
 
 try:
     from meetcore.client.clients import AsyncClient, Client
 except ModuleNotFoundError as missing:
-    if missing.name not in ("httpx", "msgspec"):
+    if missing.name != "httpx":
         raise
-    raise ImportError("meetcore.client needs httpx and msgspec: pip install 'meetcore[client]'") from missing
+    raise ImportError("meetcore.client needs httpx: pip install 'meetcore[client]'") from missing
 from meetcore.client.descriptors import AsyncPages, AsyncResponsePages, Pages, ResponsePages
 from meetcore.client.errors import (
     ApiError,

@@ -5,13 +5,13 @@ meant (an empty id, a time without an offset) with a ValueError before anything 
 of the API to the API. A call is a value: made once, sent as often as it takes, the same every time.
 """
 
+import json
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from typing import Generic, TypeVar
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
-import msgspec
 from attrs import evolve, field, frozen
 
 from meetcore.client.records import Page
@@ -33,8 +33,6 @@ __all__ = [
 
 T = TypeVar("T")
 Id = str | UUID
-
-_encoder = msgspec.json.Encoder()
 
 
 @frozen
@@ -95,7 +93,16 @@ def change(
 
 def encode(body: Mapping[str, object]) -> bytes:
     """The JSON of a body, without the fields that were not given."""
-    return _encoder.encode({name: value for name, value in body.items() if not isinstance(value, Unset)})
+    given = {name: value for name, value in body.items() if not isinstance(value, Unset)}
+    return json.dumps(
+        given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_as_text
+    ).encode()
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no value of JSON")
 
 
 def path_of(*parts: Id) -> str:

@@ -6,12 +6,10 @@ this version does not know breaks nothing; the known values are `StrEnum`s, whic
 that this version does not know are ignored. What is secret is not in a record's `repr`, nor is a transcript.
 """
 
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from attrs import frozen
-from msgspec import Meta
 
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import Language
@@ -33,15 +31,12 @@ from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
 
 __all__ = [
-    "Account", "AccountCredits", "ActionItem", "ApiKey", "At", "Attempt", "Balance", "BalanceChange",
+    "Account", "AccountCredits", "ActionItem", "ApiKey", "Attempt", "Balance", "BalanceChange",
     "Cancellation", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download", "DownloadUrl",
     "Estimate", "EstimateItem", "Event", "EventKind", "Language", "Meeting", "MeetingStatus", "Note",
     "NoteStatus", "Page", "PricingTier", "Recording", "RecordingStatus", "Recovery", "Reference",
     "Transaction", "TransferKind", "User", "Utterance", "Webhook",
 ]  # fmt: skip
-
-At = Annotated[datetime, Meta(tz=True)]
-"""A time that has its offset."""
 
 T = TypeVar("T")
 

@@ -107,10 +107,15 @@ class ServiceAddress:
 
 @cache
 def _version() -> str:
-    try:
-        return metadata.version("meetcore")
-    except metadata.PackageNotFoundError:
-        return "0"  # from a checkout that is not installed
+    for distribution in (
+        "meetcore",
+        "meetcore-client",
+    ):  # where both are installed, the first one's files are used
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return "0"  # from a checkout that is not installed
 
 
 class _Overlong(Exception):

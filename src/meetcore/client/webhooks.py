@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from meetcore.client.decoding import converted, decoded
 from meetcore.client.errors import InvalidEvent
-from meetcore.client.records import At, BalanceChange, Meeting, Note, Recording, Webhook
+from meetcore.client.records import BalanceChange, Meeting, Note, Recording, Webhook
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.signature import (
     SECRET_PREFIX,
@@ -62,7 +62,7 @@ class _Sent:
 
     id: str
     type: str
-    created_at: At
+    created_at: datetime
     api_version: str
     data: Mapping[str, Any]
 

@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from attrs import field, frozen
 
 from meetcore.composition.access import Access, build_access
+from meetcore.composition.counted_reports import counted
 from meetcore.composition.dashboard import build_console, build_dashboard
 from meetcore.composition.policy import Policy, Reports
 from meetcore.composition.ports import NotePorts, Part, Ports
+from meetcore.usecases.account_data import AccountData
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.api import UseCases
@@ -18,6 +20,7 @@ from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.collect_recording_files import CollectRecordingFiles
+from meetcore.usecases.collect_requests import CollectRequests
 from meetcore.usecases.console import ConsoleUseCases
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
@@ -26,11 +29,14 @@ from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.end_due_meetings import EndDueMeetings
+from meetcore.usecases.erase_account import EraseAccount
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.expire_recordings import DeleteRecording, ExpireRecordings
+from meetcore.usecases.export_account import ExportAccount
 from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
+from meetcore.usecases.mail_statements import MailStatements
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
@@ -39,6 +45,7 @@ from meetcore.usecases.purge import Purge
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.remove_orphans import RemoveOrphans
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
+from meetcore.usecases.report_overdue_notes import ReportOverdueNotes
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
 from meetcore.usecases.send_mails import SendMails
@@ -48,6 +55,7 @@ from meetcore.usecases.track_key_use import TrackKeyUse
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.transcribe_recording import TranscribeRecording
 from meetcore.usecases.verify_ledger import VerifyLedger
+from meetcore.usecases.verify_periodically import VerifyPeriodically
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.write_notes import WriteNotes
@@ -101,6 +109,7 @@ class Application:
     admit: Admit
     administration: Administration
     access: Access
+    account_data: AccountData
     dashboard: DashboardUseCases
     console: ConsoleUseCases
     verify_ledger: VerifyLedger
@@ -121,32 +130,43 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         policy: its limits, periods and keys.
         reports: where events for operators go; nowhere if `None`.
     """
-    reports = reports or Reports()
-    runtime = Runtime(ports.clock, ports.entropy, policy.chain_keys[0] if policy.chain_keys else None)
+    reports = counted(reports or Reports(), ports.metrics)
+    chain_key = policy.chain_keys[0] if policy.chain_keys else None
+    runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics)
     recordings = _recordings(ports, policy, reports, runtime)
     meetings = _meetings(ports, policy, reports, runtime, recordings)
     queue = NoteQueue(policy.catalogue, runtime, reports.failed_note)
     mail_queue = MailQueue(runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
     deliver = _deliver(ports, policy, reports, runtime, mail_queue)
-    admit = _admit(ports, policy)
+    admit = _admit(ports, policy, reports)
     notes = None
-    access = build_access(ports, policy, runtime, mail_queue)
+    access = build_access(ports, policy, runtime, mail_queue, reports)
     if ports.notes is not None:
         notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
     api = _api(ports, policy, reports, runtime, meetings, queue)
     administration = Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix)
+    account_data = AccountData(
+        ExportAccount(ports.store, ports.queries, ports.registry, runtime),
+        EraseAccount(ports.store, ports.queries, ports.notes_notifier, runtime),
+    )
+    verify_ledger = VerifyLedger(ports.audit, policy.chain_keys)
     return Application(
-        ports, policy, runtime, api, admit, administration, access,
-        build_dashboard(ports, policy, runtime, api, administration, access),
-        build_console(ports, policy, runtime, administration, access),
-        VerifyLedger(ports.audit, policy.chain_keys),
+        ports, policy, runtime, api, admit, administration, access, account_data,
+        build_dashboard(ports, policy, runtime, api, administration, access, account_data),
+        build_console(ports, policy, runtime, administration, access, meetings.provider),
+        verify_ledger,
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,
         {
-            Part.API: (PeriodicTask("key uses", admit.uses, policy.periods.key_uses_s),),
+            Part.API: (
+                PeriodicTask("key uses", admit.uses, policy.periods.key_uses_s),
+                PeriodicTask("requests", admit.requests, policy.periods.requests_s),
+            ),
             Part.WEBHOOKS: (
-                *_webhook_tasks(ports, policy, runtime, meetings, deliver, access.sessions),
-                *_mail_tasks(ports, policy, reports, runtime),
+                *_webhook_tasks(ports, policy, runtime, meetings, deliver, access.sessions, account_data),
+                *_mail_tasks(ports, policy, reports, runtime, mail_queue),
+                *_overdue_tasks(ports, policy, reports),
+                *_verification_tasks(ports, policy, reports, runtime, verify_ledger),
             ),
             Part.NOTES: _note_tasks(policy, recordings, notes),
         },
@@ -166,7 +186,7 @@ def _meetings(
     ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, recordings: Recordings
 ) -> Meetings:
     store, notifier, lease_s = ports.store, ports.notifier, policy.meeting_lease_s
-    provider = BoundedProvider(ports.provider)
+    provider = BoundedProvider(ports.provider, metrics=ports.metrics)
     provisioner = Provisioner(store, runtime)
     cancellation = Cancellation(store, provider, runtime)
     track = TrackMeeting(store, notifier, runtime)
@@ -222,12 +242,12 @@ def _api(
     )  # fmt: skip
 
 
-def _admit(ports: Ports, policy: Policy) -> Admit:
+def _admit(ports: Ports, policy: Policy, reports: Reports) -> Admit:
     lookups = KeyLookups(policy.unknown_keys_at_once, DigestMemory(policy.unknown_key_remembered))
     duplicates = DuplicateLimit(policy.duplicates_waiting)
     return Admit(
         ports.queries, ports.counters, policy.quotas, policy.key_prefix, TrackKeyUse(ports.key_uses),
-        duplicates, lookups,
+        CollectRequests(ports.request_log, reports.dropped_requests), duplicates, lookups,
     )  # fmt: skip
 
 
@@ -260,6 +280,7 @@ def _notes(
             own.note_writer,
             FinalizeNote(store, policy.catalogue, notifier, runtime, reports.failed_note),
             runtime, policy.note_schedule, policy.notes_in_flight, lease_s, policy.transcript_wait_s,
+            reports.expired_note,
         ),
     )  # fmt: skip
 
@@ -271,6 +292,7 @@ def _webhook_tasks(
     meetings: Meetings,
     deliver: DeliverWebhooks | None,
     sessions: Sessions,
+    account_data: AccountData,
 ) -> tuple[PeriodicTask, ...]:
     if deliver is None:
         return ()
@@ -288,17 +310,42 @@ def _webhook_tasks(
         PeriodicTask("provider events", meetings.handle_events, every.provider_events_s, runs_on_notify=True),
         PeriodicTask("purge", Purge(ports.housekeeping, runtime), every.purge_s),
         PeriodicTask("sign-ins", sessions.purge, every.purge_s),
+        PeriodicTask("erasures", account_data.erase.sweep, every.purge_s),
         PeriodicTask("maintenance", maintain, every.purge_s),
     )
 
 
-def _mail_tasks(ports: Ports, policy: Policy, reports: Reports, runtime: Runtime) -> tuple[PeriodicTask, ...]:
+def _verification_tasks(
+    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, verify: VerifyLedger
+) -> tuple[PeriodicTask, ...]:
+    if ports.sender is None or ports.verification_log is None or not policy.verify_every_s:
+        return ()
+    work = VerifyPeriodically(
+        verify, ports.verification_log, runtime, policy.verify_every_s, reports.verified_ledger
+    )
+    return (PeriodicTask("verify ledger", work, policy.periods.verify_s),)
+
+
+def _mail_tasks(
+    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, queue: MailQueue
+) -> tuple[PeriodicTask, ...]:
     if ports.mails is None:
         return ()
     send = SendMails(
         ports.store, ports.mails.mailer, ports.mails.texts, runtime, policy.mail_schedule, reports.failed_mail
     )
-    return (PeriodicTask("mails", send, policy.periods.mails_s, runs_on_notify=True),)
+    statements = MailStatements(ports.store, ports.queries, queue, ports.notifier, runtime)
+    return (
+        PeriodicTask("mails", send, policy.periods.mails_s, runs_on_notify=True),
+        PeriodicTask("statement mails", statements, policy.periods.purge_s),
+    )
+
+
+def _overdue_tasks(ports: Ports, policy: Policy, reports: Reports) -> tuple[PeriodicTask, ...]:
+    if not ports.lacks_notes:
+        return ()
+    report = ReportOverdueNotes(ports.store, reports.overdue_notes)
+    return (PeriodicTask("overdue notes", report, policy.periods.overdue_notes_s),)
 
 
 def _note_tasks(policy: Policy, recordings: Recordings, notes: Notes | None) -> tuple[PeriodicTask, ...]:

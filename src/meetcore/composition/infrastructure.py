@@ -14,31 +14,44 @@ import structlog
 from attrs import evolve, field, frozen
 
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.pdf import PdfPrinter
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.key_uses import PostgresKeyUses
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
-from meetcore.adapters.postgres.migrate import MigrationRefused, missing
+from meetcore.adapters.postgres.ledger.verification import PostgresVerificationLog
+from meetcore.adapters.postgres.migrate import needed
+from meetcore.adapters.postgres.migration_steps import MigrationRefused
 from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
+from meetcore.adapters.postgres.request_log import PostgresRequestLog
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE, broker_from_url
 from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
 from meetcore.adapters.rate_fallback import FallbackRateCounters
-from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
+from meetcore.adapters.secrets import AesGcmCipher, derive
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy, cores
 from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
 from meetcore.composition.application import Application, build
+from meetcore.composition.health import health_checks
+from meetcore.composition.identities import open_identities
 from meetcore.composition.mails import mail_ports, sends_mails
+from meetcore.composition.metrics import process_metrics, sample_pool
+from meetcore.composition.notes_extra import can_make_notes
 from meetcore.composition.operation_logs import LOGGED
+from meetcore.composition.passkeys import passkey_verifier
 from meetcore.composition.policy import Policy
 from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.composition.providers import open_provider
+from meetcore.composition.secret_keys import LINK_PURPOSE, chain_secrets, check_secrets
+from meetcore.domain.members.sign_ups import SignUpMode
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.mailer import Mailer
+from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import WebhookSender
@@ -69,28 +82,20 @@ def system_network(settings: Settings) -> Network:
     return Network(SystemResolver(limits=limits))
 
 
-def check_secrets(settings: Settings) -> tuple[bytes, ...]:
-    """Return the keys that secrets are encrypted with; the first seals, all open.
-
-    Raises:
-        SettingsRefused: no key is set, or one is malformed.
-    """
-    try:
-        return keys_from_text(str(settings.secrets_key))
-    except ValueError as error:
-        raise SettingsRefused(str(error)) from None
-
-
 def check_schema(settings: Settings) -> None:
-    """Make sure that the database has the schema of this release.
+    """Make sure that this release runs on the schema of the database.
 
     Raises:
-        SettingsRefused: it lacks a migration, or has one that this release does not know.
+        SettingsRefused: it lacks a migration that this release needs, or has one that needs a newer
+            release; or there is a pooler, and the role lacks settings that each session needs.
         StoreUnavailable: it does not answer.
     """
+    url = settings.require_database()
     try:
-        lacking = missing(settings.require_database())
-    except MigrationRefused as error:
+        lacking = needed(url)
+        if settings.is_pooled:
+            check_role_settings(url, settings.database_timeout_s)
+    except (MigrationRefused, MissingSettings) as error:
         raise SettingsRefused(str(error)) from None
     if lacking:
         raise SettingsRefused("the schema is not up to date: run `meetcore migrate` first")
@@ -108,6 +113,7 @@ def policy_of(settings: Settings) -> Policy:
         catalogue=settings.catalogue,
         base_url=settings.base_url,
         key_prefix=settings.key_prefix,
+        four_eyes_above=settings.four_eyes_above or None,
         quotas=settings.quotas,
         duplicates_waiting=settings.duplicates_waiting,
         unknown_keys_at_once=max(1, settings.database_pool_size * settings.unknown_keys_pool_percent // 100),
@@ -132,9 +138,11 @@ def policy_of(settings: Settings) -> Policy:
         note_lease_s=settings.note_lease_s,
         notes_in_flight=settings.notes_in_flight,
         transcript_wait_s=settings.transcript_wait_s,
+        verify_every_s=settings.verify_every_s,
         mail_limits=settings.mail_limits,
-        link_keys=tuple(derive(key, "download links") for key in keys),
-        chain_keys=tuple(ChainKey.of(derive(key, "ledger chain")) for key in keys),
+        sign_up=SignUpMode(settings.sign_up),
+        link_keys=tuple(derive(key, LINK_PURPOSE) for key in keys),
+        chain_keys=tuple(ChainKey.of(secret) for secret in chain_secrets(settings, keys)),
     )
 
 
@@ -174,7 +182,8 @@ async def open_ports(
     cipher = AesGcmCipher(keys)
     network = network or system_network(settings)
     async with AsyncExitStack() as stack:
-        pool = await stack.enter_async_context(_open_pool(settings))
+        metrics = process_metrics()
+        pool = await stack.enter_async_context(_open_pool(settings, metrics, role_of(parts)))
         broker = broker_from_url(str(settings.broker_url) or None)
         notifier, notes_notifier = [_open_notifier(stack, broker, queue) for queue in (QUEUE, NOTES_QUEUE)]
         provider, files = await stack.enter_async_context(open_provider(settings, pool, keys))
@@ -182,31 +191,54 @@ async def open_ports(
         ports = Ports(
             SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher),
             PostgresRegistry(pool, cipher), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
-            PostgresKeyUses(pool),
-            MemoryRateCounters(), notifier, notes_notifier, network.resolver, provider, files,
+            PostgresKeyUses(pool), PostgresRequestLog(pool),
+            MemoryRateCounters(), notifier, notes_notifier, network.resolver,
+            PdfPrinter(settings.font_files), provider, files,
             listen=partial(_listening, broker), maintain=_maintenance(store, PostgresRateCounters(pool)),
+            metrics=metrics,
+            verification_log=PostgresVerificationLog(pool),
         )  # fmt: skip
         if Part.API in parts:
-            ports = evolve(ports, counters=_open_counters(stack, settings, pool))
+            checks = health_checks(settings, has_inbox=network.mailer is not None)
+            members, operators = await stack.enter_async_context(open_identities(settings))
+            ports = evolve(
+                ports, passkeys=passkey_verifier(settings.base_url), check_health=checks, identities=members,
+                console_identities=operators,
+            )  # fmt: skip
+            ports = evolve(ports, counters=_open_counters(stack, settings, pool, metrics))
         if Part.WEBHOOKS in parts:
             sender = await stack.enter_async_context(_open_sender(settings, network))
             ports = evolve(ports, sender=sender, mails=mail_ports(settings, network.mailer))
         if Part.NOTES in parts:
-            ports = evolve(ports, notes=await stack.enter_async_context(_open_notes(settings)))
+            own = await stack.enter_async_context(_open_notes(settings)) if can_make_notes() else None
+            ports = evolve(ports, notes=own, lacks_notes=own is None)
         yield ports
 
 
+def role_of(parts: Collection[Part]) -> str:
+    """Return what a process with these parts of the work is: `serve`, `worker` or `command`."""
+    if Part.API in parts:
+        return "serve"
+    return "worker" if parts else "command"
+
+
 @asynccontextmanager
-async def _open_pool(settings: Settings) -> AsyncIterator[Pool]:
+async def _open_pool(settings: Settings, metrics: Metrics, role: str) -> AsyncIterator[Pool]:
     pool = make_pool(
         settings.require_database(),
         max_size=settings.database_pool_size,
         deadline_s=settings.database_timeout_s,
+        is_pooled=settings.is_pooled,
+        role=role,
+        metrics=metrics,
     )
     await pool.open(wait=False)
+    sampling = None if metrics is NO_METRICS else asyncio.create_task(sample_pool(pool, metrics))
     try:
         yield pool
     finally:
+        if sampling is not None:
+            sampling.cancel()
         await pool.close()
 
 
@@ -216,7 +248,7 @@ def _open_notifier(stack: AsyncExitStack, broker: dramatiq.Broker, queue: str) -
     return notifier
 
 
-def _open_counters(stack: AsyncExitStack, settings: Settings, pool: Pool) -> RateCounters:
+def _open_counters(stack: AsyncExitStack, settings: Settings, pool: Pool, metrics: Metrics) -> RateCounters:
     """Open the configured rate store, with memory as its fallback."""
     shared: RateCounters = PostgresRateCounters(pool)
     if url := str(settings.rate_store_url):
@@ -224,7 +256,7 @@ def _open_counters(stack: AsyncExitStack, settings: Settings, pool: Pool) -> Rat
 
         shared = redis = RedisRateCounters(url)
         stack.push_async_callback(redis.aclose)
-    return FallbackRateCounters(shared, MemoryRateCounters(), log)
+    return FallbackRateCounters(shared, MemoryRateCounters(), log, metrics=metrics)
 
 
 @asynccontextmanager

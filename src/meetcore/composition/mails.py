@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.ports import MailPorts
+from meetcore.domain.members.sign_ups import SignUpMode
 from meetcore.ports.mailer import Mailer
 
 if TYPE_CHECKING:
@@ -21,13 +22,17 @@ def sends_mails(settings: Settings, mailer: Mailer | None = None) -> bool:
     """Return whether mails are sent.
 
     Raises:
-        SettingsRefused: a mail server is named, and who mails are from or a package is missing.
+        SettingsRefused: a mail server is named, and who mails are from or a package is missing; or sign-up
+            is not closed, and no mail can be sent.
     """
     settings.require_mail()
     has_packages = all(find_spec(name) is not None for name in _PACKAGES)
     if str(settings.smtp_url) and not has_packages:
         raise SettingsRefused("MEETCORE_SMTP_URL is set, which needs: pip install 'meetcore[server,web]'")
-    return has_packages and (mailer is not None or bool(str(settings.smtp_url)))
+    is_on = has_packages and (mailer is not None or bool(str(settings.smtp_url)))
+    if settings.sign_up != SignUpMode.CLOSED and not is_on:
+        raise SettingsRefused(f"MEETCORE_SIGN_UP is {settings.sign_up}, which needs MEETCORE_SMTP_URL too")
+    return is_on
 
 
 def mail_ports(settings: Settings, mailer: Mailer | None = None) -> MailPorts | None:

@@ -5,6 +5,7 @@ Ids, counts and codes; no addresses of customers, and no content of meetings.
 
 import structlog
 
+from meetcore.composition.notes_extra import INSTALL_NOTES
 from meetcore.composition.policy import Reports
 from meetcore.domain.mails.mails import Mail
 from meetcore.domain.meetings.provider_events import EventOutcome
@@ -13,7 +14,9 @@ from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.deliveries import Claimed, Recorded
 from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.ledger_verification import VerificationRun
 from meetcore.ports.meetings import ExpiredLease
+from meetcore.ports.notes import NoteTask
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.video_provider import ProviderRefused
@@ -30,7 +33,8 @@ def _log_failed_delivery(recorded: Recorded) -> None:
     due = delivery.next_attempt_at
     emit(
         "delivery failed", account_id=str(delivery.account_id), webhook_id=str(delivery.endpoint_id),
-        delivery_id=str(delivery.id), status=delivery.status.value, attempts=delivery.attempts_made,
+        delivery_id=str(delivery.id), event_id=str(delivery.event_id),
+        status=delivery.status.value, attempts=delivery.attempts_made,
         status_code=attempt.status_code, error=attempt.error, duration_ms=attempt.duration_ms,
         next_attempt_at=None if due is None else due.isoformat(),
     )  # fmt: skip
@@ -62,8 +66,9 @@ def _log_takeover(expired: ExpiredLease) -> None:
 def _log_expired_delivery(claimed: Claimed) -> None:
     """Log a post whose lease expired: its worker died, or could not carry it out."""
     log.info(
-        "expired lease taken over", account_id=str(claimed.account_id), delivery_id=str(claimed.delivery_id)
-    )
+        "expired lease taken over", account_id=str(claimed.account_id), delivery_id=str(claimed.delivery_id),
+        event_id=str(claimed.event_id),
+    )  # fmt: skip
 
 
 def _log_expired_recording(task: RecordingTask) -> None:
@@ -72,6 +77,14 @@ def _log_expired_recording(task: RecordingTask) -> None:
     log.warning(
         "expired lease taken over", account_id=str(recording.account_id), recording_id=str(recording.id),
         tries=task.tries,
+    )  # fmt: skip
+
+
+def _log_expired_note(task: NoteTask) -> None:
+    """Log a note whose worker died or stood still."""
+    log.warning(
+        "expired lease taken over", account_id=str(task.note.account_id), note_id=str(task.note.id),
+        step=task.note.step.value, expired=task.lease_expirations,
     )  # fmt: skip
 
 
@@ -118,6 +131,11 @@ def _log_failed_recording(task: RecordingTask, fault: Exception) -> None:
     )  # fmt: skip
 
 
+def _log_dropped_requests(count: int) -> None:
+    """Log requests that the dashboard will not show, because too many waited to be written."""
+    log.warning("requests not kept", count=count)
+
+
 def _log_failed_mail(mail: Mail) -> None:
     """Log an attempt that failed: a warning where it was the last one."""
     emit = log.info if mail.failed_at is None else log.warning
@@ -128,10 +146,30 @@ def _log_failed_mail(mail: Mail) -> None:
     )  # fmt: skip
 
 
+def _log_failed_sign_on(reason: str, is_operators: bool) -> None:
+    """Log why nobody was signed in by an OpenID provider; the page says one thing for every reason."""
+    log.info("sign-on refused", reason=reason, area="console" if is_operators else "dashboard")
+
+
+def _log_overdue_notes() -> None:
+    """Log that work for notes stays due, in a process that was to do it and cannot."""
+    log.warning("notes are due and are not made here", hint=f"another worker must, or: {INSTALL_NOTES}")
+
+
+def _log_verified_ledger(run: VerificationRun) -> None:
+    """Log that the whole ledger was verified: an error where something is wrong."""
+    emit = log.error if run.findings else log.info
+    emit(
+        "ledger verified", is_sound=not run.findings, accounts=run.accounts, entries=run.entries,
+        findings=list(run.findings), started_at=run.started_at.isoformat(),
+    )  # fmt: skip
+
+
 LOGGED = Reports(
     expired_lease=_log_takeover,
     expired_delivery=_log_expired_delivery,
     expired_recording=_log_expired_recording,
+    expired_note=_log_expired_note,
     orphan=_log_orphan,
     kept_host_key=_log_kept_key,
     no_capacity=_log_capacity_refusal,
@@ -141,5 +179,9 @@ LOGGED = Reports(
     failed_delivery=_log_failed_delivery,
     disabled_endpoint=_log_disabled_endpoint,
     failed_mail=_log_failed_mail,
+    failed_sign_on=_log_failed_sign_on,
+    verified_ledger=_log_verified_ledger,
+    overdue_notes=_log_overdue_notes,
+    dropped_requests=_log_dropped_requests,
 )
 """Every event is a log line."""

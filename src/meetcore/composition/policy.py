@@ -9,6 +9,7 @@ from meetcore.domain.mails.mails import MAIL_DELAYS_S, Mail, MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.meetings.provider_events import EventOutcome
+from meetcore.domain.members.sign_ups import SignUpMode
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.pricing import DEFAULT_TIERS, TierCatalogue
 from meetcore.domain.notes.notes import Note, NoteFault
@@ -20,7 +21,9 @@ from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT, Endpoint
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
 from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.ledger_verification import VerificationRun
 from meetcore.ports.meetings import ExpiredLease
+from meetcore.ports.notes import NoteTask
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.video_provider import ProviderRefused
@@ -30,7 +33,7 @@ from meetcore.usecases.remove_orphans import OrphanReport
 
 @frozen
 class Periods:
-    """Seconds between two rounds of each periodic task."""
+    """Seconds between two rounds of each periodic task; `verify_s` between two slices of the ledger."""
 
     sweep_s: float = 2.0
     provider_events_s: float = 1.0
@@ -39,15 +42,19 @@ class Periods:
     expiry_s: float = 30.0
     mails_s: float = 1.0
     key_uses_s: float = 60.0
+    verify_s: float = 4.0
+    overdue_notes_s: float = 60.0
+    requests_s: float = 1.0
 
 
 @frozen
 class Policy:
     """The limits of an application, in the units that their names end in; percentages are whole numbers.
 
-    `unknown_keys_at_once` are look-ups of keys that are not known to be valid. Without `sends_mails` no mail
-    is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the first
-    signs, all verify.
+    `unknown_keys_at_once` are look-ups of keys that are not known to be valid. The ledger is
+    verified `verify_every_s` after the end of the last time, never where that is 0. Without `sends_mails` no
+    mail is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the
+    first signs, all verify.
     """
 
     catalogue: TierCatalogue = DEFAULT_TIERS
@@ -71,7 +78,10 @@ class Policy:
     note_lease_s: float = 30.0
     notes_in_flight: int = 4
     transcript_wait_s: float = 0.0
+    verify_every_s: float = 0.0
+    four_eyes_above: int | None = None
     sends_mails: bool = False
+    sign_up: SignUpMode = SignUpMode.CLOSED
     mail_limits: MailLimits = field(factory=MailLimits)
     mail_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(MAIL_DELAYS_S))
     periods: Periods = field(factory=Periods)
@@ -90,6 +100,7 @@ class Reports:
     expired_lease: Callable[[ExpiredLease], object] = _ignore
     expired_delivery: Callable[[Claimed], object] = _ignore
     expired_recording: Callable[[RecordingTask], object] = _ignore
+    expired_note: Callable[[NoteTask], object] = _ignore
     orphan: Callable[[OrphanReport], None] = _ignore
     kept_host_key: Callable[[DueHostKey, ProviderRefused], None] = _ignore
     no_capacity: Callable[[CapacityRefusal], None] = _ignore
@@ -99,3 +110,7 @@ class Reports:
     failed_delivery: Callable[[Recorded], object] = _ignore
     disabled_endpoint: Callable[[Endpoint], object] = _ignore
     failed_mail: Callable[[Mail], object] = _ignore
+    failed_sign_on: Callable[[str, bool], object] = _ignore
+    verified_ledger: Callable[[VerificationRun], object] = _ignore
+    overdue_notes: Callable[[], object] = _ignore
+    dropped_requests: Callable[[int], object] = _ignore

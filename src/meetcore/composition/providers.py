@@ -11,9 +11,9 @@ import structlog
 from attrs import frozen
 
 from meetcore.adapters.postgres.pool import Pool
-from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.application import Application
+from meetcore.composition.secret_keys import ROOM_PURPOSES, room_secret
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent
 from meetcore.ports.provider_events import WebhookParser
 from meetcore.ports.recording_files import RecordingFiles
@@ -59,7 +59,9 @@ async def _open_sandbox(settings: Settings, pool: Pool, keys: tuple[bytes, ...])
     from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 
     state = PostgresSandboxState(pool)
-    provider = SandboxProvider(settings.base_url, state, derive(keys[-1], "sandbox join links"))
+    provider = SandboxProvider(
+        settings.base_url, state, room_secret(settings, keys, ROOM_PURPOSES["sandbox"])
+    )
     yield provider, SandboxRecordingFiles(state)
 
 
@@ -86,7 +88,10 @@ async def _open_jitsi(settings: Settings, pool: Pool, keys: tuple[bytes, ...]) -
     from meetcore.adapters.jitsi import JitsiProvider
     from meetcore.adapters.jitsi.recording_files import JitsiRecordingFiles
 
-    yield JitsiProvider(settings.jitsi_url, derive(keys[-1], "jitsi rooms")), JitsiRecordingFiles()
+    yield (
+        JitsiProvider(settings.jitsi_url, room_secret(settings, keys, ROOM_PURPOSES["jitsi"])),
+        JitsiRecordingFiles(),
+    )
 
 
 @asynccontextmanager

@@ -5,12 +5,12 @@ both come in as arguments.
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from meetcore.domain.errors import NotFound
 
-__all__ = ["RANDOM_BYTES", "first_id", "id_bound", "parse_id", "uuid7"]
+__all__ = ["RANDOM_BYTES", "first_id", "id_bound", "instant_of", "parse_id", "uuid7"]
 
 RANDOM_BYTES = 10
 
@@ -51,6 +51,12 @@ def id_bound(at: datetime) -> UUID:
     Before 1970 no id is less.
     """
     return UUID(int=max(0, _millis(at) + 1) << 80)
+
+
+def instant_of(id: UUID) -> datetime | None:
+    """Return the millisecond that an id begins with; `None` for another version, or beyond the year 6429."""
+    millis = id.int >> 80
+    return _EPOCH + timedelta(milliseconds=millis) if id.version == 7 and millis < 1 << 47 else None
 
 
 def _millis(at: datetime) -> int:

@@ -1,6 +1,6 @@
 """Reading the whole ledger, as it was at one moment, to prove it."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from enum import StrEnum
@@ -62,10 +62,10 @@ class LedgerSnapshot(Protocol):
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
 
-    def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
-        """Every account, in portions of about the same work.
+    def accounts(self, after: UUID | None = None) -> AsyncGenerator[Sequence[StoredFunds], None]:
+        """Every account behind an id, in the order of ids and in portions of about the same work.
 
-        That is many accounts, or one with a long history.
+        That is many accounts, or one with a long history. Who stops before the end closes it.
         """
 
     def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
@@ -73,6 +73,12 @@ class LedgerSnapshot(Protocol):
 
         By account in the given order, then by number. An entry whose transfer is not there is left out: its
         number is missed. Who stops before the end closes it.
+        """
+
+    async def flaws_of_span(self, after: UUID | None, last: UUID | None) -> Sequence[Flaw]:
+        """The same flaws of the accounts behind an id and up to another, that one included.
+
+        `None` leaves the span open; ids that no account has are in it, too.
         """
 
     async def flaws(self) -> Sequence[Flaw]:

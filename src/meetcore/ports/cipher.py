@@ -1,8 +1,9 @@
 """How secrets are kept at rest."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["Cipher", "CipherRefused"]
+__all__ = ["Cipher", "CipherRefused", "KeyedCipher"]
 
 
 class CipherRefused(Exception):
@@ -21,3 +22,11 @@ class Cipher(Protocol):
         Raises:
             CipherRefused: see the class.
         """
+
+
+class KeyedCipher(Cipher, Protocol):
+    """A cipher of several keys, each of which a sealed value names by its id in the bytes 2 to 5."""
+
+    @property
+    def key_ids(self) -> Sequence[bytes]:
+        """The ids of the keys, four bytes each; the first one seals."""

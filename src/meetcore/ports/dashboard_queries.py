@@ -1,13 +1,14 @@
 """Reads of the dashboard: what a page shows beside the lists of the API, in one statement each."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
 from attrs import frozen
 
 from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.statements import EntryRange
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
@@ -20,6 +21,7 @@ __all__ = [
     "MeetingDetails",
     "NoteDetails",
     "Overview",
+    "TitledNote",
     "TroubledEndpoint",
 ]
 
@@ -62,11 +64,12 @@ class TroubledEndpoint:
 
 @frozen
 class Overview:
-    """What the first page shows of an account."""
+    """What the first page shows of an account. `low_threshold` is credits."""
 
     spending: Sequence[DaySpending] = ()
     capped_keys: Sequence[CappedKey] = ()
     troubled: Sequence[TroubledEndpoint] = ()
+    low_threshold: int = 0
 
 
 @frozen
@@ -85,6 +88,14 @@ class NoteDetails:
     note: Note
     meeting: Meeting | None
     recording: Recording | None
+
+
+@frozen
+class TitledNote:
+    """A note without draft and transcript, and the title of its meeting."""
+
+    note: Note
+    title: str | None
 
 
 class DashboardQueries(Protocol):
@@ -107,6 +118,22 @@ class DashboardQueries(Protocol):
         """A meeting as `Queries.find_meeting` gives it, with recordings and notes as the lists have them."""
         ...
 
+    async def list_titled_notes(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[TitledNote]:
+        """An account's notes as `Queries.list_notes` gives them, without reading what they say."""
+        ...
+
     async def find_note_details(self, account_id: UUID, note_id: UUID) -> NoteDetails | None:
         """An account's note in any state, with its meeting and its recording, without the host's key."""
+        ...
+
+    async def find_first_entry_at(self, account_id: UUID) -> datetime | None:
+        """When the first entry of the account's ledger was made; None where it has none."""
+        ...
+
+    async def find_entry_range(
+        self, account_id: UUID, made_from: datetime, made_before: datetime
+    ) -> EntryRange:
+        """The numbers of the entries made from an instant on and before another, and the balances around."""
         ...

@@ -44,6 +44,13 @@ class Housekeeping(Protocol):
             How many went.
         """
 
+    async def purge_requests(self, before: datetime) -> int:
+        """Delete what was kept of requests made before this instant.
+
+        Returns:
+            How many went.
+        """
+
     async def purge_previous_secrets(self, before: datetime) -> int:
         """Forget the secrets of endpoints that were replaced and have not signed since this instant.
 

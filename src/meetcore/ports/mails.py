@@ -12,6 +12,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.mails.mails import Mail, MailLimits, Recipient
+from meetcore.domain.members.roles import Role
 from meetcore.ports.lease import Lease
 
 __all__ = ["ClaimedMail", "MailRepository", "MailView"]
@@ -47,8 +48,10 @@ class MailRepository(Protocol):
             How many were written.
         """
 
-    async def find_recipients(self, account_id: UUID) -> Sequence[Recipient]:
-        """Return who is mailed about an account's webhooks: its owners and developers, the oldest first."""
+    async def find_recipients(
+        self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
+    ) -> Sequence[Recipient]:
+        """Return an account's members of these roles, the oldest first; those of its webhooks by default."""
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
         """Take mails that are due, the longest due first; each is due again when the lease runs out."""

@@ -61,6 +61,7 @@ class CreationView:
     with `can_wait_for_host`. `daily_cap` is the key's cap at this moment. `creations` are those of the
     query's day on active and former hosts with the seats; none where `per_day` limits nothing. What is left
     of them is as of the last commit: two accounts that create at the same moment may each count the same.
+    `is_erased` means that the erasure of the account was requested.
     """
 
     funds: Funds
@@ -71,6 +72,7 @@ class CreationView:
     free_hosts: Sequence[Host]
     is_contended: bool
     creations: DayCreations | None = None
+    is_erased: bool = False
 
 
 @frozen
@@ -243,3 +245,6 @@ class MeetingRepository(Protocol):
 
     async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
+
+    async def take_lease(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
+        """Take over one meeting in progress from whatever process has its lease, which can write no more."""

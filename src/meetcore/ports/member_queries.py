@@ -9,7 +9,9 @@ from attrs import frozen
 
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.members.members import Invitation, Member, User
+from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.passkeys import Passkey, PasskeyOwner
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import OperatorSession, Session
 from meetcore.ports.account_summary import AccountSummary
@@ -28,6 +30,9 @@ class SignedIn:
 
     def origin(self, client_address: str | None) -> ActionOrigin:
         """Who asks for a change, for the audit log."""
+        if self.session.impersonated_by is not None:
+            actor = Actor(ActorKind.OPERATOR, self.session.impersonated_by, "operator")
+            return ActionOrigin(actor, client_address, is_impersonated=True)
         if self.user is None:
             actor = Actor(ActorKind.GUEST, self.session.id, f"guest ({self.role})")
         else:
@@ -83,5 +88,14 @@ class MemberQueries(Protocol):
     async def list_invitations(self, account_id: UUID, now: datetime) -> Sequence[Invitation]:
         """An account's pending invitations, the newest first."""
 
+    async def list_passkeys(self, owner: PasskeyOwner) -> Sequence[Passkey]:
+        """The passkeys of a user or of an operator, the oldest first."""
+
     async def list_operators(self) -> Sequence[Operator]:
         """Operators who were not removed, the oldest first."""
+
+    async def find_operator_token(self, digest: bytes) -> OperatorToken | None:
+        """The token stored under a SHA-256, whatever its validity."""
+
+    async def list_operator_tokens(self) -> Sequence[OperatorToken]:
+        """Every token, the oldest first, revoked and expired ones included."""

@@ -51,13 +51,15 @@ class NoteCreationView:
 class NoteTask:
     """A note to work on, under the caller's lease, and the recording as it was when it was claimed.
 
-    `lease_expirations` counts how often the lease of a worker on this note ran out.
+    `lease_expirations` counts how often the lease of a worker on this note ran out, and `had_expired_lease`
+    is whether it is claimed because one did.
     """
 
     token: UUID = field(repr=False)
     note: Note
     recording: Recording
     lease_expirations: int = 0
+    had_expired_lease: bool = False
 
 
 @frozen
@@ -99,6 +101,9 @@ class NoteRepository(Protocol):
         Args:
             in_flight: how many may be under a lease at once, over all workers.
         """
+
+    async def is_any_overdue(self, seconds: float) -> bool:
+        """Whether a note, or a recording that notes could be made of, has been due for so many seconds."""
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""

@@ -40,6 +40,9 @@ class OrphanCheckRepository(Protocol):
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[OrphanCheck]:
         """Take the checks that are due, the longest due first; each comes again after the lease."""
 
+    async def take(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> OrphanCheck | None:
+        """Take the check of a meeting from whatever process has it; `None` where none is open."""
+
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:

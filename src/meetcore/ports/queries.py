@@ -18,18 +18,24 @@ from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatu
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind
 from meetcore.ports.account_summary import AccountSummary
+from meetcore.ports.console_queries import ConsoleQueries
 from meetcore.ports.dashboard_queries import DashboardQueries
+from meetcore.ports.endpoint_health import EndpointHealthQueries
+from meetcore.ports.ledger_totals import LedgerTotals
 from meetcore.ports.member_queries import MemberQueries
+from meetcore.ports.request_log import RequestQueries
 
 __all__ = [
     "FREE_START_WITHIN",
     "MAX_ENDS_LOOKED_AT",
+    "MAX_ENTRIES_LOOKED_AT",
     "MAX_PAGE",
     "NO_INCLUDES",
     "AccountSummary",
     "Caller",
     "CallerIncludes",
     "DeliveryHistory",
+    "EntriesOfKey",
     "EventFilter",
     "FreeStartQuery",
     "MeetingFilter",
@@ -43,6 +49,9 @@ MAX_PAGE = 1000
 
 FREE_START_WITHIN: Final = timedelta(days=7)
 """How far after the start that was wished for a free one is looked for."""
+
+MAX_ENTRIES_LOOKED_AT: Final = 5000
+"""How many entries of a ledger are looked at for those of one key: they are not stored by their keys."""
 
 MAX_ENDS_LOOKED_AT: Final = 200
 """How many reservations are looked at for a free start, the first to end first."""
@@ -102,13 +111,15 @@ class MeetingFilter:
     """Which of an account's meetings a list shows. None narrows nothing.
 
     `status` is the one that `domain.meetings.meetings.shown_status` returns at the instant `now`; the start
-    lies in [`starts_from`, `starts_before`).
+    lies in [`starts_from`, `starts_before`). Each of `words`, as `search_words` gives them, begins a word of
+    the title.
     """
 
     now: datetime
     status: MeetingStatus | None = None
     starts_from: datetime | None = None
     starts_before: datetime | None = None
+    words: tuple[str, ...] = ()
 
 
 @frozen
@@ -121,6 +132,17 @@ class TransactionFilter:
     kind: TransferKind | None = None
     made_from: datetime | None = None
     made_before: datetime | None = None
+
+
+@frozen
+class EntriesOfKey:
+    """Entries that one key caused, the newest first, and where a search for further ones goes on.
+
+    Older entries than the one numbered `reached` were not looked at; None where there are none.
+    """
+
+    entries: Sequence[Entry] = ()
+    reached: int | None = None
 
 
 @frozen
@@ -158,7 +180,15 @@ class FreeStartQuery:
     per_day: int | None = None
 
 
-class Queries(MemberQueries, DashboardQueries, Protocol):
+class Queries(
+    MemberQueries,
+    DashboardQueries,
+    LedgerTotals,
+    ConsoleQueries,
+    RequestQueries,
+    EndpointHealthQueries,
+    Protocol,
+):
     """Frequent reads that must be cheap. A key's digest is its SHA-256.
 
     A list has at most `limit` items, up to `MAX_PAGE`: only those whose ids (of ledger entries: numbers) are
@@ -188,6 +218,11 @@ class Queries(MemberQueries, DashboardQueries, Protocol):
         self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """An account's own entries in the ledger, the newest first."""
+
+    async def list_entries_of_key(
+        self, account_id: UUID, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> EntriesOfKey:
+        """An account's entries that one key caused, of the next `MAX_ENTRIES_LOOKED_AT` that are wanted."""
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now.

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -30,7 +30,11 @@ class NewAccount:
 
 @frozen
 class StoredAccount:
-    """An account as an operator sees it. `balance`, `held` and `low_threshold` are credits."""
+    """An account as an operator sees it. `balance`, `held` and `low_threshold` are credits.
+
+    `statements_mailed` is the first day of the last month whose statement was mailed about; None where nobody
+    asked for it.
+    """
 
     id: UUID
     user_id: UUID
@@ -41,6 +45,7 @@ class StoredAccount:
     balance: int
     held: int
     low_threshold: int
+    statements_mailed: date | None = None
 
 
 class Registry(Protocol):
@@ -104,6 +109,16 @@ class RegistryRepository(Protocol):
         Raises:
             NotFound: no such account.
         """
+
+    async def set_statements_mailed(self, account_id: UUID, month: date | None) -> None:
+        """Note the first day of the last month whose statement was mailed about; None to mail no more.
+
+        Raises:
+            NotFound: no such account.
+        """
+
+    async def find_statements_due(self, month: date, limit: int) -> Sequence[UUID]:
+        """Accounts that were mailed about no statement from this month on, and asked to be."""
 
     async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
         """Keep a key by its digest.

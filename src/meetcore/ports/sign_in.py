@@ -8,6 +8,7 @@ from meetcore.domain.members.members import User
 from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.sessions import OperatorSession, Session
 from meetcore.domain.members.sign_in_links import SignInLink
+from meetcore.domain.members.sign_ups import SignUp
 
 __all__ = ["SignInRepository"]
 
@@ -48,6 +49,26 @@ class SignInRepository(Protocol):
             written.
         """
 
+    async def find_member(self, email: str) -> User | None:
+        """The user of an e-mail address; None when there is none, or they are a member of no account."""
+
+    async def find_operator(self, email: str) -> Operator | None:
+        """The operator of an e-mail address; None when there is none, or they were removed."""
+
+    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_users: bool) -> bool:
+        """Write a request for an account, in one statement.
+
+        Returns:
+            False when only users may ask and no user has the e-mail address, and nothing was written.
+        """
+
+    async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None:
+        """Delete a request and return it: of several at once one gets it.
+
+        Returns:
+            None when there is none, or it has expired, or belongs to another browser; nothing was written.
+        """
+
     async def add_session(self, session: Session, digest: bytes) -> None:
         """Begin a customer's session."""
 
@@ -73,7 +94,7 @@ class SignInRepository(Protocol):
         """End an operator's session; return it, or None when it had ended."""
 
     async def purge(self, seen_before: datetime, expired_before: datetime) -> int:
-        """Delete some sessions last used before the one, and links that expired before the other.
+        """Delete some sessions last used before the one, and links and requests expired before the other.
 
         Returns:
             How many went.

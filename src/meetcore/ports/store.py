@@ -25,6 +25,7 @@ from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.audit_log import AuditLog
 from meetcore.ports.deliveries import DeliveryRepository
+from meetcore.ports.erasures import ErasureRepository
 from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository
 from meetcore.ports.mails import MailRepository
@@ -33,6 +34,8 @@ from meetcore.ports.members import MemberRepository
 from meetcore.ports.notes import NoteRepository
 from meetcore.ports.operators import OperatorRepository
 from meetcore.ports.orphan_checks import OrphanCheckRepository
+from meetcore.ports.passkeys import PasskeyRepository
+from meetcore.ports.proposals import ProposalRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
 from meetcore.ports.registry import RegistryRepository
@@ -48,6 +51,7 @@ __all__ = [
     "StoreFull",
     "StoreLoginRefused",
     "StoreReadOnly",
+    "StoreSessionRefused",
     "StoreUnavailable",
     "Transaction",
 ]
@@ -59,6 +63,10 @@ class StoreUnavailable(Exception):
 
 class StoreLoginRefused(StoreUnavailable):
     """The store answers, and refuses this name, password or database."""
+
+
+class StoreSessionRefused(StoreUnavailable):
+    """What answers is a pooler, which refuses the settings of a session."""
 
 
 class StoreFull(StoreUnavailable):
@@ -197,6 +205,14 @@ class Transaction(Protocol):
         """Who may use the console."""
 
     @property
+    def proposals(self) -> ProposalRepository:
+        """Credits that operators propose to move."""
+
+    @property
+    def passkeys(self) -> PasskeyRepository:
+        """Passkeys, and the challenges that they answer."""
+
+    @property
     def idempotency(self) -> IdempotencyRepository:
         """What is remembered of requests."""
 
@@ -235,6 +251,10 @@ class Transaction(Protocol):
     @property
     def orphan_checks(self) -> OrphanCheckRepository:
         """Creations whose provider is still to be looked at."""
+
+    @property
+    def erasures(self) -> ErasureRepository:
+        """Accounts that are erased."""
 
     @property
     def mails(self) -> MailRepository:

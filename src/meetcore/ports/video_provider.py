@@ -24,14 +24,22 @@ __all__ = [
 
 
 class ProviderRefused(Exception):
-    """The provider refused: nothing was made or changed. The text is for the log only."""
+    """The provider refused: nothing was made or changed. The text is for the log only.
+
+    Args:
+        code: what metrics count it as: from a closed set, such as `status_429`.
+    """
+
+    def __init__(self, text: str = "", code: str = "refused") -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class HostUnavailable(ProviderRefused):
     """This host cannot have another meeting made before `until`; another host may. Nothing was made."""
 
     def __init__(self, text: str, until: datetime) -> None:
-        super().__init__(text)
+        super().__init__(text, "host_unavailable")
         self.until = until
 
 

@@ -18,6 +18,7 @@ first and yours beside it::
 
 import itertools
 import os
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -26,9 +27,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from meetcore.domain.errors import DomainError
+from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.ledger import Entry, Funds, TransferKind, first_broken
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.ledger_totals import DayTotal
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.store_driver import DAILY_CAP, Snapshot, StoreDriver, refused
 
@@ -191,6 +194,7 @@ class AccountMachine(RuleBasedStateMachine):
         assert first_broken(funds.account_id, entries) is None, f"{name}: the chain is broken"
         assert funds.balance == sum(entry.amount for entry in entries), f"{name}: no fold of its entries"
         assert sum(amount for _, amount in legs) == 0, f"{name}: credits were made or lost"
+        assert snapshot["totals"] == _day_totals(entries), f"{name}: the totals are not those of its entries"
         assert funds.held == sum(held), f"{name}: held is not the sum of the holds"
         assert _refunds_once(entries), f"{name}: a charge was refunded twice"
         assert funds.available >= 0, f"{name}: spent what was not there"
@@ -206,6 +210,13 @@ async def _result_of(action: Coroutine[Any, Any, object]) -> object:
         return await action
     except DomainError as error:
         return refused(error)
+
+
+def _day_totals(entries: list[Entry]) -> list[DayTotal]:
+    by_day = defaultdict(list)
+    for entry in entries:
+        by_day[cap_day(entry.at), entry.transfer.kind].append(entry.amount)
+    return [DayTotal(day, kind, sum(found), len(found)) for (day, kind), found in sorted(by_day.items())]
 
 
 def _refunds_once(entries: list[Entry]) -> bool:

@@ -8,10 +8,13 @@ from attrs import evolve
 from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.adapters.memory.figures import MemoryFigures
 from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
 from meetcore.adapters.memory.key_uses import MemoryKeyUses
+from meetcore.adapters.memory.ledger_verification import MemoryVerificationLog
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
+from meetcore.adapters.memory.request_log import MemoryRequestLog
 from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.domain.meetings.hosts import Host
@@ -54,7 +57,10 @@ class MemoryRig:
         self.registry = MemoryRegistry(self.state)
         self.housekeeping = MemoryHousekeeping(self.state, self.clock)
         self.key_uses = MemoryKeyUses(self.state)
+        self.request_log = MemoryRequestLog(self.state)
         self.audit = MemoryLedgerAudit(self.state)
+        self.figures = MemoryFigures(self.state, self.clock)
+        self.verification_log = MemoryVerificationLog(self.state, self.clock)
 
     def now(self) -> datetime:
         """The clock's instant."""
@@ -102,6 +108,7 @@ class MemoryRig:
             tables.notes.clear()
             tables.transcript_chunks.clear()
             tables.mails.clear()
+            tables.verification.clear()
 
     async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""

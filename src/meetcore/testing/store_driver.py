@@ -9,7 +9,7 @@ compares.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from ipaddress import IPv4Address
 from uuid import UUID
 
@@ -275,9 +275,11 @@ class StoreDriver:
             found = [await tx.endpoints.load_locked(self.account_id, id_) for id_ in self.endpoint_ids]
             usage = [await self._usage(tx, key_id) for key_id in self.key_ids]
         stored = (await self.rig.deliveries(self.account_id)).values()
+        totals = await self.rig.queries.list_day_totals(self.account_id, date.min, date.max)
         return {
             "funds": funds,
             "entries": await self.rig.entries(self.account_id),
+            "totals": list(totals),
             "legs": sorted(await self.rig.legs(self.account_id)),
             "holds": sorted(await self.rig.holds(self.account_id)),
             "usage": usage,

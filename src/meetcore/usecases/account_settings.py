@@ -31,6 +31,12 @@ class AccountSettings:
         acting = self.administration.acting_as(who.origin(client_address))
         await acting.set_low_threshold(who.account.id, credits)
 
+    async def set_statement_mails(self, who: SignedIn, client_address: str | None, *, is_on: bool) -> None:
+        """Mail owners and finance when the statement of a month is there, or stop."""
+        check_allowed(who.role, Action.MANAGE_SETTINGS)
+        acting = self.administration.acting_as(who.origin(client_address))
+        await acting.set_statement_mails(who.account.id, is_on=is_on)
+
     async def list_audit_entries(
         self, who: SignedIn, limit: int, before: UUID | None
     ) -> Sequence[AuditEntry]:

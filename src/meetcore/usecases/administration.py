@@ -1,4 +1,4 @@
-"""Changes of accounts, keys, balances and hosts, each with its audit entry in the same transaction."""
+"""Changes of accounts, keys and balances, each with its audit entry in the same transaction."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,13 +7,14 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin, ActorKind, Detail
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Entry, Posting
+from meetcore.domain.money.statements import last_closed
+from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.requests.keys import (
     DEFAULT_NAME,
@@ -32,6 +33,8 @@ from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.audit import record_action
+from meetcore.usecases.erased_accounts import lock_unerased
+from meetcore.usecases.host_administration import HostAdministration
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
@@ -98,7 +101,9 @@ class Administration:
             await tx.members.add_membership(Membership(account.id, user.id, Role.OWNER, now))
             await self._record(tx, now, "account.created", account.id, account.id)
             if credits:
-                _, due = await self._top_up(tx, now, account.id, credits, f"opening-{account.id}")
+                _, due = await self.top_up_within(tx, now, account.id, credits, f"opening-{account.id}")
+        if credits:
+            self.runtime.metrics.credits_moved(TransferKind.TOPUP, credits)
         if due:
             self.notifier.notify()
         return account
@@ -118,6 +123,21 @@ class Administration:
                     tx, now, "account.threshold_changed", account_id, account_id, before=before, after=credits
                 )
 
+    async def set_statement_mails(self, account_id: UUID, *, is_on: bool) -> None:
+        """Mail owners and finance when the statement of a month is there, from the present month on, or stop.
+
+        Raises:
+            NotFound: no such account.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            was_on = (await tx.registry.load_account(account_id)).statements_mailed is not None
+            if was_on is not is_on:
+                month = last_closed(now).first_day if is_on else None
+                await tx.registry.set_statements_mailed(account_id, month)
+                action = "account.statement_mails_changed"
+                await self._record(tx, now, action, account_id, account_id, before=was_on, after=is_on)
+
     async def top_up(
         self, account_id: UUID, amount: int, reference: str | None = None, reason: str | None = None
     ) -> ToppedUp:
@@ -129,7 +149,11 @@ class Administration:
             Conflict: the reference belongs to a top-up of another amount.
         """
         async with self.store.begin() as tx:
-            done, due = await self._top_up(tx, self.runtime.now(), account_id, amount, reference, reason)
+            done, due = await self.top_up_within(
+                tx, self.runtime.now(), account_id, amount, reference, reason
+            )
+        if done.is_new:
+            self.runtime.metrics.credits_moved(TransferKind.TOPUP, amount)
         if due:
             self.notifier.notify()
         return done
@@ -151,23 +175,34 @@ class Administration:
             Conflict: the reference belongs to an adjustment of another amount.
             InvalidReason: see `ledger.adjustment_about`.
         """
-        about = ledger.adjustment_about(reason)
-        now = self.runtime.now()
-        transfer_id = self.runtime.new_id(now)
-        operation = ledger.adjustment_operation(reference or str(transfer_id))
         async with self.store.begin() as tx:
-            view = await tx.ledger.load_locked(account_id, operation)
-            existing = None if view.entry is None else view.entry.transfer
-            posting = ledger.adjust(
-                view.funds, transfer_id, operation, amount, about, now, existing, self.runtime.chain_key
+            done, due = await self.adjust_within(
+                tx, self.runtime.now(), account_id, amount, reason, reference
             )
-            if posting.entry is None:
-                assert view.entry is not None
-                return Adjusted(view.entry, view.funds.balance, is_new=False)
-            due = await self._post(tx, now, posting, posting.entry, "credits.adjusted", reason=about.id)
+        if done.is_new:
+            self.runtime.metrics.credits_moved(TransferKind.ADJUSTMENT, amount)
         if due:
             self.notifier.notify()
-        return Adjusted(posting.entry, posting.funds.balance, is_new=True)
+        return done
+
+    async def adjust_within(
+        self, tx: Transaction, now: datetime, account_id: UUID, amount: int, reason: str,
+        reference: str | None,
+    ) -> tuple[Adjusted, int]:  # fmt: skip
+        """Do what `adjust` does in a transaction of the caller's; with it, how many deliveries became due."""
+        about = ledger.adjustment_about(reason)
+        transfer_id = self.runtime.new_id(now)
+        operation = ledger.adjustment_operation(reference or str(transfer_id))
+        view = await tx.ledger.load_locked(account_id, operation)
+        existing = None if view.entry is None else view.entry.transfer
+        posting = ledger.adjust(
+            view.funds, transfer_id, operation, amount, about, now, existing, self.runtime.chain_key
+        )
+        if posting.entry is None:
+            assert view.entry is not None
+            return Adjusted(view.entry, view.funds.balance, is_new=False), 0
+        due = await self._post(tx, now, posting, posting.entry, "credits.adjusted", reason=about.id)
+        return Adjusted(posting.entry, posting.funds.balance, is_new=True), due
 
     async def suspend_account(self, account_id: UUID) -> StoredAccount:
         """Refuse an account's keys from their next request on.
@@ -189,10 +224,13 @@ class Administration:
         """Let the keys of a suspended account in again.
 
         Raises:
+            Conflict: the account was erased.
             NotFound: no such account.
         """
         now = self.runtime.now()
         async with self.store.begin() as tx:
+            if (await tx.erasures.load_locked(account_id)).requested_at is not None:
+                raise Conflict("It was erased, and nothing brings it back: open another one.", account_id)
             before = await tx.registry.load_account(account_id)
             account = await tx.registry.resume_account(account_id)
             if account != before:
@@ -215,7 +253,7 @@ class Administration:
 
         Raises:
             NotFound: no such account.
-            Conflict: there is a key of the new id.
+            Conflict: there is a key of the new id, or the account was erased.
             InvalidExpiry: it expires in the past.
             InvalidName: see `check_name`.
         """
@@ -229,7 +267,7 @@ class Administration:
             name=name, last_four=last_four(text), created_by=self._member_id,
         )  # fmt: skip
         async with self.store.begin() as tx:
-            await tx.lock_account(account_id)
+            await lock_unerased(tx, account_id)
             await _check_new(tx, new_id)
             await tx.registry.add_key(key, digest(text))
             await self._record(
@@ -303,52 +341,16 @@ class Administration:
                 )
         return key
 
-    async def add_host(self, provider_user_id: str, capacity: int, max_concurrent: int = 1) -> Host:
-        """Add a licensed host.
+    @property
+    def hosts(self) -> HostAdministration:
+        """Changes of hosts, as the same origin asks for them."""
+        return HostAdministration(self.store, self.runtime, self.origin)
 
-        Raises:
-            Conflict: the provider's user is a host already.
-        """
-        now = self.runtime.now()
-        host = Host(self.runtime.new_id(now), provider_user_id, capacity, max_concurrent)
-        async with self.store.begin() as tx:
-            await tx.registry.add_host(host, now)
-            await self._record(tx, now, "host.added", None, host.id, provider_user_id=provider_user_id)
-        return host
-
-    async def disable_host(self, host_id: UUID) -> Host:
-        """Give a host no new meetings; those it has stay.
-
-        Raises:
-            NotFound: no such host.
-        """
-        now = self.runtime.now()
-        async with self.store.begin() as tx:
-            before = await tx.registry.load_host(host_id)
-            host = await tx.registry.disable_host(host_id)
-            if host != before:
-                await self._record(tx, now, "host.disabled", None, host_id)
-        return host
-
-    async def enable_host(self, host_id: UUID) -> Host:
-        """Give a host meetings again.
-
-        Raises:
-            NotFound: no such host.
-        """
-        now = self.runtime.now()
-        async with self.store.begin() as tx:
-            before = await tx.registry.load_host(host_id)
-            host = await tx.registry.enable_host(host_id)
-            if host != before:
-                await self._record(tx, now, "host.enabled", None, host_id)
-        return host
-
-    async def _top_up(
+    async def top_up_within(
         self, tx: Transaction, now: datetime, account_id: UUID, amount: int, reference: str | None,
         reason: str | None = None,
     ) -> tuple[ToppedUp, int]:  # fmt: skip
-        """Top up; the second value is how many deliveries became due."""
+        """Do what `top_up` does in a transaction of the caller's; with it, how many deliveries became due."""
         transfer_id = self.runtime.new_id(now)
         reference = reference or str(transfer_id)
         view = await tx.ledger.load_locked(account_id, ledger.top_up_operation(reference))

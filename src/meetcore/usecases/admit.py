@@ -20,6 +20,7 @@ from meetcore.domain.requests.rate_window import (
 )
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, Queries
 from meetcore.ports.rate_counters import RateCounters
+from meetcore.usecases.collect_requests import CollectRequests
 from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.key_lookups import KeyLookups
 from meetcore.usecases.track_key_use import TrackKeyUse
@@ -30,7 +31,7 @@ class Admit:
     """Admits every request, with one instant for both checks.
 
     `duplicates` bounds the requests that wait for another one with the same idempotency key. `uses`
-    keeps each key that was accepted.
+    keeps each key that was accepted, `requests` what became of its requests.
     """
 
     queries: Queries
@@ -38,6 +39,7 @@ class Admit:
     quotas: Quotas
     key_prefix: str
     uses: TrackKeyUse
+    requests: CollectRequests
     duplicates: DuplicateLimit = field(factory=DuplicateLimit)
     lookups: KeyLookups = field(factory=KeyLookups)
 

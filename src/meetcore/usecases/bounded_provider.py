@@ -12,8 +12,10 @@ from attrs import frozen
 
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, ProviderAbilities, Provisioned
+from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.video_provider import (
     ProviderOrder,
+    ProviderRefused,
     ProviderUnknown,
     VideoProvider,
 )
@@ -35,10 +37,11 @@ def require_own(provider: VideoProvider, meeting: Meeting) -> None:
 
 @frozen
 class BoundedProvider:
-    """Calls another provider, for `timeout_s` seconds at most."""
+    """Calls another provider, for `timeout_s` seconds at most; `metrics` take each call and its result."""
 
     provider: VideoProvider
     timeout_s: float = PROVIDER_TIMEOUT_S
+    metrics: Metrics = NO_METRICS
 
     @property
     def abilities(self) -> ProviderAbilities:
@@ -47,27 +50,36 @@ class BoundedProvider:
 
     async def create(self, order: ProviderOrder) -> Provisioned:
         """Make a meeting."""
-        return await self._within(self.provider.create(order))
+        return await self._within("create", self.provider.create(order))
 
     async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
         """Every meeting that exists under an order's id."""
-        return await self._within(self.provider.find(order))
+        return await self._within("find", self.provider.find(order))
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         """Delete a meeting that has not started."""
-        return await self._within(self.provider.remove(provider_meeting_id))
+        return await self._within("remove", self.provider.remove(provider_meeting_id))
 
     async def end(self, provider_meeting_id: str) -> None:
         """End a meeting that runs."""
-        await self._within(self.provider.end(provider_meeting_id))
+        await self._within("end", self.provider.end(provider_meeting_id))
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Replace a host's key."""
-        await self._within(self.provider.set_host_key(provider_user_id, host_key))
+        await self._within("set_host_key", self.provider.set_host_key(provider_user_id, host_key))
 
-    async def _within(self, call: Awaitable[T]) -> T:
+    async def _within(self, name: str, call: Awaitable[T]) -> T:
+        clock = asyncio.get_running_loop().time
+        start, result = clock(), "unknown"
         try:
             async with asyncio.timeout(self.timeout_s):
-                return await call
+                answer = await call
+            result = "done"
+        except ProviderRefused as refusal:
+            result = refusal.code
+            raise
         except TimeoutError as error:
             raise ProviderUnknown(f"no answer within {self.timeout_s:g} s") from error
+        finally:
+            self.metrics.provider_called(name, result, clock() - start)
+        return answer

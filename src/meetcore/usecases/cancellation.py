@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 
 from meetcore.domain.meetings.cancellation import ProviderMeetingState, conclude
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, can_have_shown_host_key, transition
+from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.records.meetings import cancellation_record
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
@@ -97,7 +98,11 @@ class Cancellation:
         """
         require_own(self.provider, meeting)
         state = await clear(self.provider, meeting.provider_meeting_id or "")
-        return await self._write(meeting, token, at, state)
+        outcome = await self._write(meeting, token, at, state)
+        refunded = None if outcome is None or outcome.record is None else outcome.record["credits_refunded"]
+        if isinstance(refunded, int):
+            self.runtime.metrics.credits_moved(TransferKind.MEETING_REFUND, refunded)
+        return outcome
 
     async def put_back(self, meeting: Meeting, token: UUID) -> None:
         """Schedule a meeting again that the provider refused to remove when it was first asked."""

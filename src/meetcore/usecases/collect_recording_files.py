@@ -48,8 +48,8 @@ class CollectRecordingFiles:
 
         Returns:
             APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the
-            meeting was not sold with a recording, TOO_EARLY when the meeting does not exist yet or is being
-            cancelled.
+            meeting was not sold with a recording or its account was erased, TOO_EARLY when the meeting does
+            not exist yet or is being cancelled.
 
         Raises:
             StoreUnavailable: the database does not answer; repeat the call.
@@ -58,7 +58,7 @@ class CollectRecordingFiles:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
             if meeting is None or meeting.status is MeetingStatus.CANCELLING:
                 return EventOutcome.TOO_EARLY
-            if not can_be_recorded(meeting):
+            if not can_be_recorded(meeting) or await tx.erasures.is_requested(meeting.account_id):
                 return EventOutcome.IGNORED
             known = await tx.recordings.load(meeting.account_id, meeting.id)
             if known is None:

@@ -2,38 +2,50 @@
 
 import asyncio
 from collections.abc import Sequence
+from enum import Enum
 from uuid import UUID
 
 from attrs import frozen
 
 from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.meetings import Meeting
-from meetcore.domain.members.members import Member
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
-from meetcore.domain.money.ledger import Entry, check_reason, check_reference
-from meetcore.domain.requests.accounts import MAX_EMAIL
-from meetcore.domain.requests.keys import ApiKey
+from meetcore.domain.money.ledger import check_reason, check_reference
+from meetcore.domain.money.proposals import ProposalKind
+from meetcore.domain.requests.request_log import LoggedRequest
+from meetcore.ports.console_queries import AccountPage
 from meetcore.ports.member_queries import SignedInOperator
-from meetcore.ports.queries import MeetingFilter, Queries, TransactionFilter
+from meetcore.ports.queries import MeetingFilter, Queries
 from meetcore.ports.registry import StoredAccount
+from meetcore.usecases.account_search import read_search
 from meetcore.usecases.administration import Administration
+from meetcore.usecases.proposals import Proposals
 from meetcore.usecases.runtime import Runtime
 
 MAX_FOUND = 100
 """Accounts in a list."""
+MAX_KEYS = 50
+"""Keys of an account that are shown with it."""
 LAST = 10
-"""Entries and meetings of an account that are shown with it."""
+"""Entries, meetings and deliveries of an account that are shown with it."""
+
+
+class Movement(Enum):
+    """What became of credits that an operator asked to move."""
+
+    POSTED = "posted"
+    """They are in the ledger."""
+    REPEATED = "repeated"
+    """The same amount is in the ledger under that reference already: nothing was moved."""
+    PROPOSED = "proposed"
+    """So many credits need another operator."""
 
 
 @frozen
 class AccountDetails:
-    """An account with its members and keys, and its last entries and meetings, the newest first."""
+    """An account with what belongs to it, and its last meetings, the newest first."""
 
-    account: StoredAccount
-    members: Sequence[Member]
-    keys: Sequence[ApiKey]
-    entries: Sequence[Entry]
+    page: AccountPage
     meetings: Sequence[Meeting]
 
 
@@ -44,18 +56,15 @@ class ConsoleAccounts:
     administration: Administration
     queries: Queries
     runtime: Runtime
+    proposals: Proposals
 
     async def search(self, who: SignedInOperator, text: str) -> Sequence[StoredAccount]:
-        """The account with this id or the ones with this e-mail address; the newest ones for no text."""
+        """The accounts that `read_search` finds by a text; the newest ones for no text."""
         check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
-        registry = self.administration.registry
-        try:
-            return [await registry.find_account(parse_id(text, "account"))]
-        except NotFound:  # an e-mail address, or an id of nothing
-            pass
-        if len(text) > MAX_EMAIL or not text.isprintable():
-            return []
-        return await registry.list_accounts(text or None, MAX_FOUND)
+        if not text.strip():
+            return await self.administration.registry.list_accounts(None, MAX_FOUND)
+        wanted = read_search(text, self.administration.key_prefix)
+        return await self.queries.search_accounts(wanted, MAX_FOUND)
 
     async def find(self, who: SignedInOperator, account_id: UUID) -> AccountDetails:
         """One account.
@@ -64,15 +73,18 @@ class ConsoleAccounts:
             NotFound: no such account.
         """
         check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
-        registry, queries = self.administration.registry, self.queries
-        account = await registry.find_account(account_id)
-        members, keys, entries, meetings = await asyncio.gather(
-            queries.list_members(account_id),
-            registry.list_keys(account_id),
-            queries.list_transactions(account_id, TransactionFilter(), LAST, None),
-            queries.list_meetings(account_id, MeetingFilter(self.runtime.now()), LAST, None),
+        page, meetings = await asyncio.gather(
+            self.queries.find_account_page(account_id, MAX_KEYS, LAST),
+            self.queries.list_meetings(account_id, MeetingFilter(self.runtime.now()), LAST, None),
         )
-        return AccountDetails(account, members, keys, entries, meetings)
+        if page is None:
+            raise NotFound("No account with this id.")
+        return AccountDetails(page, meetings)
+
+    async def find_request(self, who: SignedInOperator, request_id: UUID) -> LoggedRequest | None:
+        """A request of any account, if it is kept."""
+        check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
+        return await self.queries.find_request_of_any(request_id)
 
     async def suspend(self, who: SignedInOperator, client_address: str | None, account_id: UUID) -> None:
         """Refuse the account's keys; see `Administration.suspend_account`."""
@@ -87,7 +99,7 @@ class ConsoleAccounts:
     async def top_up(
         self, who: SignedInOperator, client_address: str | None, account_id: UUID, amount: int, reason: str,
         reference: str,
-    ) -> None:  # fmt: skip
+    ) -> Movement:  # fmt: skip
         """Add credits, once for each reference; the reason stands in the audit log.
 
         Raises:
@@ -95,12 +107,17 @@ class ConsoleAccounts:
             InvalidAmount, NotFound, Conflict: see `Administration.top_up`.
         """
         acting = self._acting(who, client_address, OperatorAction.MOVE_CREDITS)
-        await acting.top_up(account_id, amount, check_reference(reference), check_reason(reason))
+        if self.proposals.needs_two(amount):
+            moved = (ProposalKind.TOPUP, amount, reason, reference)
+            await self.proposals.propose(who, client_address, account_id, *moved)
+            return Movement.PROPOSED
+        done = await acting.top_up(account_id, amount, check_reference(reference), check_reason(reason))
+        return Movement.POSTED if done.is_new else Movement.REPEATED
 
     async def adjust(
         self, who: SignedInOperator, client_address: str | None, account_id: UUID, amount: int, reason: str,
         reference: str,
-    ) -> None:  # fmt: skip
+    ) -> Movement:  # fmt: skip
         """Correct the balance, once for each reference.
 
         Raises:
@@ -109,7 +126,12 @@ class ConsoleAccounts:
                 see `Administration.adjust`.
         """
         acting = self._acting(who, client_address, OperatorAction.MOVE_CREDITS)
-        await acting.adjust(account_id, amount, reason, check_reference(reference))
+        if self.proposals.needs_two(amount):
+            moved = (ProposalKind.ADJUSTMENT, amount, reason, reference)
+            await self.proposals.propose(who, client_address, account_id, *moved)
+            return Movement.PROPOSED
+        done = await acting.adjust(account_id, amount, reason, check_reference(reference))
+        return Movement.POSTED if done.is_new else Movement.REPEATED
 
     def _acting(
         self, who: SignedInOperator, client_address: str | None, action: OperatorAction

@@ -118,6 +118,7 @@ class DeliverWebhooks:
             if self.mails is not None:
                 await self.mails.add_disabled(tx, disabled)
         for recorded in judged.recorded:
+            self.runtime.metrics.attempted(result_of(recorded.attempt), recorded.attempt.duration_ms / 1000)
             if not judge(recorded.attempt):
                 self.on_failed(recorded)
         for endpoint in disabled:
@@ -128,6 +129,13 @@ class DeliverWebhooks:
         """Release and expire what is due; returns how many deliveries may be claimed by it."""
         async with self.store.begin() as tx:
             return await tx.deliveries.sweep(self.pace)
+
+
+def result_of(attempt: Attempt) -> str:
+    """Return the result of an attempt as metrics count it: a class of status, or the code of the error."""
+    if attempt.status_code is not None:
+        return f"{attempt.status_code // 100}xx"
+    return attempt.error or "2xx"
 
 
 def _newly_disabled(views: Sequence[ClaimedView], endpoints: Sequence[Endpoint]) -> list[Endpoint]:

@@ -23,7 +23,7 @@ from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
 
-async def _end(
+async def end_recording(
     tx: Transaction, runtime: Runtime, recording: Recording, at: datetime, *, with_notes: bool
 ) -> tuple[int, list[Note]]:
     """End a recording whose account is locked; return how many deliveries are due, and the failed notes."""
@@ -85,7 +85,9 @@ class ExpireRecordings:
             recording = await tx.recordings.load(account_id, meeting_id)
             if recording is None:
                 return
-            due, failed = await _end(tx, self.runtime, recording, self.runtime.now(), with_notes=False)
+            due, failed = await end_recording(
+                tx, self.runtime, recording, self.runtime.now(), with_notes=False
+            )
         for note in failed:
             self.on_failed(note, NoteFault.RECORDING_GONE)
         self.notes_notifier.notify()
@@ -130,7 +132,7 @@ class DeleteRecording:
             recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
             if recording is None or recording.status is RecordingStatus.MEASURING:
                 raise NotFound("No recording with this id.")
-            due, failed[:] = await _end(tx, self.runtime, recording, now, with_notes=with_notes)
+            due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
             return Outcome(due=due)
 
         outcome = await run_once(self.store, caller.account.id, request, work)

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from meetcore.domain.money import holds
 from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.ports.notes import NoteSettlement, NoteTask
@@ -89,6 +90,7 @@ class FinalizeNote:
                 return False
             credits = self.catalogue.quote_notulen(settlement.note.duration_s).credits
             _, due = await complete_note(tx, self.runtime, settlement, credits, now)
+        self.runtime.metrics.credits_moved(TransferKind.NOTULEN_CHARGE, credits)
         if due:
             self.notifier.notify()
         return True

@@ -8,11 +8,13 @@ are bounded: when they are full, the oldest digests are dropped.
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from attrs import define, field
 
 from meetcore.domain.errors import ServiceUnavailable
-from meetcore.ports.queries import Caller
+
+Found = TypeVar("Found")
 
 VALID_LASTS = timedelta(minutes=10)
 MAX_DIGESTS = 10_000
@@ -70,8 +72,8 @@ class KeyLookups:
         self._places = asyncio.Semaphore(self.at_once)
 
     async def find(
-        self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Caller | None]]
-    ) -> Caller | None:
+        self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Found | None]]
+    ) -> Found | None:
         """Look a digest up, or answer `None` where it was not found a moment ago.
 
         Raises:
@@ -93,11 +95,11 @@ class KeyLookups:
             self._waiting -= 1
 
     async def _find_unknown(
-        self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Caller | None]]
-    ) -> Caller | None:
+        self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Found | None]]
+    ) -> Found | None:
         if self.missing.has(digest, now):  # another request has looked it up meanwhile
             return None
-        caller = await look_up()
-        if caller is None:
+        found = await look_up()
+        if found is None:
             self.missing.add(digest, now)
-        return caller
+        return found

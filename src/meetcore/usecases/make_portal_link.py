@@ -7,6 +7,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.members.audit import SERVICE, ActionOrigin
+from meetcore.domain.members.operator_tokens import OperatorToken, token_origin
 from meetcore.domain.members.roles import OperatorAction, OperatorRole, Role, check_operator_allowed
 from meetcore.domain.members.sign_in_links import (
     DEFAULT_PORTAL_MINUTES,
@@ -19,6 +20,7 @@ from meetcore.domain.requests.accounts import email_key
 from meetcore.ports.member_queries import MemberQueries, SignedInOperator
 from meetcore.ports.store import Store
 from meetcore.usecases.audit import record_action
+from meetcore.usecases.erased_accounts import lock_unerased
 from meetcore.usecases.request_sign_in_link import console_url, dashboard_url
 from meetcore.usecases.runtime import Runtime
 
@@ -33,7 +35,11 @@ class PortalLink:
 
 @frozen
 class MakePortalLink:
-    """Makes links as `origin` asks for them: an operator of `role`, or the system without one."""
+    """Makes links as `origin` asks for them: an operator of `role`, or the system without one.
+
+    With `pins` a session stays in the link's account, and a member's is not fresh: who made the link did not
+    prove to be that member.
+    """
 
     store: Store
     queries: MemberQueries
@@ -41,14 +47,19 @@ class MakePortalLink:
     base_url: str
     origin: ActionOrigin = SERVICE
     role: OperatorRole | None = None
+    pins: bool = False
 
     def acting_as(self, origin: ActionOrigin) -> "MakePortalLink":
         """Return the same use case for a user of the system, who may do everything."""
-        return evolve(self, origin=origin, role=None)
+        return evolve(self, origin=origin, role=None, pins=True)
 
     def by(self, signed_in: SignedInOperator, client_address: str | None) -> "MakePortalLink":
         """Return the same use case for an operator, who may do what the role says."""
-        return evolve(self, origin=signed_in.origin(client_address), role=signed_in.operator.role)
+        return evolve(self, origin=signed_in.origin(client_address), role=signed_in.operator.role, pins=True)
+
+    def by_token(self, token: OperatorToken, client_address: str | None) -> "MakePortalLink":
+        """Return the same use case for a program of the operator's, which may do what its role says."""
+        return evolve(self, origin=token_origin(token, client_address), role=token.role, pins=True)
 
     async def for_guest(
         self, account_id: UUID, role: Role = Role.VIEWER, minutes: int = DEFAULT_PORTAL_MINUTES
@@ -57,10 +68,12 @@ class MakePortalLink:
 
         Raises:
             ActionNotAllowed: the operator's role may not.
+            Conflict: the account was erased.
             InvalidMinutes: not from 1 to 60.
             NotFound: no such account.
         """
-        self._check(OperatorAction.MAKE_PORTAL_LINKS)
+        is_owner = role is Role.OWNER
+        self._check(OperatorAction.MAKE_OWNER_LINKS if is_owner else OperatorAction.MAKE_PORTAL_LINKS)
         return await self._make(minutes, LinkPurpose.PORTAL, account_id, guest_role=role)
 
     async def for_member(
@@ -70,10 +83,11 @@ class MakePortalLink:
 
         Raises:
             ActionNotAllowed: the operator's role may not.
+            Conflict: the account was erased.
             InvalidMinutes: not from 1 to 60.
             NotFound: no such account, or no member of it with this e-mail address.
         """
-        self._check(OperatorAction.MAKE_PORTAL_LINKS)
+        self._check(OperatorAction.MAKE_OWNER_LINKS)
         members = await self.queries.list_members(account_id)
         user = next((one.user for one in members if email_key(one.user.email) == email_key(email)), None)
         if user is None:
@@ -105,11 +119,11 @@ class MakePortalLink:
         token = mint_token(self.runtime.entropy.token_bytes(TOKEN_BYTES))
         link = SignInLink(
             self.runtime.new_id(now), purpose, now, now + check_minutes(minutes), account_id, user_id,
-            guest_role, operator_id=operator_id,
+            guest_role, operator_id=operator_id, is_pinned=self.pins and purpose is LinkPurpose.PORTAL,
         )  # fmt: skip
         async with self.store.begin() as tx:
             if account_id is not None:
-                await tx.registry.load_account(account_id)
+                await lock_unerased(tx, account_id)
             await tx.sign_in.add_link(link, token_digest(token))
             target = user_id or operator_id or account_id
             await record_action(

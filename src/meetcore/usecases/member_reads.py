@@ -10,10 +10,12 @@ from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting
 from meetcore.domain.members.roles import Action, check_allowed, is_allowed
 from meetcore.domain.money.ledger import Entry
-from meetcore.domain.notes.notes import Note, NoteStatus
-from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails, Overview
+from meetcore.domain.notes.notes import NoteStatus
+from meetcore.domain.requests.request_log import LoggedRequest
+from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails, Overview, TitledNote
 from meetcore.ports.member_queries import SignedIn
-from meetcore.ports.queries import MAX_PAGE, MeetingFilter, NoteFilter, Queries, TransactionFilter
+from meetcore.ports.queries import MAX_PAGE, EntriesOfKey, MeetingFilter, Queries, TransactionFilter
+from meetcore.ports.request_log import RequestFilter
 
 
 @frozen
@@ -32,6 +34,7 @@ class MemberReads:
             found.spending if is_allowed(who.role, Action.VIEW_LEDGER) else (),
             found.capped_keys if is_allowed(who.role, Action.VIEW_KEYS) else (),
             found.troubled if is_allowed(who.role, Action.VIEW_WEBHOOKS) else (),
+            found.low_threshold,
         )
 
     async def list_last_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
@@ -39,6 +42,18 @@ class MemberReads:
         if not is_allowed(who.role, Action.VIEW_MEETINGS):
             return []
         return await self.list_meetings(who, wanted, limit, None)
+
+    async def list_requests(
+        self, who: SignedIn, wanted: RequestFilter, limit: int, before: UUID | None
+    ) -> Sequence[LoggedRequest]:
+        """Requests of the account's keys, the newest first; see `Queries.list_requests`."""
+        check_allowed(who.role, Action.VIEW_REQUESTS)
+        return await self.queries.list_requests(who.account.id, wanted, limit, before)
+
+    async def find_request(self, who: SignedIn, request_id: UUID) -> LoggedRequest | None:
+        """A request of the account's, if it is kept."""
+        check_allowed(who.role, Action.VIEW_REQUESTS)
+        return await self.queries.find_request(who.account.id, request_id)
 
     async def list_entries(
         self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None
@@ -53,6 +68,26 @@ class MemberReads:
         while page := await self.list_entries(who, wanted, MAX_PAGE, before):
             yield page
             before = page[-1].number
+
+    async def list_entries_of_key(
+        self, who: SignedIn, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> EntriesOfKey:
+        """Entries that one key caused; see `Queries.list_entries_of_key`."""
+        check_allowed(who.role, Action.VIEW_LEDGER)
+        return await self.queries.list_entries_of_key(who.account.id, key_id, wanted, limit, before)
+
+    async def all_entries_of_key(
+        self, who: SignedIn, key_id: UUID, wanted: TransactionFilter
+    ) -> AsyncIterator[Sequence[Entry]]:
+        """Every entry that one key caused, the newest first; no more than a page is in memory."""
+        before: int | None = None
+        while True:
+            page = await self.list_entries_of_key(who, key_id, wanted, MAX_PAGE, before)
+            if page.entries:
+                yield page.entries
+            before = page.entries[-1].number if len(page.entries) == MAX_PAGE else page.reached
+            if before is None:
+                return
 
     async def list_meetings(
         self, who: SignedIn, wanted: MeetingFilter, limit: int, before: UUID | None
@@ -79,10 +114,10 @@ class MemberReads:
             return found
         return evolve(found, meeting=evolve(found.meeting, host_key=None))
 
-    async def list_notes(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[Note]:
-        """Notes, the newest first; see `Queries.list_notes`."""
+    async def list_notes(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[TitledNote]:
+        """Notes without what they say, the newest first; see `Queries.list_titled_notes`."""
         check_allowed(who.role, Action.VIEW_NOTES)
-        return await self.queries.list_notes(who.account.id, NoteFilter(), limit, before)
+        return await self.queries.list_titled_notes(who.account.id, limit, before)
 
     async def find_note(self, who: SignedIn, note_id: UUID) -> NoteDetails:
         """One note.

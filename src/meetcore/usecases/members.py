@@ -18,6 +18,7 @@ from meetcore.ports.member_queries import MemberQueries, SignedIn
 from meetcore.ports.store import Store
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.audit import record_action
+from meetcore.usecases.erased_accounts import lock_unerased
 from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.request_sign_in_link import dashboard_url
 from meetcore.usecases.runtime import Runtime
@@ -64,6 +65,7 @@ class Members:
 
         Raises:
             ActionNotAllowed: the caller's role may not.
+            Conflict: the account was erased.
             InvalidEmail: it cannot be an address.
         """
         check_allowed(signed_in.role, Action.MANAGE_MEMBERS)
@@ -83,7 +85,7 @@ class Members:
             account.full_name if user is None else user.full_name, invitation.expires_at,
         )  # fmt: skip
         async with self.store.begin() as tx:
-            await tx.lock_account(account.id)
+            await lock_unerased(tx, account.id)
             await tx.members.add_invitation(invitation)
             await tx.sign_in.add_link(link, token_digest(token))
             await record_action(

@@ -19,6 +19,7 @@ from meetcore.domain.meetings.meetings import (
     transition,
 )
 from meetcore.domain.money import holds
+from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.records import meetings as records
 from meetcore.domain.records.meetings import meeting_record
 from meetcore.ports.meetings import LeaseView
@@ -117,10 +118,14 @@ class Provisioner:
             at: the instant for the entry and the event.
         """
         finished = None
+        credits = 0 if view.hold is None else view.hold.amount
         with suppress(ConnectionLost):  # the lease shows whether it was kept
             async with self.store.at_once() as tx:
                 finished = await settle(tx, self.runtime, view, made, at)
-        return finished or await self._finish_latest(view, made, at)
+        finished = finished or await self._finish_latest(view, made, at)
+        if finished is not None:
+            self.runtime.metrics.credits_moved(TransferKind.MEETING_CHARGE, credits)
+        return finished
 
     @repeated_when_lost
     async def _finish_latest(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:

@@ -6,6 +6,7 @@ from attrs import frozen
 
 from meetcore.domain.mails.mails import MAILS_KEPT
 from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
+from meetcore.domain.requests.request_log import requests_kept_since
 from meetcore.domain.webhooks.events import kept_since
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.usecases.runtime import Runtime
@@ -15,7 +16,7 @@ PROVIDER_EVENTS_KEPT = timedelta(days=7)
 
 @frozen
 class Purge:
-    """Delete keys of requests, events, counts of creations, mails and secrets that are past their time."""
+    """Delete keys of requests, events, counts of creations, mails, secrets and requests past their time."""
 
     housekeeping: Housekeeping
     runtime: Runtime
@@ -29,3 +30,4 @@ class Purge:
         await self.housekeeping.purge_events(kept_since(now))
         await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())
         await self.housekeeping.purge_previous_secrets(now)
+        await self.housekeeping.purge_requests(requests_kept_since(now))

@@ -29,6 +29,10 @@ def _ignore(_: ExpiredLease) -> None:
     return None
 
 
+LEFT = "left"
+"""What became of a meeting that stays in progress, and is tried again."""
+
+
 @frozen
 class ReconcileMeetings:
     """Takes over meetings in progress, `at_once` of them at a time.
@@ -84,29 +88,34 @@ class ReconcileMeetings:
             view = await tx.meetings.load_leased(expired.account_id, expired.meeting_id, expired.token)
         if view is None:
             return False
+        outcome = "failed"
         try:
             if view.meeting.status is MeetingStatus.PROVISIONING:
-                return await self._finish_or_undo(view, expired.token)
-            return await self._cancel(view, expired.token)
+                outcome = await self._finish_or_undo(view, expired.token)
+            else:
+                outcome = await self._cancel(view, expired.token)
         except (ProviderRefused, ProviderUnknown):
-            return False
+            outcome = LEFT
+        finally:
+            self.runtime.metrics.reconciled(outcome)
+        return outcome != LEFT
 
-    async def _finish_or_undo(self, view: LeaseView, token: UUID) -> bool:
+    async def _finish_or_undo(self, view: LeaseView, token: UUID) -> str:
         meeting = view.meeting
         require_own(self.provider, meeting)
         found = await self.provider.find(order_of(meeting, view.provider_user_id))
         can_deliver = view.claim is not None and self.runtime.now() < meeting.end_at
         if not found or not can_deliver:
-            return await self._undo(meeting, token, was_made=bool(found))
+            return "undone" if await self._undo(meeting, token, was_made=bool(found)) else LEFT
         finished = await self.provisioner.finish(view, found[0], self.runtime.now())
         if finished is None:
-            return False
+            return LEFT
         if finished.due:
             self.notifier.notify()
         if len(found) > 1:
             async with self.store.begin() as tx:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
-        return True
+        return "finished"
 
     async def _undo(self, meeting: Meeting, token: UUID, *, was_made: bool) -> bool:
         # The money first: the provider may refuse to remove the meeting for long.
@@ -115,8 +124,8 @@ class ReconcileMeetings:
             look_again_s = 0.0 if was_made else next_look_s(0.0, self.orphan_window_s)
         return await self.provisioner.undo(meeting, token, look_again_s=look_again_s, was_made=was_made)
 
-    async def _cancel(self, view: LeaseView, token: UUID) -> bool:
+    async def _cancel(self, view: LeaseView, token: UUID) -> str:
         done = await self.cancellation.complete(view.meeting, token, self.runtime.now())
         if done is not None and done.due:
             self.notifier.notify()
-        return done is not None
+        return LEFT if done is None else "cancelled"

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.members.members import Invitation, Membership, User, is_pending
 from meetcore.domain.members.roles import Role
-from meetcore.domain.members.sessions import OperatorSession, Session, cut_user_agent
+from meetcore.domain.members.sessions import FRESH_FOR, OperatorSession, Session, cut_user_agent
 from meetcore.domain.members.sign_in_links import LinkPurpose, SignInLink, link_unusable
 from meetcore.domain.members.tokens import TOKEN_BYTES, is_token, mint_token, token_digest
 from meetcore.ports.store import Store, Transaction
@@ -19,11 +19,15 @@ from meetcore.usecases.runtime import Runtime
 
 @frozen
 class Browser:
-    """Who redeems a link: the browser's own cookie, its description, and the client's address."""
+    """Who signs in: the browser's own cookie, its description, and the client's address.
+
+    `account_id` is the account of the session that the new one replaces: a user of several stays there.
+    """
 
     cookie: str | None = field(default=None, repr=False)
     user_agent: str = ""
     client_address: str | None = None
+    account_id: UUID | None = None
 
     @property
     def digest(self) -> bytes | None:
@@ -33,10 +37,14 @@ class Browser:
 
 @frozen
 class NewSession:
-    """A session that has just begun: the only moment at which its token can be read."""
+    """A session that has just begun: the only moment at which its token can be read.
+
+    `has_choice` is whether the user belongs to several accounts, and nothing said which.
+    """
 
     session: Session
     token: str = field(repr=False)
+    has_choice: bool = False
 
 
 @frozen
@@ -65,10 +73,19 @@ class RedeemSignInLink:
             link = await self._use(tx, token, browser, now, is_operators=False)
             if link.purpose is LinkPurpose.INVITATION:
                 link = await self._accept(tx, link, browser, now)
-            account_id = await _account_of(tx, link)
+            if link.user_id is not None:
+                return await start_user_session(
+                    tx, self.runtime, now, link.user_id, browser, link.account_id,
+                    now - FRESH_FOR if link.is_pinned else now, is_pinned=link.is_pinned,
+                )  # fmt: skip
+            assert link.account_id is not None
+            await tx.lock_account(link.account_id)
+            if await tx.erasures.is_requested(link.account_id):
+                raise link_unusable()
             return await start_session(
-                tx, self.runtime, now, account_id, link.user_id, browser, link.guest_role
-            )
+                tx, self.runtime, now, link.account_id, None, browser, link.guest_role,
+                is_pinned=link.is_pinned,
+            )  # fmt: skip
 
     async def for_operator(self, token: str, browser: Browser) -> NewOperatorSession:
         """Use a link of an operator up, and begin a session in the console.
@@ -130,7 +147,8 @@ class RedeemSignInLink:
 
 async def start_session(
     tx: Transaction, runtime: Runtime, now: datetime, account_id: UUID, user_id: UUID | None,
-    browser: Browser, guest_role: Role | None = None, authenticated_at: datetime | None = None,
+    browser: Browser, guest_role: Role | None = None, authenticated_at: datetime | None = None, *,
+    impersonated_by: UUID | None = None, is_pinned: bool = False,
 ) -> NewSession:  # fmt: skip
     """Begin a session of a member or a guest, who was authenticated at that time, else just now."""
     token = mint_token(runtime.entropy.token_bytes(TOKEN_BYTES))
@@ -138,33 +156,59 @@ async def start_session(
         id=runtime.new_id(now), account_id=account_id, user_id=user_id, guest_role=guest_role, created_at=now,
         last_seen_at=now, authenticated_at=authenticated_at or now,
         user_agent=cut_user_agent(browser.user_agent), client_address=browser.client_address,
+        impersonated_by=impersonated_by, is_pinned=is_pinned,
     )  # fmt: skip
     await tx.sign_in.add_session(session, token_digest(token))
     return NewSession(session, token)
 
 
+async def start_user_session(
+    tx: Transaction, runtime: Runtime, now: datetime, user_id: UUID, browser: Browser,
+    account_id: UUID | None = None, authenticated_at: datetime | None = None, *, is_pinned: bool = False,
+) -> NewSession:  # fmt: skip
+    """Begin a session of a user, by whatever means.
+
+    Args:
+        tx: of the sign-in.
+        runtime: for the token.
+        now: when.
+        user_id: who.
+        browser: where.
+        account_id: the account that the sign-in was for; any of the user's if `None`: that of the browser's
+            earlier session, else the one that the user has belonged to longest.
+        authenticated_at: when the user was authenticated; just now if `None`.
+        is_pinned: whether the session stays in its account.
+
+    Raises:
+        Gone: the user is no member of that account, or of none.
+    """
+    own = [each.account_id for each in await tx.members.load_memberships(user_id)]
+    chosen = account_id or (browser.account_id if browser.account_id in own else None)
+    if not own or (chosen is not None and chosen not in own):
+        raise link_unusable()
+    begun = await start_session(
+        tx,
+        runtime,
+        now,
+        chosen or own[0],
+        user_id,
+        browser,
+        authenticated_at=authenticated_at,
+        is_pinned=is_pinned,
+    )
+    return evolve(begun, has_choice=chosen is None and len(own) > 1)
+
+
 async def start_operator_session(
-    tx: Transaction, runtime: Runtime, now: datetime, operator_id: UUID, browser: Browser
-) -> NewOperatorSession:
-    """Begin a session of an operator who was authenticated just now, by whatever means."""
+    tx: Transaction, runtime: Runtime, now: datetime, operator_id: UUID, browser: Browser,
+    authenticated_at: datetime | None = None,
+) -> NewOperatorSession:  # fmt: skip
+    """Begin a session of an operator who was authenticated at that time, else just now."""
     token = mint_token(runtime.entropy.token_bytes(TOKEN_BYTES))
     session = OperatorSession(
         id=runtime.new_id(now), operator_id=operator_id, created_at=now, last_seen_at=now,
-        authenticated_at=now, user_agent=cut_user_agent(browser.user_agent),
+        authenticated_at=authenticated_at or now, user_agent=cut_user_agent(browser.user_agent),
         client_address=browser.client_address,
     )  # fmt: skip
     await tx.sign_in.add_operator_session(session, token_digest(token))
     return NewOperatorSession(session, token)
-
-
-async def _account_of(tx: Transaction, link: SignInLink) -> UUID:
-    """The account that a link leads to: its own, or the one that its user has belonged to longest."""
-    if link.user_id is None:
-        assert link.account_id is not None
-        return link.account_id
-    found = [each.account_id for each in await tx.members.load_memberships(link.user_id)]
-    if link.account_id is None and found:
-        return found[0]
-    if link.account_id in found:
-        return link.account_id
-    raise link_unusable()

@@ -100,10 +100,12 @@ class RequestSignInLink:
         await self.pause(max(0.0, self.answer_after_s - spent_s))
 
     async def _count(self, now: datetime, email: str, client_address: str | None) -> None:
+        """Count a request; one that its client address may not make uses up nothing of the e-mail address."""
         window = request_window(now)
-        counters = (address_counter(client_address), email_counter(email))
-        hits = [await self.counters.hit(each, OperationClass.WRITE, window) for each in counters]
-        check_requests(hits[0], hits[1], now)
+        from_address = await self.counters.hit(address_counter(client_address), OperationClass.WRITE, window)
+        check_requests(from_address, 0, now)
+        for_email = await self.counters.hit(email_counter(email), OperationClass.WRITE, window)
+        check_requests(0, for_email, now)
 
     @staticmethod
     async def _add(tx: Transaction, link: SignInLink, token: str, email: str) -> str | None:

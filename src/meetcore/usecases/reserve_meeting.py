@@ -5,7 +5,13 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from meetcore.domain.errors import CreationsUsedUp, DomainError, IdempotencyKeyReused, NoHostFree
+from meetcore.domain.errors import (
+    CreationsUsedUp,
+    DomainError,
+    IdempotencyKeyReused,
+    InvalidApiKey,
+    NoHostFree,
+)
 from meetcore.domain.meetings import passwords
 from meetcore.domain.meetings.hosts import (
     DEFAULT_SHARE_PERCENT,
@@ -97,8 +103,13 @@ async def reserve(
     Returns:
         The meeting under this process's lease; or what `decide_once` returns for a key that is not free and
         for a refusal; `None` when a host was taken meanwhile, and the step is to be repeated.
+
+    Raises:
+        InvalidApiKey: the account was erased since the key was checked.
     """
     view = await tx.meetings.load_creation(query)
+    if view.is_erased:
+        raise InvalidApiKey("The account of this API key was erased.")
 
     async def decide(tx: Transaction) -> LeaseView | None:
         if view.is_contended:

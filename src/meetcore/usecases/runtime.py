@@ -1,4 +1,4 @@
-"""Dependencies of every use case: the time, random bytes, new ids, the key of the ledger."""
+"""Dependencies of every use case: the time, random bytes, new ids, the key of the ledger, the metrics."""
 
 from datetime import datetime
 from uuid import UUID
@@ -9,15 +9,20 @@ from meetcore.domain.ids import RANDOM_BYTES, uuid7
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.metrics import NO_METRICS, Metrics
 
 
 @frozen
 class Runtime:
-    """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`."""
+    """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`.
+
+    `metrics` take what an operator watches.
+    """
 
     clock: Clock
     entropy: Entropy
     chain_key: ChainKey | None = None
+    metrics: Metrics = NO_METRICS
 
     def now(self) -> datetime:
         """The present instant, in UTC."""

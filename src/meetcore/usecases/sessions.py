@@ -9,7 +9,7 @@ from attrs import frozen
 from meetcore.domain.errors import NotFound
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, OperatorSession, Session, is_open, needs_touch
 from meetcore.domain.members.tokens import is_token, token_digest
-from meetcore.ports.member_queries import MemberQueries, SignedIn, SignedInOperator
+from meetcore.ports.member_queries import AccountMembership, MemberQueries, SignedIn, SignedInOperator
 from meetcore.ports.store import Store
 from meetcore.usecases.redeem_sign_in_link import Browser, NewSession, start_session
 from meetcore.usecases.runtime import Runtime
@@ -90,11 +90,23 @@ class Sessions:
             )
 
     async def purge(self) -> None:
-        """Delete sessions and links that are long over, in portions that block no other work."""
+        """Delete sessions, links and challenges that are over, in portions that block no other work."""
         now, purged = self.runtime.now(), True
         while purged:
             async with self.store.at_once() as tx:
                 purged = bool(await tx.sign_in.purge(now - ABSOLUTE_LIMIT, now - LINKS_KEPT_FOR))
+            async with self.store.at_once() as tx:
+                purged = bool(await tx.passkeys.purge_challenges(now)) or purged
+
+    async def list_accounts(self, signed_in: SignedIn) -> Sequence[AccountMembership]:
+        """The accounts that a user may go on in, the oldest membership first.
+
+        Of a guest, and in a session that is pinned, the present one.
+        """
+        if signed_in.user is not None and not signed_in.session.is_pinned:
+            return await self.queries.list_accounts_of(signed_in.user.id)
+        account = signed_in.account
+        return [AccountMembership(account.id, account.full_name, account.email, signed_in.role)]
 
     async def switch_account(self, signed_in: SignedIn, account_id: UUID, browser: Browser) -> NewSession:
         """Go on in another account of the same user: a new session, and the old one ends.
@@ -102,12 +114,12 @@ class Sessions:
         The new one is as fresh as the old one was.
 
         Raises:
-            NotFound: the user is no member of it, or a guest.
+            NotFound: the user is no member of it or a guest, or the session is pinned.
         """
         user, old = signed_in.user, signed_in.session
         now = self.runtime.now()
         async with self.store.begin() as tx:
-            own = [] if user is None else await tx.members.load_memberships(user.id)
+            own = [] if user is None or old.is_pinned else await tx.members.load_memberships(user.id)
             if user is None or account_id not in {each.account_id for each in own}:
                 raise NotFound("No account with this id.")
             await tx.sign_in.end_session(old.id, now)

@@ -59,6 +59,11 @@ class Audit:
         return not self.findings
 
 
+def finding_of(flaw: Flaw) -> Finding:
+    """Return a flaw as a finding."""
+    return Finding(flaw.account_id, flaw.number, f"{flaw.subject} {flaw.kind.value}")
+
+
 @frozen
 class Proven:
     """What became of a portion: how much of it there was, and the first hundred findings."""
@@ -138,9 +143,7 @@ class _Tally:
 
     def audit(self, flaws: Sequence[Flaw]) -> Audit:
         """What was found in the entries, then what does not hang together."""
-        flawed = (
-            Finding(each.account_id, each.number, f"{each.subject} {each.kind.value}") for each in flaws
-        )
+        flawed = map(finding_of, flaws)
         found = [*(finding for _, finding in self.findings), *flawed]
         return Audit(self.accounts, self.entries, found[:MAX_FINDINGS])
 

@@ -1,7 +1,8 @@
 """What a member does by hand with webhook endpoints and their deliveries: each step checks the role."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -12,8 +13,9 @@ from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind, kept_since
 from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.ports.endpoint_health import EndpointHealth
 from meetcore.ports.member_queries import SignedIn
-from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
+from meetcore.ports.queries import DeliveryHistory
 from meetcore.ports.store import Store
 from meetcore.usecases.api import UseCases
 from meetcore.usecases.audit import record_action
@@ -23,6 +25,8 @@ from meetcore.usecases.webhooks import Registration
 from meetcore.usecases.work_by_hand import SentForm, caller_of, form_request
 
 ROOT = "/dashboard/webhooks"
+HEALTH_LASTS: Final = timedelta(hours=24)
+"""The time that the health of an endpoint is about."""
 
 
 @frozen
@@ -36,20 +40,23 @@ class WebhooksByHand:
     store: Store
     runtime: Runtime
 
-    async def list_endpoints(self, who: SignedIn) -> Sequence[Endpoint]:
-        """Every endpoint, the newest first, without secrets."""
+    async def list_endpoints(self, who: SignedIn, now: datetime) -> Sequence[EndpointHealth]:
+        """Every endpoint, the newest first, with its health of the last day, without secrets."""
         check_allowed(who.role, Action.VIEW_WEBHOOKS)
-        found = await self.api.queries.list_endpoints(who.account.id, MAX_PAGE, None)
-        return [evolve(one, secret=None) for one in found]
+        found = await self.api.queries.list_endpoint_health(who.account.id, now - HEALTH_LASTS)
+        return [_without_secrets(one) for one in found]
 
-    async def find_endpoint(self, who: SignedIn, endpoint_id: UUID) -> Endpoint:
-        """One endpoint, without its secret.
+    async def find_endpoint(self, who: SignedIn, endpoint_id: UUID, now: datetime) -> EndpointHealth:
+        """One endpoint with its health of the last day, without its secret.
 
         Raises:
             NotFound: the account has no such endpoint.
         """
         check_allowed(who.role, Action.VIEW_WEBHOOKS)
-        return evolve(await self._find(who, endpoint_id), secret=None)
+        found = await self.api.queries.find_endpoint_health(who.account.id, endpoint_id, now - HEALTH_LASTS)
+        if found is None:
+            raise NotFound("No webhook with this id.")
+        return _without_secrets(found)
 
     async def show_secret(
         self, who: SignedIn, endpoint_id: UUID, client_address: str | None, now: datetime
@@ -160,3 +167,7 @@ class WebhooksByHand:
         check_allowed(who.role, Action.MANAGE_WEBHOOKS)
         request = form_request(form, f"{ROOT}/{endpoint_id}/recover", since.isoformat())
         return await self.api.recover_deliveries(caller_of(who, form), endpoint_id, since, request, form.at)
+
+
+def _without_secrets(health: EndpointHealth) -> EndpointHealth:
+    return evolve(health, endpoint=evolve(health.endpoint, secret=None, previous_secret=None))

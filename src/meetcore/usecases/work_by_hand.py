@@ -10,7 +10,7 @@ from uuid import UUID
 from attrs import asdict, evolve, frozen
 
 from meetcore.domain.errors import Unprocessable
-from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest, plan_meeting
 from meetcore.domain.members.roles import Action, check_allowed, scopes_of
 from meetcore.domain.money.pricing import Quote
 from meetcore.domain.requests.accounts import AccountStatus, status_of
@@ -41,9 +41,19 @@ class WorkByHand:
     api: UseCases
 
     def quote_meeting(self, who: SignedIn, tier_id: str, options: MeetingOptions) -> Quote:
-        """Price a meeting before it is made; see `Estimate.meeting`."""
+        """Price a meeting before it is made; see `Estimate.meeting`.
+
+        Raises:
+            Unprocessable: the account is suspended, too.
+        """
         check_allowed(who.role, Action.MANAGE_MEETINGS)
+        _check_active(who)
         return self.api.estimate.meeting(tier_id, options)
+
+    def check_meeting(self, who: SignedIn, wanted: MeetingRequest, now: datetime) -> None:
+        """Refuse what `plan_meeting` refuses, before anything is reserved."""
+        check_allowed(who.role, Action.MANAGE_MEETINGS)
+        plan_meeting(wanted, self.api.estimate.catalogue, self.api.estimate.abilities, now)
 
     async def create_meeting(self, who: SignedIn, wanted: MeetingRequest, form: SentForm) -> Outcome:
         """Make a meeting and charge it to the account; see `CreateMeeting`."""
@@ -64,12 +74,16 @@ def caller_of(who: SignedIn, form: SentForm) -> Caller:
     Raises:
         Unprocessable: the account is suspended; its members may look, and start nothing.
     """
-    if status_of(who.account.suspended_at) is AccountStatus.SUSPENDED:
-        raise Unprocessable("The account is suspended. Ask the operator of the service.")
+    _check_active(who)
     scopes = tuple(sorted(scopes_of(who.role)))
     key = evolve(dashboard_key(who.account.id, form.at), scopes=scopes)
     user_id = None if who.user is None else who.user.id
     return Caller(key, who.account, user_id=user_id, origin=who.origin(form.client_address))
+
+
+def _check_active(who: SignedIn) -> None:
+    if status_of(who.account.suspended_at) is AccountStatus.SUSPENDED:
+        raise Unprocessable("The account is suspended. Ask the operator of the service.")
 
 
 def form_request(form: SentForm, path: str, body: object) -> IdempotentRequest:

@@ -71,6 +71,7 @@ class WriteNotes:
     `in_flight` bounds the notes in progress over all workers, and by it the calls to the AI provider: each
     note has one at a time. `lease_s` is how long a dead worker's note waits; it is renewed three times in it.
     `transcript_wait_s` is how long after a recording a note waits for a transcript of the provider's.
+    `on_expired_lease` is called with a note that is claimed because its lease expired.
     """
 
     store: Store
@@ -83,12 +84,17 @@ class WriteNotes:
     in_flight: int = 4
     lease_s: float = 30.0
     transcript_wait_s: float = 0.0
+    on_expired_lease: Callable[[NoteTask], object] = lambda task: None
 
     async def claim(self, limit: int) -> Sequence[NoteTask]:
         """Take up to `limit` notes that are due and have room."""
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.begin() as tx:
-            return await tx.notes.claim(limit, self.in_flight, lease)
+            tasks = await tx.notes.claim(limit, self.in_flight, lease)
+        for task in tasks:
+            if task.had_expired_lease:
+                self.on_expired_lease(task)
+        return tasks
 
     async def work(self, task: NoteTask) -> None:
         """Bring a note to its end, or as far as it comes now. A cancelled one is due again at once.

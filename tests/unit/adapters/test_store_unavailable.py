@@ -2,8 +2,9 @@
 
 import psycopg
 import pytest
+from psycopg_pool import PoolTimeout
 
-from meetcore.adapters.postgres.pool import translated
+from meetcore.adapters.postgres.pool import kind_of, translated
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreUnavailable
 
 LEAD = 'connection failed: connection to server at "10.0.0.7", port 5432 failed: '
@@ -35,3 +36,21 @@ def test_the_reason_is_reported_without_the_address(message: str, expected: type
     for hidden in ("10.0.0", "5432", "meetcore"):
         assert hidden not in str(caught.value)
     assert isinstance(caught.value.__cause__, psycopg.OperationalError)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (psycopg.OperationalError(f"{LEAD}FATAL:  sorry, too many clients already"), "full"),
+        (psycopg.OperationalError(f"{LEAD}fe_sendauth: no password supplied"), "login"),
+        (psycopg.OperationalError(f"{LEAD}Connection refused"), "away"),
+        (PoolTimeout("no connection in time"), "pool"),
+        (psycopg.errors.QueryCanceled("statement timeout"), "timeout"),
+        (psycopg.errors.AdminShutdown("terminating connection"), "lost"),
+        (psycopg.errors.ReadOnlySqlTransaction("read only"), "read_only"),
+        (psycopg.errors.UndefinedTable("no such table"), None),
+        (ValueError("a bug"), None),
+    ],
+)
+def test_the_kind_for_metrics_is_one_of_a_few(error: Exception, kind: str | None) -> None:
+    assert kind_of(error) == kind

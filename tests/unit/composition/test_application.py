@@ -7,7 +7,7 @@ from attrs import evolve
 from meetcore.adapters.memory.mail_texts import PlainMailTexts
 from meetcore.adapters.memory.mailer import MemoryMailer
 from meetcore.composition.application import build
-from meetcore.composition.policy import Periods, Policy
+from meetcore.composition.policy import Periods, Policy, Reports
 from meetcore.composition.ports import MailPorts, Part
 from meetcore.usecases.purge import Purge
 from tests.unit.usecases.application import ApplicationHarness, request
@@ -20,7 +20,10 @@ async def test_an_application_without_a_workers_ports_repeats_nothing() -> None:
     assert application.notes is None
     tasks = application.periodic_tasks
     assert (tasks[Part.WEBHOOKS], tasks[Part.NOTES]) == ((), ())
-    assert [(task.name, task.every_s) for task in tasks[Part.API]] == [("key uses", 60.0)]
+    assert [(task.name, task.every_s) for task in tasks[Part.API]] == [
+        ("key uses", 60.0),
+        ("requests", 1.0),
+    ]
 
 
 async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
@@ -31,6 +34,7 @@ async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
     assert {task.name: task.every_s for task in webhooks} == {
         "sweep": 5.0, "reconcile": 5.0, "orphans": 5.0, "keep time": 5.0, "host keys": 5.0,
         "provider events": 1.0, "purge": 60.0, "sign-ins": 60.0, "maintenance": 60.0,
+        "erasures": 60.0,
     }  # fmt: skip
     assert {task.name: task.every_s for task in notes} == {"recordings": 1.0, "expiry": 7.0}
     assert {task.name for task in (*webhooks, *notes) if task.runs_on_notify} == {
@@ -38,12 +42,24 @@ async def test_each_part_has_its_tasks_with_the_periods_of_the_policy() -> None:
     }  # fmt: skip
 
 
+async def test_a_process_that_lacks_the_packages_for_notes_reports_those_that_stay_due() -> None:
+    harness = await ApplicationHarness().start()
+    ports = evolve(harness.process().ports, notes=None, lacks_notes=True)
+    reports: list[str] = []
+    application = build(ports, Policy(), Reports(overdue_notes=lambda: reports.append("overdue")))
+    (task,) = application.periodic_tasks[Part.WEBHOOKS]
+    assert (task.name, task.every_s, application.notes) == ("overdue notes", 60.0, None)
+    await task.work()
+    assert reports == []
+
+
 async def test_mails_are_sent_by_the_workers_of_webhooks_where_there_is_a_mail_server() -> None:
     harness = await ApplicationHarness().start()
     mails = MailPorts(MemoryMailer(), PlainMailTexts())
     application = build(evolve(harness.process().ports, mails=mails), Policy(sends_mails=True))
-    (task,) = application.periodic_tasks[Part.WEBHOOKS]
+    task, statements = application.periodic_tasks[Part.WEBHOOKS]
     assert (task.name, task.runs_on_notify, await task.work()) == ("mails", True, False)
+    assert (statements.name, statements.every_s, await statements.work()) == ("statement mails", 60.0, None)
     assert application.mail_queue.is_on
 
 

@@ -197,7 +197,7 @@ async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -
 async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
     one = await note_scenario()
     await one.ask()
-    writing = one.harness.write_notes()
+    writing = one.harness.write_notes(on_expired_lease=LOGGED.expired_note)
     for expired in range(2):
         worker = NoteWorker(writing, [])
         with capture_logs() as lines:
@@ -207,6 +207,11 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
         taken_over = [line for line in lines if line["event"] == "expired lease taken over"]
         assert [line["expired"] for line in taken_over] == [expired] * bool(expired)
         one.harness.expire_leases()
+    [task] = await writing.claim(1)
+    await writing._give_back(task)
+    with capture_logs() as lines:
+        assert len(await writing.claim(1)) == 1
+    assert lines == [], "a note that was given back has no expired lease"
 
 
 async def test_a_delivery_of_a_worker_that_died_is_one_line() -> None:

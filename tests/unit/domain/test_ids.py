@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import RANDOM_BYTES, first_id, id_bound, parse_id, uuid7
+from meetcore.domain.ids import RANDOM_BYTES, first_id, id_bound, instant_of, parse_id, uuid7
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = (1 << 47) - 1  # the year 6429; the field has 48 bits
@@ -125,3 +125,16 @@ def test_no_id_is_below_a_bound_before_the_first_instant(at: datetime) -> None:
 def test_the_last_instant_has_a_bound() -> None:
     last = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     assert id_bound(last) > uuid7(last, b"\xff" * RANDOM_BYTES)
+
+
+@given(millis, st.integers(0, 999), randoms)
+def test_an_id_gives_its_millisecond_back(at: int, us: int, random: bytes) -> None:
+    assert instant_of(uuid7(instant(at, us), random)) == instant(at)
+
+
+@pytest.mark.parametrize(
+    "id",
+    [UUID(int=0), UUID(int=4 << 76 | 0b10 << 62), UUID(int=uuid7(EPOCH, bytes(RANDOM_BYTES)).int | 1 << 127)],
+)
+def test_other_ids_have_no_instant(id: UUID) -> None:
+    assert instant_of(id) is None

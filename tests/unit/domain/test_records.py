@@ -52,6 +52,7 @@ from meetcore.domain.records import credits as credit_records
 from meetcore.domain.records import meetings as meeting_records
 from meetcore.domain.records import notes as note_records
 from meetcore.domain.records import webhooks as webhook_records
+from meetcore.domain.records.fields import in_utc
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
@@ -186,6 +187,10 @@ def test_a_meeting_as_the_contract_writes_it() -> None:
     }
 
 
+def test_a_meeting_shows_no_host_key_before_it_is_due() -> None:
+    assert meeting_record(MEETING, START - timedelta(minutes=15, microseconds=1))["host_key"] is None
+
+
 @given(meetings(START), moments)
 def test_both_records_of_a_meeting_show_the_same_status(meeting: Meeting, now: datetime) -> None:
     status = shown_status(meeting, now).value
@@ -195,6 +200,7 @@ def test_both_records_of_a_meeting_show_the_same_status(meeting: Meeting, now: d
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("far_from_utc")
 @pytest.mark.parametrize("zone", [UTC, WIB])
 @pytest.mark.parametrize("microsecond", [0, 1, 999_999])
 def test_instants_of_a_record_have_whole_seconds_and_their_zone(zone: tzinfo, microsecond: int) -> None:
@@ -202,6 +208,10 @@ def test_instants_of_a_record_have_whole_seconds_and_their_zone(zone: tzinfo, mi
     record = meeting_records.meeting_record(meeting, START)
     assert (record.start_at, record.start_at.tzinfo) == (START, UTC)
     assert (record.start_at_wib, record.start_at_wib.utcoffset()) == (START, timedelta(hours=7))
+
+
+def test_an_instant_that_is_shown_as_it_is_is_not_made_anew() -> None:
+    assert in_utc(START) is START
 
 
 ENDPOINT_FIELDS = [
@@ -316,6 +326,14 @@ def test_a_transaction_as_the_contract_writes_it() -> None:
     assert transaction_record(Entry(ID, 4, back, 15, 100, START, bytes(32))) == refund | {"api_key_id": None}
     by_hand = Entry(ID, 3, evolve(MOVE, api_key_id=ID), -15, 85, START, bytes(32))
     assert transaction_record(by_hand) == charge | {"api_key_id": None}
+
+
+def test_the_parts_of_a_record_are_records_of_their_own() -> None:
+    transaction = credit_records.transaction_record(Entry(ID, 3, MOVE, -15, 85, START, bytes(32)))
+    assert transaction.reference == credit_records.TransactionReference("meeting", "7")
+    quote = quote_meeting(DEFAULT_TIERS.find("standard-100"), RecordingFlags())
+    estimate = credit_records.estimate_record("meeting", quote, 12, is_sufficient=True)
+    assert estimate.items == (credit_records.EstimateItem("meeting", 10),)
 
 
 def test_a_balance_as_events_contain_it() -> None:
@@ -447,7 +465,9 @@ NOTE = Note(
 
 def test_a_recording_as_the_contract_writes_it() -> None:
     measured = evolve(RECORDING, files=tuple(evolve(file, media_s=3600.5) for file in RECORDING.files))
-    assert recording_record(measured, START) == {
+    record = recording_record(measured, START)
+    assert recording_record(measured, measured.expires_at) == record | {"status": "expired"}
+    assert record == {
         "id": str(RECORDING.id),
         "meeting_id": str(RECORDING.meeting_id),
         "status": "available",

@@ -31,14 +31,22 @@ STORE_SUITES = [
     contracts.MemberRepositoryContract,
     contracts.SignInRepositoryContract,
     contracts.OperatorRepositoryContract,
+    contracts.PasskeyRepositoryContract,
     contracts.DashboardQueriesContract,
+    contracts.ErasureRepositoryContract,
+    contracts.ConsoleQueriesContract,
+    contracts.ProposalRepositoryContract,
 ]
 # Proven by the suite that is named, because they are never used alone.
 WITHIN = {
+    "KeyedCipher": "CipherContract",
     "Transaction": "StoreContract",
     "RegistryRepository": "RegistryContract",
     "MemberQueries": "StoreContract",
     "LedgerSnapshot": "LedgerAuditContract",
+    "LedgerTotals": "QueriesContract",
+    "EndpointHealthQueries": "QueriesContract",
+    "RequestQueries": "RequestLogContract",
 }
 
 

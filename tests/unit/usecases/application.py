@@ -14,12 +14,14 @@ from attrs import define, evolve, field, fields
 
 from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
+from meetcore.adapters.memory.document_printer import MemoryDocumentPrinter
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
 from meetcore.adapters.memory.key_uses import MemoryKeyUses
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.registry import MemoryRegistry
+from meetcore.adapters.memory.request_log import MemoryRequestLog
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
@@ -43,6 +45,7 @@ from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.metrics import NO_METRICS
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder, VideoProvider
@@ -189,6 +192,7 @@ class ApplicationHarness:
         self.scribe = FakeNoteWriter(self.fault_plan)
         self.notes_notifier = MemoryWorkerNotifier()
         self.resolver = SystemResolver()
+        self.metrics = NO_METRICS
         self.sandbox = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, timeout_s=0, now=self.clock.now,
@@ -203,7 +207,7 @@ class ApplicationHarness:
         assert caller is not None
         self.caller: Caller = caller
         for number in range(self.hosts):
-            await self.administration.add_host(f"host-{number}", 100)
+            await self.administration.hosts.add(f"host-{number}", 100)
         return self
 
     async def another_caller(self) -> Caller:
@@ -222,9 +226,10 @@ class ApplicationHarness:
         ports = Ports(
             self.clock, self.runtime.entropy, store, self.queries, self.registry,
             MemoryLedgerAudit(self.state), MemoryHousekeeping(self.state, self.clock),
-            MemoryKeyUses(self.state), MemoryRateCounters(),
-            self.notifier, self.notes_notifier, self.resolver, provider, self.fake_recordings,
-            notes=NotePorts(self.editor, self.listener, self.scribe),
+            MemoryKeyUses(self.state), MemoryRequestLog(self.state), MemoryRateCounters(),
+            self.notifier, self.notes_notifier, self.resolver, MemoryDocumentPrinter(), provider,
+            self.fake_recordings,
+            notes=NotePorts(self.editor, self.listener, self.scribe), metrics=self.metrics,
         )  # fmt: skip
         return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))
 

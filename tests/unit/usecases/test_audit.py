@@ -32,8 +32,8 @@ CHANGES: dict[str, Change] = {
     "credits.adjusted": lambda act, on: act.adjust(on.caller.account.id, -5, "goodwill", "T-1"),
     "key.cap_changed": lambda act, on: act.set_daily_cap(on.caller.key.id, 70),
     "key.revoked": lambda act, on: act.revoke_key(on.caller.key.id),
-    "host.disabled": lambda act, on: act.disable_host(host_of(on)),
-    "host.enabled": lambda act, on: act.enable_host(host_of(on)),
+    "host.disabled": lambda act, on: act.hosts.disable(host_of(on)),
+    "host.enabled": lambda act, on: act.hosts.enable(host_of(on)),
 }
 BEFORE = {"account.resumed": "account.suspended", "host.enabled": "host.disabled"}
 
@@ -103,8 +103,8 @@ async def test_what_was_refused_has_no_entry() -> None:
     unknown = UUID(int=7)
     for change in (
         harness.administration.suspend_account, harness.administration.resume_account,
-        harness.administration.revoke_key, harness.administration.disable_host,
-        harness.administration.enable_host,
+        harness.administration.revoke_key, harness.administration.hosts.disable,
+        harness.administration.hosts.enable,
     ):  # fmt: skip
         with pytest.raises(NotFound):
             await change(unknown)

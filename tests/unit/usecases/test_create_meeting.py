@@ -131,7 +131,7 @@ async def test_no_free_host_is_temporary_and_does_not_stick_to_the_key():
     with pytest.raises(ServiceUnavailable):
         await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().balance == 90
-    await harness.administration.add_host("another", 100)
+    await harness.administration.hosts.add("another", 100)
     answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert not answer.is_replay
     assert harness.funds().balance == 80
@@ -155,7 +155,7 @@ async def test_a_refusal_states_no_time_where_it_is_unknown():
     with pytest.raises(NoHostFree) as refused:
         await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     assert refused.value.details == {}
-    await harness.administration.add_host("host", 100)
+    await harness.administration.hosts.add("host", 100)
     await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
 
     class Unavailable(MemoryQueries):
@@ -367,7 +367,7 @@ async def test_a_key_whose_record_was_purged_cannot_charge_again():
 @pytest.mark.parametrize("flags", [{}, {"with_recording": True}, {"auto_notulen": True}])
 async def test_the_charge_is_the_quote(tier: str, flags: dict[str, bool]):
     harness = await ApplicationHarness(credits=1000).start()
-    await harness.administration.add_host("large", 1000)
+    await harness.administration.hosts.add("large", 1000)
     wanted = request(pricing_tier_id=tier, **flags)
     await harness.create()(harness.caller, wanted, harness.request_key(None), harness.now())
     price = DEFAULT_TIERS.find(tier)

@@ -16,6 +16,7 @@ from meetcore.domain.requests.rate_window import Quotas
 from meetcore.ports.queries import AccountSummary, Caller
 from meetcore.usecases import key_lookups
 from meetcore.usecases.admit import Admit
+from meetcore.usecases.collect_requests import CollectRequests
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.track_key_use import TrackKeyUse
 
@@ -53,7 +54,7 @@ class SlowQueries:
 
 def admission(queries: SlowQueries, at_once: int = 2) -> Admit:
     uses = TrackKeyUse(MemoryKeyUses(MemoryState()))
-    return Admit(queries, None, Quotas(), "mk", uses, lookups=KeyLookups(at_once))  # type: ignore[arg-type]  # nothing is counted
+    return Admit(queries, None, Quotas(), "mk", uses, CollectRequests(None), lookups=KeyLookups(at_once))  # type: ignore[arg-type]  # nothing is counted
 
 
 async def enter(admit: Admit, key: str, now: datetime = NOW) -> Caller:

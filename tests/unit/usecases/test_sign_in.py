@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, RateLimited
-from meetcore.domain.members.audit import ActorKind
+from meetcore.domain.members.audit import SERVICE, ActorKind
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, OperatorRole, Role
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, IDLE_LIMIT, SEEN_EVERY, is_fresh
 from meetcore.domain.members.sign_in_links import (
@@ -95,6 +95,17 @@ async def test_requests_for_links_are_limited_by_address() -> None:
         await request.for_member(f"n{number}@example.com", "cookie", "192.0.2.1")
     with pytest.raises(RateLimited):
         await request.for_operator(OWNER, "cookie", "192.0.2.1")
+    await request.for_member(OWNER, "cookie", "192.0.2.2")
+
+
+async def test_a_refused_request_does_not_count_for_the_email_address() -> None:
+    at = await AccessHarness().start()
+    request = at.access().request_link
+    for number in range(REQUESTS_PER_ADDRESS):
+        await request.for_member(f"n{number}@example.com", "cookie", "192.0.2.1")
+    for _ in range(REQUESTS_PER_EMAIL):
+        with pytest.raises(RateLimited):
+            await request.for_member(OWNER, "cookie", "192.0.2.1")
     await request.for_member(OWNER, "cookie", "192.0.2.2")
 
 
@@ -234,6 +245,26 @@ async def test_a_user_lists_and_ends_own_sessions() -> None:
     assert list(await sessions.list_own(one)) == [one.session]
 
 
+async def test_a_member_who_comes_by_a_pinned_link_stays_in_its_account() -> None:
+    at = await AccessHarness().start()
+    account_id = at.harness.caller.account.id
+    sessions, links = at.access().sessions, at.access().portal_links.acting_as(SERVICE)
+    link = await links.for_member(account_id, OWNER)
+    made = await at.access().redeem_link.for_customer(token_of(link.url), Browser())
+    found = await sessions.find(made.token)
+    assert found is not None
+    assert found.session.is_pinned
+    assert not is_fresh(found.session, at.harness.now())
+    assert [each.account_id for each in await sessions.list_accounts(found)] == [account_id]
+    with pytest.raises(NotFound):
+        await sessions.switch_account(found, account_id, BROWSER)
+    guest = await at.access().redeem_link.for_customer(
+        token_of((await links.for_guest(account_id)).url), Browser()
+    )
+    assert guest.session.is_pinned
+    assert is_fresh(guest.session, at.harness.now()), "a guest has no other way to sign in"
+
+
 async def test_a_user_of_two_accounts_goes_from_one_to_the_other() -> None:
     at = await AccessHarness().start()
     owner = await at.signed_in()
@@ -322,10 +353,15 @@ async def test_an_operator_keeps_operators_and_links_by_role(role: OperatorRole)
     ]
     makes: list[Callable[[], Awaitable[object]]] = [
         lambda: links.for_guest(account_id),
+        lambda: links.for_guest(account_id, Role.DEVELOPER),
+    ]
+    makes_owners: list[Callable[[], Awaitable[object]]] = [
+        lambda: links.for_guest(account_id, Role.OWNER),
         lambda: links.for_member(account_id, OWNER),
     ]
     for attempts, action in (
-        (makes, OperatorAction.MAKE_PORTAL_LINKS), (manages, OperatorAction.MANAGE_OPERATORS),
+        (makes, OperatorAction.MAKE_PORTAL_LINKS), (makes_owners, OperatorAction.MAKE_OWNER_LINKS),
+        (manages, OperatorAction.MANAGE_OPERATORS),
     ):  # fmt: skip
         for attempt in attempts:
             if action in OPERATORS_ALLOWED[role]:
@@ -335,4 +371,4 @@ async def test_an_operator_keeps_operators_and_links_by_role(role: OperatorRole)
                 await attempt()
     done = at.log()[len(before) :]
     assert {entry.actor.name for entry in done} <= {"ops@example.com"}
-    assert len(done) == 2 * (role is not OperatorRole.FINANCE) + 3 * (role is OperatorRole.ADMIN)
+    assert len(done) == 2 * (role is not OperatorRole.FINANCE) + 5 * (role is OperatorRole.ADMIN)

@@ -81,12 +81,13 @@ class OriginNotAllowed(InvalidRequest):
 
 @frozen
 class ApiResponse:
-    """An answer without the headers of its request."""
+    """An answer without the headers of its request. `code` is that of a refusal."""
 
     status: int
     body: bytes
     location: str | None = None
     media_type: str = "application/json"
+    code: str = ""
 
 
 def status_of(error: DomainError) -> int:
@@ -130,7 +131,8 @@ def envelope_of(
 
 def render_error(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
     """Render a refusal as an answer."""
-    return ApiResponse(status_of(error), _encoder.encode(envelope(error, base_url, request_id)))
+    body = _encoder.encode(envelope(error, base_url, request_id))
+    return ApiResponse(status_of(error), body, code=error.code)
 
 
 def render_record(status: int, record: object, location: str | None = None) -> ApiResponse:

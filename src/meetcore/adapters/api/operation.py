@@ -105,6 +105,11 @@ class Operation:
         return evolve(self, name=handler.__name__, handle=handler)
 
     @property
+    def label(self) -> str:
+        """Its name among the metrics."""
+        return f"{self.method} {self.path}"
+
+    @property
     def is_mutating(self) -> bool:
         """Whether it accepts an Idempotency-Key (rule 4/idem-accepted)."""
         return self.rate_class is not OperationClass.READ

@@ -7,17 +7,22 @@ decoding) belongs to each protocol. Owns the one instant of a request and the on
 from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import structlog
 from attrs import define, evolve, field, frozen
+from structlog.contextvars import bind_contextvars
 
 from meetcore.adapters.api.answers import STATUS, ApiResponse, envelope_of, render_record
 from meetcore.adapters.api.operation import API_ROOT, Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Page
-from meetcore.domain.errors import DomainError, InternalError, ServiceUnavailable
+from meetcore.domain.errors import DomainError, InternalError, NotFound, ServiceUnavailable
+from meetcore.domain.ids import parse_id
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.requests.rate_window import OperationClass, RateVerdict
+from meetcore.domain.requests.request_log import LoggedRequest
+from meetcore.ports.metrics import ServedRequest
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.admit import Admit
@@ -26,18 +31,27 @@ from meetcore.usecases.runtime import Runtime
 
 STORE_UNAVAILABLE_RETRY_AFTER_S = 5
 
+MAX_METHOD: Final = 64
+"""Characters of a method that are kept; the names of tools are shorter."""
+
 log = structlog.get_logger("meetcore.api")
 
 
 @define
 class RequestContext:
-    """The state of one request: its instant, its verdict, and its log fields."""
+    """The state of one request: its instant, its verdict, and what is logged of it.
+
+    `code` is that of a refusal; `subject_id` is the record that the request made, or named in its path.
+    """
 
     request_id: str
     now: datetime
     verdict: RateVerdict
     rate_class: OperationClass
     key_id: str | None = None
+    caller: Caller | None = None
+    code: str | None = None
+    subject_id: UUID | None = None
 
 
 @frozen
@@ -92,7 +106,8 @@ class RequestPipeline:
             StoreUnavailable: the database does not answer.
         """
         caller = await self.admit.authenticate(authorization, context.now, includes)
-        context.key_id = str(caller.key.id)
+        context.key_id, context.caller = str(caller.key.id), caller
+        bind_contextvars(account_id=str(caller.account.id))
         context.verdict = await self.admit.count(caller.key.id, context.rate_class, context.now)
         if not context.verdict.is_allowed:
             raise self.admit.refusal(context.verdict)
@@ -124,6 +139,7 @@ class RequestPipeline:
         Raises:
             DomainError: a refusal that is not stored under the idempotency key.
         """
+        context.subject_id = _named_id(parsed.path)
         request_key = self._idempotent_request(context, operation, parsed) if operation.is_mutating else None
         if request_key is None or request_key.key is None:
             return await self._handle(context, caller, operation, parsed, request_key)
@@ -145,7 +161,7 @@ class RequestPipeline:
         )
         result = await operation.handle(self.use, request)
         if isinstance(result, Outcome):
-            return self._encode(operation, result), result.is_replay
+            return self._encode(context, operation, result), result.is_replay
         return result, False
 
     def _idempotent_request(
@@ -156,21 +172,29 @@ class RequestPipeline:
         digest = fingerprint(operation.method, parsed.place + chosen, parsed.value)
         return IdempotentRequest(parsed.key, digest, context.request_id)
 
-    def _encode(self, operation: Operation, outcome: Outcome) -> ApiResponse:
+    def _encode(self, context: RequestContext, operation: Operation, outcome: Outcome) -> ApiResponse:
         refusal, record = outcome.refusal, outcome.record
         if refusal is not None:
+            context.code = refusal.code
             body = envelope_of(
                 refusal.code, refusal.message, self.base_url, refusal.request_id, refusal.details
             )
-            return render_record(STATUS[refusal.code], body)
+            return evolve(render_record(STATUS[refusal.code], body), code=refusal.code)
         if record is None:
             return ApiResponse(operation.success, b"")
         created = operation.success == HTTPStatus.CREATED
         location = f"{API_ROOT}{operation.path}/{record['id']}" if created else None
+        if created:
+            context.subject_id = UUID(str(record["id"]))
         return render_record(operation.success, record, location)
 
     def to_domain_error(self, error: Exception, context: RequestContext) -> DomainError:
         """Map an error to the one that the caller gets; log internal details."""
+        refusal = self._refusal(error, context)
+        context.code = refusal.code
+        return refusal
+
+    def _refusal(self, error: Exception, context: RequestContext) -> DomainError:
         if isinstance(error, StoreUnavailable):
             # One line, no traceback: an outage makes many of these, all alike.
             log.error("store unavailable", request_id=context.request_id, cause=repr(error.__cause__))
@@ -186,6 +210,38 @@ class RequestPipeline:
         log.error("fault", request_id=context.request_id, exc_info=error)
         return InternalError("Something went wrong at the service. Quote the request id to support.")
 
+    def keep(self, context: RequestContext, method: str, path: str, status: int) -> None:
+        """Keep what became of a request whose key is known, for its account to look at.
+
+        Args:
+            method: of HTTP, or the name of the tool that was called.
+            path: the operation's, with the names of its ids; empty where there is none.
+            status: what was answered.
+        """
+        if context.caller is None:
+            return
+        key = context.caller.key
+        self.admit.requests.add(
+            LoggedRequest(
+                UUID(context.request_id), key.account_id, key.id, context.now, method[:MAX_METHOD], path,
+                status, max(0, round(self.took_ms(context))), context.code, context.subject_id,
+            )
+        )  # fmt: skip
+
+    def count(self, context: RequestContext, operation: str, answer: ApiResponse, took_ms: float) -> None:
+        """Report an answer to the metrics."""
+        self.runtime.metrics.served(
+            ServedRequest(operation, context.rate_class.value, answer.status, answer.code, took_ms / 1000)
+        )
+
     def took_ms(self, context: RequestContext) -> float:
         """Milliseconds since the request arrived."""
         return round((self.runtime.now() - context.now).total_seconds() * 1000, 1)
+
+
+def _named_id(path: Mapping[str, str]) -> UUID | None:
+    """The first id of a path; none for a text that is no id."""
+    try:
+        return parse_id(next(iter(path.values()), ""), "record")
+    except NotFound:
+        return None

@@ -29,7 +29,7 @@ from meetcore.adapters.api.http_common import (
     read_body,
 )
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.log_fields import loggable_path
+from meetcore.adapters.api.log_fields import fields_of_request, loggable_path
 from meetcore.adapters.api.operation import API_ROOT, Operation, UseCases
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.paging import Page, read_options, read_page
@@ -48,15 +48,25 @@ log = structlog.get_logger("meetcore.http")
 
 @frozen
 class _Match:
-    """The operation that a request matches. `allow` names the methods that the path knows."""
+    """The operation that a request matches.
+
+    `allow` names the methods that the path knows, `template` is the path with the names of its ids; both are
+    there for a method that it does not know, too.
+    """
 
     operation: Operation | None
     path: dict[str, str]
     allow: str
+    template: str = ""
 
     @property
     def rate_class(self) -> OperationClass:
         return OperationClass.READ if self.operation is None else self.operation.rate_class
+
+    @property
+    def label(self) -> str:
+        """The operation's name among the metrics; one name for every request that matches none."""
+        return "unknown" if self.operation is None else self.operation.label
 
 
 class ApiApp:
@@ -80,16 +90,22 @@ class ApiApp:
         self._pipeline = RequestPipeline(use, admit, runtime, base_url)
         self._base_url = base_url
         self._document = document
-        self._routes: list[tuple[re.Pattern[str], Mapping[str, Operation]]] = []
+        self._routes: list[tuple[re.Pattern[str], str, Mapping[str, Operation]]] = []
         for path in dict.fromkeys(operation.path for operation in OPERATIONS):
             known = {operation.method: operation for operation in OPERATIONS if operation.path == path}
             pattern = re.compile(API_ROOT + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
-            self._routes.append((pattern, known))
+            self._routes.append((pattern, path, known))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; raise nothing but `ClientDisconnect`."""
         match = self._match(scope["method"], scope["path"])
         context = self._pipeline.open(match.rate_class)
+        with fields_of_request(context.request_id):
+            await self._answer(match, context, scope, receive, send)
+
+    async def _answer(
+        self, match: _Match, context: RequestContext, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         request = Request(scope, receive)
         extra: dict[str, str] = {}
         try:
@@ -109,11 +125,13 @@ class ApiApp:
         media_type = rendered.media_type if rendered.body else None
         response = Response(rendered.body, rendered.status, headers, media_type)
         await response(scope, receive, send)
+        took_ms = self._pipeline.took_ms(context)
+        self._pipeline.count(context, match.label, rendered, took_ms)
         log.info(
             "request", method=scope["method"], path=loggable_path(scope["path"]), status=rendered.status,
-            request_id=context.request_id, key_id=context.key_id,
-            duration_ms=self._pipeline.took_ms(context),
+            request_id=context.request_id, key_id=context.key_id, duration_ms=took_ms,
         )  # fmt: skip
+        self._pipeline.keep(context, scope["method"], match.template, rendered.status)
 
     def answer_to_unread(self, refusal: InvalidRequest) -> Response:
         """Answer a request that was never complete; nothing is counted."""
@@ -127,10 +145,11 @@ class ApiApp:
         return Response(rendered.body, rendered.status, headers, rendered.media_type)
 
     def _match(self, method: str, path: str) -> _Match:
-        for pattern, known in self._routes:
+        for pattern, template, known in self._routes:
             if found := pattern.fullmatch(path):
-                return _Match(known.get(method), found.groupdict(), ", ".join(sorted(known)))
-        return _Match(None, {}, "GET" if path == f"{API_ROOT}/openapi.json" else "")
+                return _Match(known.get(method), found.groupdict(), ", ".join(sorted(known)), template)
+        is_document = path == f"{API_ROOT}/openapi.json"
+        return _Match(None, {}, "GET", "/openapi.json") if is_document else _Match(None, {}, "")
 
     async def _process(
         self, request: Request, match: _Match, context: RequestContext

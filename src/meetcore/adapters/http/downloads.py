@@ -10,6 +10,7 @@ The query is never logged: it gives access to the file.
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Final
@@ -59,6 +60,7 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",  # the address holds the signature
     "X-Content-Type-Options": "nosniff",
 }
+_SIGN_IN_TOKEN: Final = re.compile(r"(/sign-(?:in|up)/)[A-Za-z0-9_-]{43}")
 _TYPES: Final = {FileKind.VIDEO: ("video/mp4", "mp4"), FileKind.AUDIO: ("audio/mp4", "m4a")}
 
 log = structlog.get_logger("meetcore.http")
@@ -86,7 +88,7 @@ def download_routes(
 
 
 def keep_links_out_of_access_logs() -> None:
-    """Remove the query of downloads from the server's access log, if that is enabled."""
+    """Remove signatures of downloads and tokens of sign-in from the server's access log, if it is enabled."""
     logger = logging.getLogger("uvicorn.access")
     if not any(isinstance(each, _WithoutLinks) for each in logger.filters):
         logger.addFilter(_WithoutLinks())
@@ -95,14 +97,17 @@ def keep_links_out_of_access_logs() -> None:
 class _WithoutLinks(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
-            record.args = tuple(_without_query(each) for each in record.args)
+            record.args = tuple(_without_secrets(each) for each in record.args)
         return True
 
 
-def _without_query(value: object) -> object:
-    if isinstance(value, str) and f"{DOWNLOADS}/" in value:
-        return value.partition("?")[0]
-    return value
+def _without_secrets(value: object) -> object:
+    """Cut the query of what is signed by it, and the token of a link that signs in."""
+    if not isinstance(value, str):
+        return value
+    if f"{DOWNLOADS}/" in value or "/sign-in/oidc/" in value:
+        value = value.partition("?")[0]
+    return _SIGN_IN_TOKEN.sub(r"\1…", value)
 
 
 @frozen

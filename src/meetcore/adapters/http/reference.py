@@ -29,13 +29,23 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+_KEPT: Final = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}
+_THEME: Final = """// The viewer's colours follow the attribute data-theme alone; the page's follow the system.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; };
+dark.addEventListener("change", follow);
+follow();
+"""
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>meetcore API</title>
 <meta name="viewport" content="width=device-width,initial-scale=1">
 <link rel="stylesheet" href="docs/assets/elements.css">
-<style>html,body{{height:100%;margin:0}}body{{display:flex;flex-direction:column;font:16px/1.5 system-ui,sans-serif}}
-header{{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:.6rem 1rem;border-bottom:1px solid #d8dee6}}
-header b{{margin-right:auto}}header a{{color:#0b57d0}}elements-api{{flex:1;min-height:0;display:block}}
+<script src="docs/assets/theme.js"></script>
+<style>:root{{color-scheme:light dark;--line:#d8dee6;--link:#0b57d0}}
+@media(prefers-color-scheme:dark){{:root{{--line:#333d49;--link:#8ab4f8;background:#12161c;color:#dde3ea}}}}
+html,body{{height:100%;margin:0}}body{{display:flex;flex-direction:column;font:16px/1.5 system-ui,sans-serif}}
+header{{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:.6rem 1rem;border-bottom:1px solid var(--line)}}
+header b{{margin-right:auto}}header a{{color:var(--link)}}elements-api{{flex:1;min-height:0;display:block}}
 noscript{{padding:1rem}}.static{{padding:0 1rem;display:none}}
 elements-api:not(:defined){{display:none}}elements-api:not(:defined)~.static{{display:block}}</style>
 <script src="docs/assets/elements.js" defer></script></head>
@@ -77,13 +87,18 @@ def reference_routes() -> list[Route]:
     directory = _directory()
     if directory is None:
         return []
-    return [_file_route(name, directory / file) for name, file in _FILES.items()]
+    return [
+        Route("/docs/assets/theme.js", _theme),
+        *(_file_route(*each, directory) for each in _FILES.items()),
+    ]
 
 
-def _file_route(name: str, file: Path) -> Route:
-    kept = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}
+async def _theme(_: Request) -> Response:
+    return Response(_THEME, headers=_KEPT, media_type="text/javascript")
 
+
+def _file_route(name: str, file: str, directory: Path) -> Route:
     async def send(_: Request) -> Response:
-        return FileResponse(file, headers=kept)
+        return FileResponse(directory / file, headers=_KEPT)
 
     return Route(f"/docs/assets/{name}", send)

@@ -5,11 +5,19 @@ from pathlib import Path
 from typing import Final
 
 from attrs import frozen
-from babel.dates import format_datetime
+from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
 
 from meetcore.adapters.catalogues import translations
-from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, MailContent, SignInLink
+from meetcore.domain.mails.contents import (
+    EndpointDisabled,
+    Invitation,
+    LowCredits,
+    MailContent,
+    PasskeyChanged,
+    SignInLink,
+    StatementReady,
+)
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.deliveries import HELD_FOR
@@ -50,6 +58,10 @@ class LetterWriter:
                 return self._disabled(content)
             case LowCredits():
                 return self._low_credits(content)
+            case PasskeyChanged():
+                return self._passkey(content)
+            case StatementReady():
+                return self._statement(content)
 
     def _sign_in(self, link: SignInLink) -> Letter:
         _ = self._text
@@ -117,6 +129,41 @@ class LetterWriter:
             ),
             _("See the balance"),
             low.page_url,
+        )
+
+    def _passkey(self, changed: PasskeyChanged) -> Letter:
+        _ = self._text
+        values = {"name": one_line(changed.name), "time": self._time(changed.changed_at), "site": self.site}
+        if changed.was_added:
+            subject = _("A passkey was added at %(site)s", site=self.site)
+            sentence = _("The passkey “%(name)s” signs you in to %(site)s since %(time)s.", **values)
+        else:
+            subject = _("A passkey was removed at %(site)s", site=self.site)
+            sentence = _("The passkey “%(name)s” does not sign you in to %(site)s since %(time)s.", **values)
+        address = one_line(changed.client_address or "")
+        origin = (_("The change came from the address %(address)s.", address=address),) if address else ()
+        return Letter(
+            subject,
+            (sentence, *origin),
+            _("See your passkeys"),
+            changed.page_url,
+            after=(
+                _("If you did not do this, sign in, remove what is not yours and sign out everywhere else."),
+            ),
+        )
+
+    def _statement(self, ready: StatementReady) -> Letter:
+        _ = self._text
+        names = {
+            "month": format_date(ready.month, "LLLL y", locale=self.language.value),
+            "account": one_line(ready.account_name),
+        }
+        return Letter(
+            _("The statement of %(month)s for %(account)s", **names),
+            (_("The statement of %(month)s for %(account)s can be downloaded as PDF.", **names),),
+            _("See the statements"),
+            ready.page_url,
+            after=(_("An owner can switch these e-mails off under Settings."),),
         )
 
     def _text(self, message: str, **values: str) -> str:

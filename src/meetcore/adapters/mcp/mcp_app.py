@@ -25,9 +25,10 @@ from starlette.responses import Response
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
-from meetcore.adapters.api.answers import ApiResponse, OriginNotAllowed, status_of
+from meetcore.adapters.api.answers import STATUS, ApiResponse, OriginNotAllowed, status_of
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS, MAX_BODY_BYTES, common_headers, headers_of
 from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.log_fields import fields_of_request
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.request_pipeline import RequestPipeline
@@ -93,6 +94,13 @@ class McpApp:
             return
         mcp_request = McpRequest(self._pipeline.open(message.rate_class), message)
         reply = _Reply(send, mcp_request)
+        with fields_of_request(mcp_request.context.request_id):
+            await self._answer(request, mcp_request, reply, receive)
+
+    async def _answer(
+        self, request: Request, mcp_request: McpRequest, reply: "_Reply", receive: Receive
+    ) -> None:
+        message, scope = mcp_request.message, request.scope
         try:
             await self._admit(request, mcp_request)
             inside = {**scope, _REQUEST_KEY: mcp_request}
@@ -100,14 +108,25 @@ class McpApp:
         except Exception as error:  # noqa: BLE001  (the caller gets an error of the service for any fault)
             refusal = self._pipeline.to_domain_error(error, mcp_request.context)
             if reply.status is None:
+                mcp_request.code = refusal.code
                 await self._refuse(refusal, mcp_request)(scope, receive, reply)
-        context = mcp_request.context
+        self._log(mcp_request, reply.status)
+
+    def _log(self, mcp_request: McpRequest, status: int | None) -> None:
+        """Log and count a request that was answered with a status over HTTP."""
+        message, context = mcp_request.message, mcp_request.context
+        answer = mcp_request.outcome or ApiResponse(status or 0, b"", code=mcp_request.code)
+        took_ms = self._pipeline.took_ms(context)
+        name = f"tool {message.tool}" if message.tool in self._tools else "agent"
+        self._pipeline.count(context, name, answer, took_ms)
         log.info(
-            "agent request", method=message.method, tool=message.tool,
-            status=mcp_request.outcome or reply.status,
-            request_id=context.request_id, key_id=context.key_id,
-            duration_ms=self._pipeline.took_ms(context),
+            "agent request", method=message.method, tool=message.tool, status=answer.status or None,
+            request_id=context.request_id, key_id=context.key_id, duration_ms=took_ms,
         )  # fmt: skip
+        if (tool := self._tools.get(message.tool or "")) is not None:
+            self._pipeline.keep(
+                context, tool.name, tool.operation.path, answer.status or STATUS["internal_error"]
+            )
 
     async def _admit(self, request: Request, mcp_request: McpRequest) -> None:
         """Authenticate, count and read a request.
@@ -163,7 +182,7 @@ class McpApp:
         except Exception as error:  # noqa: BLE001  (whatever it is, the agent gets an envelope)
             refusal = self._pipeline.to_domain_error(error, context)
             rendered = refused(refusal, self._base_url, context.request_id)
-        mcp_request.outcome = rendered.status
+        mcp_request.outcome = rendered
         return tool_result(rendered, context, is_replay=is_replay)
 
     async def _work(self, mcp_request: McpRequest, tool: Tool | None) -> tuple[ApiResponse, bool]:

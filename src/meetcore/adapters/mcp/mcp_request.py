@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field, frozen
 from starlette.requests import Request
 
-from meetcore.adapters.api.answers import MethodNotAllowed
+from meetcore.adapters.api.answers import ApiResponse, MethodNotAllowed
 from meetcore.adapters.api.decoding import decode_json
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS, MAX_BODY_BYTES, check_media, read_body
 from meetcore.adapters.api.limits import RequestLimits
@@ -53,15 +53,16 @@ class Message:
 class McpRequest:
     """A message and its result.
 
-    `refusal` is a refusal that the tool call itself answers. `outcome` is the status of what the tool
-    answered, for the log.
+    `refusal` is a refusal that the tool call itself answers. `outcome` is what the tool
+    answered, and `code` that of a refusal which no tool answered, for the log and the metrics.
     """
 
     context: RequestContext
     message: Message
     caller: Caller | None = None
     refusal: DomainError | None = None
-    outcome: int | None = None
+    outcome: ApiResponse | None = None
+    code: str = ""
 
 
 async def read_message(request: Request, limits: RequestLimits = DEFAULT_LIMITS) -> Message:

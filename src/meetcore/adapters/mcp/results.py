@@ -55,7 +55,7 @@ def refused(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
     if isinstance(error, RateLimited | ServiceUnavailable):
         details["retry_after_seconds"] = error.retry_after_s
     envelope = envelope_of(error.code, error.message, base_url, request_id, details)
-    return ApiResponse(status_of(error), msgspec.json.encode(envelope))
+    return ApiResponse(status_of(error), msgspec.json.encode(envelope), code=error.code)
 
 
 def protocol_refusal(error: DomainError, id_: str | int | None, base_url: str, request_id: str) -> bytes:

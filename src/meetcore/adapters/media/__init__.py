@@ -6,6 +6,6 @@ untrusted files is slow, takes memory and may crash. In the process run `__main_
 is) and `opus` (a stretch encoded anew).
 """
 
-from meetcore.adapters.media.editor import AvAudioEditor
+from meetcore.adapters.media.editor import AvAudioEditor, can_edit
 
-__all__ = ["AvAudioEditor"]
+__all__ = ["AvAudioEditor", "can_edit"]

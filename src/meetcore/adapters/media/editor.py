@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -42,6 +43,11 @@ _MAX_LOGGED_BYTES: Final = 4096
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 log = structlog.get_logger("meetcore")
+
+
+def can_edit() -> bool:
+    """Return whether the extra `notes` is installed; it is looked up and not loaded."""
+    return find_spec("av") is not None
 
 
 @frozen
@@ -184,7 +190,7 @@ def _done(run: str, reply: bytes, status: int | None, stderr: bytes) -> _Done:
         )  # fmt: skip
         raise EditingFailed(f"the process ended without an answer: {_ended(status)}") from None
     if "missing" in result:
-        raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
+        raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server,notes]'")
     if "failed" in result:
         log.warning("media process failed", act=run, cause=result["failed"])
         raise EditingFailed(f"the process could not go on: {result['failed']}")

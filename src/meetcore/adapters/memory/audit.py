@@ -30,8 +30,10 @@ class MemoryLedgerSnapshot:
     async def count_entries(self) -> int:
         return len(self._tables.entries)
 
-    async def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
+    async def accounts(self, after: UUID | None = None) -> AsyncGenerator[Sequence[StoredFunds], None]:
         for account_id, account in sorted(self._tables.accounts.items()):
+            if after is not None and account_id <= after:
+                continue
             held = sum(hold.amount for name, hold in self._tables.holds.items() if name[0] == account_id)
             yield [StoredFunds(account.funds, held, self._tables.seals.get(account_id))]
 
@@ -41,6 +43,13 @@ class MemoryLedgerSnapshot:
             canonical_entry(self._tables.entries[name])
             for name in sorted(self._tables.entries)
             if name[0] in wanted
+        ]
+
+    async def flaws_of_span(self, after: UUID | None, last: UUID | None) -> Sequence[Flaw]:
+        return [
+            each
+            for each in await self.flaws()
+            if (after is None or each.account_id > after) and (last is None or each.account_id <= last)
         ]
 
     async def flaws(self) -> Sequence[Flaw]:

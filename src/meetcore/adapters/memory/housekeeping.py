@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from attrs import evolve
 
 from meetcore.adapters.memory.state import MemoryState
+from meetcore.domain.ids import first_id
 from meetcore.ports.clock import Clock
 
 
@@ -63,6 +64,13 @@ class MemoryHousekeeping:
             ]
             for id_ in old:
                 del tables.mails[id_]
+        return len(old)
+
+    async def purge_requests(self, before: datetime) -> int:
+        async with self._state.change() as tables:
+            old = [id_ for id_ in tables.requests if id_ < first_id(before)]
+            for id_ in old:
+                del tables.requests[id_]
         return len(old)
 
     async def purge_previous_secrets(self, before: datetime) -> int:

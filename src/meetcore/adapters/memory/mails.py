@@ -44,11 +44,13 @@ class MemoryMailRepository:
         self._tables.mails[mail.id] = StoredMail(evolve(mail, due_at=now))
         return True
 
-    async def find_recipients(self, account_id: UUID) -> Sequence[Recipient]:
+    async def find_recipients(
+        self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
+    ) -> Sequence[Recipient]:
         found = [
             (one.created_at, one.user_id)
             for one in self._tables.memberships.values()
-            if one.account_id == account_id and one.role in (Role.OWNER, Role.DEVELOPER)
+            if one.account_id == account_id and one.role in roles
         ]
         return [Recipient(self._tables.users[user_id].email) for _, user_id in sorted(found)]
 

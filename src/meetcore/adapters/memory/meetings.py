@@ -67,6 +67,7 @@ class MemoryMeetingRepository:
             free_hosts=() if host is None else (host,),
             is_contended=False,
             creations=day_creations(tables, account_id, query.seats, query.now, query.per_day),
+            is_erased=account_id in tables.erasures,
         )
 
     def _best_free_host(self, query: CreationQuery) -> Host | None:
@@ -290,6 +291,10 @@ class MemoryMeetingRepository:
         if stored is None or stored.lease is None or stored.lease.until > self._clock.now():
             return None
         return self._take_over(stored.meeting, lease)
+
+    async def take_lease(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
+        stored = self._tables.meetings.get((account_id, meeting_id))
+        return None if stored is None or stored.lease is None else self._take_over(stored.meeting, lease)
 
     def _take_over(self, meeting: Meeting, lease: Lease) -> ExpiredLease:
         name = meeting.account_id, meeting.id

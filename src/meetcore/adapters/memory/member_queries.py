@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from meetcore.adapters.memory.passkeys import passkeys_of
 from meetcore.adapters.memory.state import Account, MemoryState
 from meetcore.domain.members.members import Invitation, Member, Membership, is_pending
+from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.passkeys import Passkey, PasskeyOwner
 from meetcore.domain.members.sessions import Session
 from meetcore.ports.account_summary import AccountSummary
 from meetcore.ports.member_queries import AccountMembership, SignedIn, SignedInOperator
@@ -68,9 +71,18 @@ class MemoryMemberQueries:
         ]
         return sorted(found, key=lambda one: one.id, reverse=True)
 
+    async def list_passkeys(self, owner: PasskeyOwner) -> Sequence[Passkey]:
+        return passkeys_of(self._state.committed, owner)
+
     async def list_operators(self) -> Sequence[Operator]:
         found = [one for one in self._state.committed.operators.values() if one.removed_at is None]
         return sorted(found, key=lambda one: one.id)
+
+    async def find_operator_token(self, digest: bytes) -> OperatorToken | None:
+        return self._state.committed.operator_tokens.get(digest)
+
+    async def list_operator_tokens(self) -> Sequence[OperatorToken]:
+        return sorted(self._state.committed.operator_tokens.values(), key=lambda one: one.id)
 
     def _memberships(self) -> list[Membership]:
         found = self._state.committed.memberships.values()

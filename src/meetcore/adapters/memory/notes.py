@@ -90,8 +90,14 @@ class MemoryNoteRepository:
             self._put(evolve(claimed, note=taken))
             recording = recording_by_id(self._tables, taken.account_id, taken.recording_id)
             assert recording is not None  # it stays readable when it expires
-            tasks.append(NoteTask(lease.token, taken, recording, expirations))
+            tasks.append(NoteTask(lease.token, taken, recording, expirations, stored.token is not None))
         return tasks
+
+    async def is_any_overdue(self, seconds: float) -> bool:
+        since = self._clock.now() - timedelta(seconds=seconds)
+        due = [stored.due_at for stored in self._tables.notes.values()]
+        due += [stored.due_at for stored in self._tables.recordings.values()]
+        return any(each is not None and each <= since for each in due)
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         stored = self._claimed(task)

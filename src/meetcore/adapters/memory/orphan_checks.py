@@ -47,6 +47,10 @@ class MemoryOrphanCheckRepository:
         )
         return [self._claim(owner, lease, now) for _, owner in due[:limit]]
 
+    async def take(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> OrphanCheck | None:
+        owner = account_id, meeting_id
+        return self._claim(owner, lease, self._clock.now()) if owner in self._tables.orphan_checks else None
+
     def _claim(self, owner: tuple[UUID, UUID], lease: Lease, now: datetime) -> OrphanCheck:
         stored = self._tables.orphan_checks[owner]
         until = now + timedelta(seconds=lease.seconds)

@@ -7,14 +7,19 @@ from uuid import UUID
 
 from attrs import evolve
 
+from meetcore.adapters.memory.console import MemoryConsoleQueries
 from meetcore.adapters.memory.dashboard import MemoryDashboardQueries
+from meetcore.adapters.memory.endpoint_health import MemoryEndpointHealth
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.ledger import usage_of
+from meetcore.adapters.memory.ledger_totals import MemoryLedgerTotals
 from meetcore.adapters.memory.member_queries import MemoryMemberQueries
 from meetcore.adapters.memory.recordings import recording_by_id
+from meetcore.adapters.memory.request_log import MemoryRequestQueries
 from meetcore.adapters.memory.state import MemoryState, StoredEvent, Tables, meeting_at_provider
 from meetcore.domain.ids import first_id
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
+from meetcore.domain.meetings.title_search import has_words
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.notes.notes import Note, NoteStatus
@@ -23,13 +28,15 @@ from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent
 from meetcore.ports.clock import Clock
-from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails
+from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails, TitledNote
 from meetcore.ports.queries import (
+    MAX_ENTRIES_LOOKED_AT,
     MAX_PAGE,
     NO_INCLUDES,
     Caller,
     CallerIncludes,
     DeliveryHistory,
+    EntriesOfKey,
     EventFilter,
     FreeStartQuery,
     MeetingFilter,
@@ -38,7 +45,14 @@ from meetcore.ports.queries import (
 )
 
 
-class MemoryQueries(MemoryMemberQueries, MemoryDashboardQueries):
+class MemoryQueries(
+    MemoryMemberQueries,
+    MemoryDashboardQueries,
+    MemoryLedgerTotals,
+    MemoryConsoleQueries,
+    MemoryRequestQueries,
+    MemoryEndpointHealth,
+):
     """Frequent reads that must be cheap."""
 
     def __init__(self, state: MemoryState, clock: Clock) -> None:
@@ -91,6 +105,14 @@ class MemoryQueries(MemoryMemberQueries, MemoryDashboardQueries):
         ]
         found.sort(key=lambda entry: entry.number, reverse=True)
         return found[:limit]
+
+    async def list_entries_of_key(
+        self, account_id: UUID, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> EntriesOfKey:
+        whole = await self.list_transactions(account_id, wanted, len(self._state.committed.entries), before)
+        looked_at = whole[:MAX_ENTRIES_LOOKED_AT]
+        found = [each for each in looked_at if each.transfer.api_key_id == key_id]
+        return EntriesOfKey(found[:limit], looked_at[-1].number if len(whole) > len(looked_at) else None)
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         return next_free_start(self._state.committed, wanted)
@@ -196,6 +218,20 @@ class MemoryQueries(MemoryMemberQueries, MemoryDashboardQueries):
         found.sort(key=lambda one: one.id, reverse=True)
         return found[:limit]
 
+    async def list_titled_notes(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[TitledNote]:
+        meetings = self._state.committed.meetings
+        return [
+            TitledNote(
+                evolve(note, draft=None, transcript=()),
+                None
+                if (stored := meetings.get((account_id, note.meeting_id))) is None
+                else stored.meeting.title,
+            )
+            for note in await self.list_notes(account_id, NoteFilter(), limit, before)
+        ]
+
     async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> MeetingDetails | None:
         meeting = await self.find_meeting(account_id, meeting_id)
         if meeting is None:
@@ -241,6 +277,7 @@ def _is_wanted(meeting: Meeting, wanted: MeetingFilter) -> bool:
         and (wanted.status is None or shown_status(meeting, wanted.now) is wanted.status)
         and (wanted.starts_from is None or wanted.starts_from <= meeting.start_at)
         and (wanted.starts_before is None or meeting.start_at < wanted.starts_before)
+        and has_words(meeting.title, wanted.words)
     )
 
 

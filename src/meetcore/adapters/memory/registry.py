@@ -1,7 +1,7 @@
 """The operator's records in memory: accounts, keys, hosts."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from attrs import evolve
@@ -24,10 +24,10 @@ class MemoryRegistry:
     async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
         every = self._state.committed.accounts.values()
         own = [one for one in every if email is None or email_key(one.card.email) == email_key(email)]
-        return sorted(map(_stored, own), key=lambda account: account.id, reverse=True)[:limit]
+        return sorted(map(stored, own), key=lambda account: account.id, reverse=True)[:limit]
 
     async def find_account(self, account_id: UUID) -> StoredAccount:
-        return _stored(account_of(self._state.committed, account_id))
+        return stored(account_of(self._state.committed, account_id))
 
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
         keys = self._state.committed.keys.values()
@@ -56,18 +56,18 @@ class MemoryRegistryRepository:
         tables.accounts[account.id] = Account(account, funds)
 
     async def load_account(self, account_id: UUID) -> StoredAccount:
-        return _stored(account_of(self._tables, account_id))
+        return stored(account_of(self._tables, account_id))
 
     async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
         tables = self._tables
         account = account_of(tables, account_id)
         tables.accounts[account_id] = evolve(account, suspended_at=account.suspended_at or at)
-        return _stored(tables.accounts[account_id])
+        return stored(tables.accounts[account_id])
 
     async def resume_account(self, account_id: UUID) -> StoredAccount:
         tables = self._tables
         tables.accounts[account_id] = evolve(account_of(tables, account_id), suspended_at=None)
-        return _stored(tables.accounts[account_id])
+        return stored(tables.accounts[account_id])
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
         tables = self._tables
@@ -75,6 +75,18 @@ class MemoryRegistryRepository:
         is_low = account.funds.available < credits
         funds = evolve(account.funds, low_threshold=credits, is_low=is_low)
         tables.accounts[account_id] = evolve(account, funds=funds)
+
+    async def set_statements_mailed(self, account_id: UUID, month: date | None) -> None:
+        account = account_of(self._tables, account_id)
+        self._tables.accounts[account_id] = evolve(account, statements_mailed=month)
+
+    async def find_statements_due(self, month: date, limit: int) -> Sequence[UUID]:
+        due = [
+            (account.statements_mailed, id_)
+            for id_, account in self._tables.accounts.items()
+            if account.statements_mailed is not None and account.statements_mailed < month
+        ]
+        return [id_ for _, id_ in sorted(due)][:limit]
 
     async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
         tables = self._tables
@@ -132,11 +144,12 @@ class MemoryRegistryRepository:
         return host
 
 
-def _stored(account: Account) -> StoredAccount:
+def stored(account: Account) -> StoredAccount:
+    """An account as an operator sees it."""
     card, funds = account.card, account.funds
     return StoredAccount(
         card.id, card.user_id, card.email, card.full_name, card.created_at, account.suspended_at,
-        funds.balance, funds.held, funds.low_threshold,
+        funds.balance, funds.held, funds.low_threshold, account.statements_mailed,
     )  # fmt: skip
 
 

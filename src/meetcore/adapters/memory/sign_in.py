@@ -13,6 +13,7 @@ from meetcore.domain.members.members import User
 from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.sessions import OperatorSession, Session, needs_touch
 from meetcore.domain.members.sign_in_links import LinkPurpose, SignInLink
+from meetcore.domain.members.sign_ups import SignUp
 
 S = TypeVar("S", Session, OperatorSession)
 
@@ -24,8 +25,8 @@ class MemorySignInRepository:
         self._tables = tables
 
     async def add_email_link(self, link: SignInLink, digest: bytes, email: str) -> User | None:
-        user = user_of_email(self._tables, email)
-        if user is None or not any(user_id == user.id for _, user_id in self._tables.memberships):
+        user = await self.find_member(email)
+        if user is None:
             return None
         await self.add_link(evolve(link, user_id=user.id), digest)
         return user
@@ -55,6 +56,28 @@ class MemorySignInRepository:
             return None
         used = self._tables.links[digest] = evolve(link, used_at=at)
         return used
+
+    async def find_member(self, email: str) -> User | None:
+        user = user_of_email(self._tables, email)
+        is_member = user is not None and any(user_id == user.id for _, user_id in self._tables.memberships)
+        return user if is_member else None
+
+    async def find_operator(self, email: str) -> Operator | None:
+        return operator_of_email(self._tables, email)
+
+    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_users: bool) -> bool:
+        if only_users and user_of_email(self._tables, sign_up.email) is None:
+            return False
+        if digest in self._tables.sign_ups:
+            raise ConstraintBroken("the request is written already")
+        self._tables.sign_ups[digest] = sign_up
+        return True
+
+    async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None:
+        found = self._tables.sign_ups.get(digest)
+        if found is None or found.expires_at <= at or found.browser_digest != browser_digest:
+            return None
+        return self._tables.sign_ups.pop(digest)
 
     async def add_session(self, session: Session, digest: bytes) -> None:
         _add(self._tables.sessions, session, digest)
@@ -100,7 +123,10 @@ class MemorySignInRepository:
             del tables.operator_sessions[key]
         for key in links:
             del tables.links[key]
-        return len(sessions) + len(operators) + len(links)
+        sign_ups = [key for key, one in tables.sign_ups.items() if one.expires_at < expired_before]
+        for key in sign_ups:
+            del tables.sign_ups[key]
+        return len(sessions) + len(operators) + len(links) + len(sign_ups)
 
 
 def _add(table: dict[bytes, S], session: S, digest: bytes) -> None:

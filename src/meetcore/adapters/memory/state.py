@@ -23,20 +23,26 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.members import Invitation, Membership, User
+from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.passkeys import Challenge, Passkey
 from meetcore.domain.members.sessions import OperatorSession, Session
 from meetcore.domain.members.sign_in_links import SignInLink
+from meetcore.domain.members.sign_ups import SignUp
 from meetcore.domain.money.chain_keys import Seal
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.money.proposals import Proposal
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.requests.keys import ApiKey
+from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.ledger_verification import VerificationRun
 from meetcore.ports.registry import NewAccount
 
 
@@ -51,6 +57,7 @@ class Account:
     card: NewAccount
     funds: Funds
     suspended_at: datetime | None = None
+    statements_mailed: date | None = None
 
 
 @frozen
@@ -171,6 +178,16 @@ class StoredMail:
     token: UUID | None = field(default=None, repr=False)
 
 
+@frozen
+class StoredVerification:
+    """The verification of the ledger: the run in progress, when one is due, what came of the last."""
+
+    run: VerificationRun | None = None
+    due_at: datetime | None = None
+    verified_at: datetime | None = None
+    is_sound: bool = True
+
+
 @define
 class Tables:
     """Everything by its key; what belongs to an account has the account's id first.
@@ -185,9 +202,14 @@ class Tables:
     memberships: dict[tuple[UUID, UUID], Membership] = field(factory=dict)
     invitations: dict[UUID, Invitation] = field(factory=dict)
     operators: dict[UUID, Operator] = field(factory=dict)
+    operator_tokens: dict[bytes, OperatorToken] = field(factory=dict)
+    proposals: dict[UUID, Proposal] = field(factory=dict)
     links: dict[bytes, SignInLink] = field(factory=dict)
     sessions: dict[bytes, Session] = field(factory=dict)
     operator_sessions: dict[bytes, OperatorSession] = field(factory=dict)
+    sign_ups: dict[bytes, SignUp] = field(factory=dict)
+    passkeys: dict[UUID, Passkey] = field(factory=dict)
+    passkey_challenges: dict[bytes, Challenge] = field(factory=dict)
     key_of_digest: dict[bytes, UUID] = field(factory=dict)
     hosts: dict[UUID, Host] = field(factory=dict)
     host_keys: dict[UUID, StoredHostKey] = field(factory=dict)
@@ -216,6 +238,10 @@ class Tables:
     notes: dict[tuple[UUID, UUID], StoredNote] = field(factory=dict)
     transcript_chunks: dict[tuple[UUID, UUID, str, int], Transcript] = field(factory=dict)
     mails: dict[UUID, StoredMail] = field(factory=dict)
+    requests: dict[UUID, LoggedRequest] = field(factory=dict)
+    erasures: dict[UUID, tuple[datetime, datetime | None]] = field(factory=dict)
+    erasures_due: dict[UUID, datetime] = field(factory=dict)
+    verification: dict[bool, StoredVerification] = field(factory=dict)
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""

@@ -7,6 +7,7 @@ from uuid import UUID
 from meetcore.adapters.memory.audit_log import MemoryAuditLog
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.erasures import MemoryErasureRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
@@ -16,6 +17,8 @@ from meetcore.adapters.memory.members import MemoryMemberRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.operators import MemoryOperatorRepository
 from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
+from meetcore.adapters.memory.passkeys import MemoryPasskeyRepository
+from meetcore.adapters.memory.proposals import MemoryProposalRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.registry import MemoryRegistryRepository
@@ -35,6 +38,8 @@ class MemoryTransaction:
         self._members = MemoryMemberRepository(tables)
         self._sign_in = MemorySignInRepository(tables)
         self._operators = MemoryOperatorRepository(tables)
+        self._proposals = MemoryProposalRepository(tables)
+        self._passkeys = MemoryPasskeyRepository(tables)
         self._idempotency = MemoryIdempotencyRepository(tables, clock)
         self._ledger = MemoryLedgerRepository(tables, clock, entropy)
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
@@ -45,6 +50,7 @@ class MemoryTransaction:
         self._notes = MemoryNoteRepository(tables, clock, entropy)
         self._host_keys = MemoryHostKeyRepository(tables, clock)
         self._orphan_checks = MemoryOrphanCheckRepository(tables, clock)
+        self._erasures = MemoryErasureRepository(tables)
         self._mails = MemoryMailRepository(tables, clock)
 
     async def lock_account(self, account_id: UUID) -> None:
@@ -70,6 +76,14 @@ class MemoryTransaction:
     @property
     def operators(self) -> MemoryOperatorRepository:
         return self._operators
+
+    @property
+    def passkeys(self) -> MemoryPasskeyRepository:
+        return self._passkeys
+
+    @property
+    def proposals(self) -> MemoryProposalRepository:
+        return self._proposals
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
@@ -110,6 +124,10 @@ class MemoryTransaction:
     @property
     def orphan_checks(self) -> MemoryOrphanCheckRepository:
         return self._orphan_checks
+
+    @property
+    def erasures(self) -> MemoryErasureRepository:
+        return self._erasures
 
     @property
     def mails(self) -> MemoryMailRepository:

@@ -7,8 +7,8 @@ from functools import partial
 
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.adapters.postgres.ledger.parts import usage
-from meetcore.adapters.postgres.meetings.read import HOST_KEY
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting_with_key
+from meetcore.adapters.postgres.meetings.shown import HOST_KEY
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.cipher import Cipher

@@ -1,17 +1,16 @@
 """Reads of the dashboard in PostgreSQL: one statement for a page."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date
 from uuid import UUID
 
 from meetcore.adapters.postgres.callers import API_KEY
 from meetcore.adapters.postgres.columns import Row
-from meetcore.adapters.postgres.meetings.read import HOST_KEY
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting, meeting_with_key
-from meetcore.adapters.postgres.notes.rows import NOTE_COLUMNS, readable_note
+from meetcore.adapters.postgres.meetings.shown import HOST_KEY
+from meetcore.adapters.postgres.notes.rows import NOTE, NOTE_COLUMNS, readable_note
 from meetcore.adapters.postgres.recordings.rows import RECORDING_COLUMNS, readable_recording
-from meetcore.adapters.postgres.repository import Reads
-from meetcore.domain.meetings.schedule import cap_day_ends_at
+from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.notes.recordings import Recording
 from meetcore.ports.dashboard_queries import (
     CappedKey,
@@ -20,6 +19,7 @@ from meetcore.ports.dashboard_queries import (
     MeetingDetails,
     NoteDetails,
     Overview,
+    TitledNote,
     TroubledEndpoint,
 )
 
@@ -32,30 +32,16 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
 WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
 """
 
-# What the overview shows. Spending is what was charged for meetings and notes on each day (WIB), refunds taken off, from
-# the first entry of a day on: the entries are numbered in the order of time, so that the range is found by a binary
-# search over the primary key. The upper bound is for the planner, which takes a range with one end for a third of the
-# table and scans it. An account has few keys and few endpoints.
+# What the overview shows. Spending is what was charged for meetings and notes on each day (WIB), refunds taken off: four
+# rows for a day at most. An account has few keys and few endpoints.
 _OVERVIEW = """
-WITH RECURSIVE first_entry (low, high) AS (
-    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
-    UNION ALL
-    SELECT CASE WHEN e.at < %(since)s THEN e.number + 1 ELSE s.low END,
-        CASE WHEN e.at < %(since)s THEN s.high ELSE e.number END
-    FROM first_entry s CROSS JOIN LATERAL (
-        SELECT number, at FROM ledger_entries
-        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
-    ) e
-    WHERE s.low < s.high
-), spending AS (
-    SELECT ((e.at AT TIME ZONE 'UTC') + interval '7 hours')::date AS day,
-        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'meetings'), 0)::bigint AS meetings,
-        COALESCE(sum(e.amount) FILTER (WHERE e.book = 'notulen'), 0)::bigint AS notes
-    FROM ledger_entries e
-    WHERE e.account_id = %(account_id)s AND e.book IN ('meetings', 'notulen')
-        AND e.number >= (SELECT low FROM first_entry WHERE low = high)
-        AND e.number <= (SELECT a.entries FROM accounts a WHERE a.id = %(account_id)s)
-    GROUP BY 1
+WITH spending AS (
+    SELECT day, COALESCE(-sum(credits) FILTER (WHERE kind <> 'notulen_charge'), 0)::bigint AS meetings,
+        COALESCE(-sum(credits) FILTER (WHERE kind = 'notulen_charge'), 0)::bigint AS notes
+    FROM ledger_day_totals
+    WHERE account_id = %(account_id)s AND day >= %(first_day)s
+        AND kind IN ('meeting_charge', 'meeting_refund', 'notulen_charge')
+    GROUP BY day
 ), capped AS (
     SELECT k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
     FROM api_keys k
@@ -69,7 +55,8 @@ WITH RECURSIVE first_entry (low, high) AS (
 SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FROM spending) AS spending,
     (SELECT json_agg(json_build_array(name, daily_cap, spent) ORDER BY id DESC) FROM capped) AS capped,
     (SELECT json_agg(json_build_array(id, url, consecutive_failures, is_disabled) ORDER BY id) FROM troubled)
-        AS troubled
+        AS troubled,
+    (SELECT low_threshold FROM accounts WHERE id = %(account_id)s) AS low_threshold
 """
 
 # A meeting with its recording, where that is shown, and the notes on it: one row for each note, and one without where
@@ -80,6 +67,16 @@ FROM meetings m
 LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
 LEFT JOIN notes n ON n.account_id = r.account_id AND n.recording_id = r.id AND n.status <> 'erased'
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
+ORDER BY n.id DESC
+"""
+
+# A page of an account's notes, with the titles of their meetings and without what they say.
+_LIST_TITLED_NOTES = f"""
+SELECT {NOTE.select}, m.title FROM (
+    SELECT * FROM notes n
+    WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
+    ORDER BY n.id DESC LIMIT %(limit)s
+) n LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
 ORDER BY n.id DESC
 """
 
@@ -101,13 +98,13 @@ class DashboardReads(Reads):
         return [_key_use(row) for row in rows]
 
     async def find_overview(self, account_id: UUID, first_day: date, today: date) -> Overview:
-        since = cap_day_ends_at(first_day - timedelta(days=1))
-        row = await self._one(_OVERVIEW, {"account_id": account_id, "since": since, "day": today})
+        row = await self._one(_OVERVIEW, {"account_id": account_id, "first_day": first_day, "day": today})
         assert row is not None
         return Overview(
             [DaySpending(date.fromisoformat(day), *credits) for day, *credits in row["spending"] or ()],
             [CappedKey(*values) for values in row["capped"] or ()],
             [TroubledEndpoint(UUID(id_), *rest) for id_, *rest in row["troubled"] or ()],
+            row["low_threshold"],
         )
 
     async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> MeetingDetails | None:
@@ -118,6 +115,13 @@ class DashboardReads(Reads):
         recording = self._recording(rows[0])
         recordings = () if recording is None else (recording,)
         return MeetingDetails(meeting_with_key(rows[0], self._cipher), recordings, notes)
+
+    async def list_titled_notes(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[TitledNote]:
+        page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
+        rows = await self._all(_LIST_TITLED_NOTES, page)
+        return [TitledNote(NOTE.read(row, draft=None, transcript=()), row["title"]) for row in rows]
 
     async def find_note_details(self, account_id: UUID, note_id: UUID) -> NoteDetails | None:
         row = await self._one(_FIND_NOTE_DETAILS, {"account_id": account_id, "id": note_id})

@@ -4,6 +4,7 @@ from datetime import date, datetime
 from typing import Any
 
 from meetcore.adapters.postgres.pool import Pool, translated
+from meetcore.domain.ids import first_id
 
 PORTION = 5_000
 
@@ -52,6 +53,12 @@ WHERE ctid = ANY (ARRAY(
     ORDER BY previous_secret_until LIMIT %(portion)s FOR NO KEY UPDATE SKIP LOCKED))
 """
 
+# Deletes the oldest requests that are past their retention. An id begins with the time of its request.
+_PURGE_REQUESTS = """
+DELETE FROM api_requests WHERE ctid IN (
+    SELECT ctid FROM api_requests WHERE id < %(before)s ORDER BY id LIMIT %(portion)s)
+"""
+
 
 class PostgresHousekeeping:
     """Delete what has expired."""
@@ -73,6 +80,9 @@ class PostgresHousekeeping:
 
     async def purge_mails(self, older_than_s: float) -> int:
         return await self._purge(_PURGE_MAILS, {"older_than_s": older_than_s})
+
+    async def purge_requests(self, before: datetime) -> int:
+        return await self._purge(_PURGE_REQUESTS, {"before": first_id(before)})
 
     async def purge_previous_secrets(self, before: datetime) -> int:
         return await self._purge(_PURGE_PREVIOUS_SECRETS, {"before": before})

@@ -56,16 +56,17 @@ def key_record(row: Row, cipher: Cipher) -> IdempotencyRecord | None:
     """The record of a key, if any, with its outcome opened."""
     encoded = row["key_answer"]
     if encoded is not None:
-        encoded = cipher.open(encoded, _context(row["account_id"], row["key_key"]))
+        encoded = cipher.open(encoded, answer_context(row["account_id"], row["key_key"]))
     return _KEY.find(row, encoded_outcome=encoded)
 
 
 def sealed_outcome(cipher: Cipher, account_id: UUID, key: str | None, encoded: bytes | None) -> bytes | None:
     """An outcome as it is stored; without a key there is none."""
-    return None if encoded is None or key is None else cipher.seal(encoded, _context(account_id, key))
+    return None if encoded is None or key is None else cipher.seal(encoded, answer_context(account_id, key))
 
 
-def _context(account_id: UUID, key: str) -> str:
+def answer_context(account_id: UUID, key: str) -> str:
+    """What a stored answer is sealed for."""
     return f"{account_id}/idempotency/{key}"
 
 

@@ -1,72 +1,61 @@
-"""Bringing the schema up to date: numbered SQL files, each applied once, in a transaction of its own.
+"""Bringing the schema up to date: numbered SQL files, each applied once.
 
 Safe to run from many hosts at once: one holds an advisory lock, the others poll for it (a blocked
 `pg_advisory_lock` would deadlock a `CREATE INDEX CONCURRENTLY`). A file that changed after it was
 applied is refused. Owns the schema's history; seeds no data.
 
-A step waits 2 s at most for a lock: every later lock request queues behind it, so that a long transaction of somebody
-else would stop the service through a migration that only waits. It is tried again after a pause.
+A step runs in a transaction of its own, or, where it is an online step, each of its statements and batches does.
+It waits 2 s at most for a lock: every later lock request queues behind it, so that a long transaction of somebody
+else would stop the service through a migration that only waits. It is tried again after a pause. What is built
+concurrently waits as long as it takes: there no request queues behind it.
 """
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import resources
 from itertools import count
 from threading import Timer
 
 import psycopg
-from attrs import field, frozen
+from attrs import frozen
 
 from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.connection import drop_socket
+from meetcore.adapters.postgres.migration_steps import (
+    Migration,
+    MigrationRefused,
+    Statement,
+    load_migrations,
+    oldest_schema,
+)
 from meetcore.adapters.postgres.pool import DEADLINE_S, network_parameters, translated
 
-_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 2.0
 _LONGEST_PAUSE_S = 10.0
+_BATCH_ROWS = 2_000
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT now())
+    applied_at timestamptz NOT NULL DEFAULT now());
+ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS needs_code_of integer NOT NULL DEFAULT 0;
+CREATE TABLE IF NOT EXISTS schema_migrations_batches (
+    checksum text, statement integer, last_key text, is_done boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (checksum, statement))
 """
-
-
-class MigrationRefused(Exception):
-    """The schema cannot be brought up to date; the message says why and what to do."""
+# A role may have limits for the service's short statements; an index takes as long as it takes.
+_WITHOUT_LIMITS = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0"
+_NEW_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (?:IF NOT EXISTS )?(\w+)")
 
 
 @frozen
-class Migration:
-    """One numbered step. The checksum is over its text."""
+class Waits:
+    """How long a migration waits: for another host, for its locks, for one lock. Seconds."""
 
-    number: int
-    name: str
-    text: str = field(repr=False)
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256 of the text, in hex."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
-
-
-def load_migrations() -> list[Migration]:
-    """The steps that this release knows, in order.
-
-    Raises:
-        MigrationRefused: the numbers have a gap.
-    """
-    found = []
-    for file in resources.files(f"{__package__}.migrations").iterdir():
-        if match := _NAME.fullmatch(file.name):
-            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
-    found.sort(key=lambda step: step.number)
-    if [step.number for step in found] != list(range(1, len(found) + 1)):
-        raise MigrationRefused("the migrations are not numbered 1, 2, 3 … without a gap")
-    return found
+    timeout_s: float
+    lock_timeout_s: float
+    on_wait: Callable[[Migration, float], None] | None
 
 
 def migrate(
@@ -91,20 +80,23 @@ def migrate(
         The steps that this call applied.
 
     Raises:
-        MigrationRefused: a step changed after it was applied, the database is newer than this
-            release, a lock stayed taken, or a step failed (nothing of that step is kept).
+        MigrationRefused: a step changed after it was applied, the database is too new for this release,
+            a lock stayed taken, or a step failed (nothing of that step is kept, of an online step the
+            statements before the one that failed).
         StoreUnavailable: the database does not answer.
     """
-    steps = load_migrations()
+    steps, waits = load_migrations(), Waits(timeout_s, lock_timeout_s, on_wait)
     with translated(), _connected(url) as connection:
         _take_lock(connection, timeout_s)
         with _answered(connection):
-            connection.execute(_LEDGER)
+            connection.execute(_WITHOUT_LIMITS)
+            if not _has_ledger(connection):
+                connection.execute(_LEDGER)
             todo = _missing_of(connection, steps)
         for place, step in enumerate(todo, start=1):
             if on_step is not None:
                 on_step(step, place, len(todo))
-            _apply_patiently(connection, step, timeout_s, lock_timeout_s, on_wait)
+            _apply_patiently(connection, step, waits)
         return todo
 
 
@@ -116,6 +108,16 @@ def missing(url: str) -> list[Migration]:
     """
     with translated(), _connected(url) as connection, _answered(connection):
         return _missing_of(connection, load_migrations())
+
+
+def needed(url: str) -> list[Migration]:
+    """The missing steps without which this release does not run.
+
+    Raises:
+        MigrationRefused, StoreUnavailable: see `migrate`.
+    """
+    oldest = oldest_schema(load_migrations())
+    return [step for step in missing(url) if step.number <= oldest]
 
 
 def _connected(url: str) -> psycopg.Connection:
@@ -145,45 +147,53 @@ def _take_lock(connection: psycopg.Connection, timeout_s: float) -> None:
         time.sleep(_POLL_S)
 
 
+def _has_ledger(connection: psycopg.Connection) -> bool:
+    """Whether the tables of the history are there: to add a column to one takes its lock."""
+    row = connection.execute("SELECT to_regclass('schema_migrations_batches') IS NOT NULL").fetchone()
+    return row is not None and bool(row[0])
+
+
 def _missing_of(connection: psycopg.Connection, steps: list[Migration]) -> list[Migration]:
-    known = connection.execute("SELECT to_regclass('schema_migrations') IS NOT NULL").fetchone()
-    applied: dict[int, str] = {}
-    if known is not None and known[0]:
-        applied = dict(connection.execute("SELECT number, checksum FROM schema_migrations").fetchall())
+    found = connection.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('schema_migrations') AND attnum > 0"
+    )
+    columns = {name for (name,) in found}
+    if not columns:
+        return list(steps)
+    needs = "needs_code_of" if "needs_code_of" in columns else "0"  # a database of an earlier release
+    rows = connection.execute(f"SELECT number, checksum, {needs} FROM schema_migrations".encode()).fetchall()
+    applied = {number: checksum for number, checksum, _ in rows}
     for step in steps:
         if applied.get(step.number, step.checksum) != step.checksum:
             raise MigrationRefused(
                 f"migration {step.number:04} ({step.name}) was changed after it was applied; "
                 "run the release that applied it, or restore the file"
             )
-    if newer := set(applied) - {step.number for step in steps}:
+    newest = max(step.number for step in steps)
+    known = {step.number for step in steps}
+    if too_new := [number for number, _, needs in rows if number not in known and needs > newest]:
         raise MigrationRefused(
-            f"the database is at migration {max(newer):04}, newer than this release; upgrade meetcore"
+            f"the database is at migration {max(too_new):04}, too new for this release; upgrade meetcore"
         )
     return [step for step in steps if step.number not in applied]
 
 
-def _apply_patiently(
-    connection: psycopg.Connection,
-    step: Migration,
-    timeout_s: float,
-    lock_timeout_s: float,
-    on_wait: Callable[[Migration, float], None] | None,
-) -> None:
-    deadline = time.monotonic() + timeout_s
+def _apply_patiently(connection: psycopg.Connection, step: Migration, waits: Waits) -> None:
+    deadline = time.monotonic() + waits.timeout_s
     for attempt in count():
         try:
-            _apply(connection, step, lock_timeout_s)
+            _apply(connection, step, waits.lock_timeout_s)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 raise MigrationRefused(
-                    f"migration {step.number:04} ({step.name}) did not get its locks within {timeout_s:g} s: end the "
-                    "long transactions that pg_stat_activity shows, or try again when they are done"
+                    f"migration {step.number:04} ({step.name}) did not get its locks within "
+                    f"{waits.timeout_s:g} s: end the long transactions that pg_stat_activity shows, or try "
+                    "again when they are done"
                 ) from error
             pause_s = min(2.0**attempt, _LONGEST_PAUSE_S, left_s)
-            if on_wait is not None:
-                on_wait(step, pause_s)
+            if waits.on_wait is not None:
+                waits.on_wait(step, pause_s)
             time.sleep(pause_s)
         else:
             return
@@ -191,16 +201,91 @@ def _apply_patiently(
 
 def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: float) -> None:
     try:
+        if step.is_online:
+            for place, statement in enumerate(step.statements):
+                _run_online(connection, step, place, statement, lock_timeout_s)
         with connection.transaction():
+            if not step.is_online:
+                _limit_waiting(connection, lock_timeout_s)
+                connection.execute(step.text.encode())
+            connection.execute("DELETE FROM schema_migrations_batches WHERE checksum = %s", (step.checksum,))
             connection.execute(
-                "SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_s * 1000:.0f}ms"]
-            )
-            connection.execute(step.text.encode())
-            connection.execute(
-                "INSERT INTO schema_migrations (number, name, checksum) VALUES (%s, %s, %s)",
-                (step.number, step.name, step.checksum),
+                "INSERT INTO schema_migrations (number, name, checksum, needs_code_of) VALUES (%s, %s, %s, %s)",
+                (step.number, step.name, step.checksum, step.needs_code_of),
             )
     except psycopg.OperationalError:
         raise
     except psycopg.Error as error:
         raise MigrationRefused(f"migration {step.number:04} ({step.name}) failed: {error}") from error
+
+
+def _limit_waiting(connection: psycopg.Connection, lock_timeout_s: float) -> None:
+    """Bound the wait for a lock in this transaction."""
+    connection.execute("SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_s * 1000:.0f}ms"])
+
+
+def _run_online(
+    connection: psycopg.Connection, step: Migration, place: int, statement: Statement, lock_timeout_s: float
+) -> None:
+    """Run a statement unless it was run before an interruption; what it needed may be gone by now."""
+    if _progress(connection, step, place)[1]:
+        return
+    if statement.is_concurrent:
+        if not _is_built(connection, statement):
+            connection.execute(statement.text.encode())
+        _keep_progress(connection, step, place, None, is_done=True)
+    elif statement.is_batched:
+        while _run_batch(connection, step, place, statement, lock_timeout_s):
+            pass
+    else:
+        with connection.transaction():
+            _limit_waiting(connection, lock_timeout_s)
+            connection.execute(statement.text.encode())
+            _keep_progress(connection, step, place, None, is_done=True)
+
+
+def _progress(connection: psycopg.Connection, step: Migration, place: int) -> tuple[str | None, bool]:
+    """The last key of a statement's batches, and whether the statement is done."""
+    row = connection.execute(
+        "SELECT last_key, is_done FROM schema_migrations_batches WHERE checksum = %s AND statement = %s",
+        (step.checksum, place),
+    ).fetchone()
+    return (None, False) if row is None else (row[0], row[1])
+
+
+def _keep_progress(
+    connection: psycopg.Connection, step: Migration, place: int, last_key: str | None, *, is_done: bool
+) -> None:
+    connection.execute(
+        """INSERT INTO schema_migrations_batches VALUES (%s, %s, %s, %s)
+        ON CONFLICT (checksum, statement) DO UPDATE
+            SET last_key = excluded.last_key, is_done = excluded.is_done""",
+        (step.checksum, place, last_key, is_done),
+    )
+
+
+def _is_built(connection: psycopg.Connection, statement: Statement) -> bool:
+    """Whether the index is there already; what an interrupted build left of it is dropped."""
+    match = _NEW_INDEX.match(statement.text)
+    if match is None:
+        return False
+    row = connection.execute(
+        "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (match[1],)
+    ).fetchone()
+    if row is not None and not row[0]:
+        connection.execute(f"DROP INDEX CONCURRENTLY {match[1]}".encode())
+    return row is not None and bool(row[0])
+
+
+def _run_batch(
+    connection: psycopg.Connection, step: Migration, place: int, statement: Statement, lock_timeout_s: float
+) -> bool:
+    """Run one batch and keep where it ended, in one transaction. Returns whether there may be more."""
+    with connection.transaction():
+        _limit_waiting(connection, lock_timeout_s)
+        after, _ = _progress(connection, step, place)
+        parameters = {"after": after, "rows": _BATCH_ROWS}
+        last = connection.execute(statement.text.encode(), parameters).fetchone()
+        is_done = last is None or last[0] is None
+        _keep_progress(connection, step, place, None if last is None else last[0], is_done=is_done)
+        return not is_done

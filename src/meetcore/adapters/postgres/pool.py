@@ -11,6 +11,7 @@ nothing.
 
 import asyncio
 import math
+import os
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,9 +25,18 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
 from meetcore.adapters.postgres.plans import remember_sizes, renew_plans
-from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
+from meetcore.ports.metrics import NO_METRICS, Metrics, PoolState
+from meetcore.ports.store import (
+    StoreFull,
+    StoreLoginRefused,
+    StoreReadOnly,
+    StoreSessionRefused,
+    StoreUnavailable,
+)
 
-__all__ = ["DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "translated"]
+__all__ = [
+    "DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "session_settings", "translated",
+]  # fmt: skip
 
 DEADLINE_S = 12
 """Seconds for which a connection is lent by default, the wait for it included."""
@@ -37,10 +47,15 @@ _RECONNECT_S = 3.0
 
 # A connection that is refused has no error code for the driver, only the server's message. That of a server that speaks
 # another language are not known: it counts as one that does not answer.
-_IS_FULL = re.compile(r"too many (clients|connections)|connection slots are reserved")
+_IS_FULL = re.compile(
+    r"too many (clients|connections)|connection slots are reserved"
+    r"|no more connections allowed|query_wait_timeout"  # PgBouncer's
+)
+_IS_OPTIONS_REFUSED = re.compile(r"unsupported startup parameter: options")
 _IS_LOGIN_REFUSED = re.compile(
     r"authentication failed|no password supplied|pg_hba\.conf|FATAL: .*(role|database) .* (does not exist|is not)"
     r"|permission denied for database"
+    r"|FATAL: .*no such (user|database)"  # PgBouncer's
 )
 
 _UNAVAILABLE_ERRORS = (
@@ -51,6 +66,7 @@ _UNAVAILABLE_ERRORS = (
     TooManyRequests,
 )
 _READ_ONLY = "25006"
+_STATEMENT_TIMEOUT = "57014"
 # Another connection may do better: it may lead to another server.
 _CONNECTION_LOST = (*ENDED_BY_SERVER, _READ_ONLY)
 
@@ -58,10 +74,14 @@ _CONNECTION_LOST = (*ENDED_BY_SERVER, _READ_ONLY)
 class Pool(AsyncConnectionPool[Connection]):
     """Lends connections that were open a moment ago, each for a limited time.
 
-    `deadline_s` is that time in seconds, from the request for a connection.
+    `deadline_s` is that time in seconds, from the request for a connection. `keeps_plans` says whether a connection's
+    statements are prepared, and their plans must be renewed as tables grow. `metrics` take each use for which the
+    server was unavailable.
     """
 
     deadline_s: float = DEADLINE_S
+    keeps_plans = True
+    metrics: Metrics = NO_METRICS
 
     @asynccontextmanager
     async def connection(
@@ -83,13 +103,20 @@ class Pool(AsyncConnectionPool[Connection]):
         limit_s = self.deadline_s if deadline_s is None else deadline_s
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + limit_s
-        connection = await self._take(min(self.timeout if timeout is None else timeout, limit_s))
+        try:
+            connection = await self._take(min(self.timeout if timeout is None else timeout, limit_s))
+        except _UNAVAILABLE_ERRORS as error:
+            self.metrics.store_unavailable(kind_of(error) or "away")
+            raise
         is_unfit = False
         timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
         try:
-            await renew_plans(connection)
+            if self.keeps_plans:
+                await renew_plans(connection)
             yield connection
         except psycopg.Error as error:
+            if kind := "timeout" if connection.is_overdue else kind_of(error):
+                self.metrics.store_unavailable(kind)
             if connection.is_overdue:
                 raise psycopg.OperationalError(f"no answer within {limit_s:g} s") from error
             if (error.sqlstate or "").startswith(_CONNECTION_LOST):
@@ -121,6 +148,14 @@ class Pool(AsyncConnectionPool[Connection]):
         async with self.connection(deadline_s=left_s) as connection:
             return await (await connection.execute(query, parameters)).fetchall()
 
+    def state(self) -> PoolState:
+        """Return how many connections there are, and how many callers wait or waited for one."""
+        found = self.get_stats()
+        return PoolState(
+            found.get("pool_size", 0), found.get("pool_available", 0), found.get("requests_waiting", 0),
+            found.get("requests_queued", 0), found.get("requests_wait_ms", 0) / 1000,
+        )  # fmt: skip
+
     async def _take(self, timeout_s: float) -> Connection:
         # The pool's own check waits a second after each connection that fails it.
         give_up_at = monotonic() + timeout_s
@@ -140,6 +175,9 @@ def make_pool(
     timeout_s: float = 3.0,
     idle_s: float = 20.0,
     deadline_s: int = DEADLINE_S,
+    is_pooled: bool = False,
+    role: str = "",
+    metrics: Metrics = NO_METRICS,
 ) -> Pool:
     """Make a pool that is not yet open.
 
@@ -152,14 +190,19 @@ def make_pool(
             all processes, and a burst of one must not keep them from the others.
         deadline_s: for how long a connection is lent, the wait for it included. The server itself ends a statement
             2 s earlier.
+        is_pooled: whether a pooler lends each transaction another connection to the server: then the role has the
+            settings of the session, and nothing is prepared; see `pooler`.
+        role: of this process, which the server then shows beside its pid in `application_name`.
+        metrics: take each use for which the server was unavailable.
     """
     kwargs: dict[str, Any] = {
         "autocommit": True,
         "row_factory": dict_row,
-        "prepare_threshold": 0,
-        "options": _options(deadline_s),
-        "application_name": "meetcore",
+        "prepare_threshold": None if is_pooled else 0,
+        "application_name": f"meetcore {role} {os.getpid()}" if role else "meetcore",
     }
+    if not is_pooled:
+        kwargs["options"] = _options(deadline_s)
     pool = Pool(
         url,
         connection_class=Connection,
@@ -168,11 +211,12 @@ def make_pool(
         max_size=max_size,
         timeout=timeout_s,
         max_idle=idle_s,
-        configure=remember_sizes,
+        configure=None if is_pooled else remember_sizes,
         reconnect_timeout=_RECONNECT_S,
         open=False,
     )
-    pool.deadline_s = deadline_s
+    pool.deadline_s, pool.metrics = deadline_s, metrics
+    pool.keeps_plans = not is_pooled
     return pool
 
 
@@ -193,15 +237,23 @@ def network_parameters(url: str, deadline_s: float = DEADLINE_S) -> dict[str, An
     return {name: value for name, value in defaults.items() if name not in given}
 
 
-def _options(deadline_s: int) -> str:
-    settings = (
-        "timezone=UTC",
-        "plan_cache_mode=force_generic_plan",
+def session_settings(deadline_s: int) -> dict[str, str]:
+    """Settings that each session needs, by name.
+
+    Args:
+        deadline_s: for how long a connection is lent. The server itself ends a statement 2 s earlier.
+    """
+    return {
+        "timezone": "UTC",
         # A transaction here is four short trips; whatever takes this long is stuck.
-        f"statement_timeout={max(1, deadline_s - _SERVER_ENDS_EARLIER_S)}s",
-        "idle_in_transaction_session_timeout=15s",
-    )
-    return " ".join(f"-c {setting}" for setting in settings)
+        "statement_timeout": f"{max(1, deadline_s - _SERVER_ENDS_EARLIER_S)}s",
+        "idle_in_transaction_session_timeout": "15s",
+    }
+
+
+def _options(deadline_s: int) -> str:
+    settings = session_settings(deadline_s) | {"plan_cache_mode": "force_generic_plan"}
+    return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
 
 @contextmanager
@@ -209,7 +261,7 @@ def translated() -> Iterator[None]:
     """Translate the driver's connection errors into the port's; a broken statement stays the bug that it is.
 
     Raises:
-        StoreFull, StoreLoginRefused: the server refused a connection explicitly.
+        StoreFull, StoreLoginRefused, StoreSessionRefused: the server, or a pooler, refused a connection explicitly.
         StoreReadOnly: the server takes no writes, as a standby does.
         StoreUnavailable: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
             the log: its text names addresses.
@@ -226,9 +278,29 @@ def translated() -> Iterator[None]:
         raise
 
 
+def kind_of(error: BaseException) -> str | None:
+    """Return how the server was unavailable, as metrics name it; `None` for an error of a statement."""
+    if isinstance(error, (PoolTimeout, TooManyRequests)):
+        return "pool"
+    state = error.sqlstate or "" if isinstance(error, psycopg.Error) else ""
+    if state == _READ_ONLY:
+        return "read_only"
+    if state == _STATEMENT_TIMEOUT:
+        return "timeout"
+    if state.startswith(_CONNECTION_LOST):
+        return "lost"
+    if not isinstance(error, _UNAVAILABLE_ERRORS):
+        return None
+    if _IS_FULL.search(str(error)):
+        return "full"
+    return "login" if _IS_LOGIN_REFUSED.search(str(error)) else "away"
+
+
 def _unavailable(message: str) -> StoreUnavailable:
     if _IS_FULL.search(message):
         return StoreFull("the database has no connection left")
+    if _IS_OPTIONS_REFUSED.search(message):
+        return StoreSessionRefused("a pooler refuses the settings of a session")
     if _IS_LOGIN_REFUSED.search(message):
         return StoreLoginRefused("the database refuses the login")
     return StoreUnavailable("the database does not answer")

@@ -4,16 +4,21 @@ from psycopg.errors import ReadOnlySqlTransaction
 
 from meetcore.adapters.postgres.audit_log import AuditReads
 from meetcore.adapters.postgres.callers import CallerReads
+from meetcore.adapters.postgres.console import ConsoleReads
 from meetcore.adapters.postgres.dashboard import DashboardReads
 from meetcore.adapters.postgres.deliveries.events import EventReads
 from meetcore.adapters.postgres.deliveries.read import DeliveryReads
+from meetcore.adapters.postgres.endpoints.health import HealthReads
 from meetcore.adapters.postgres.endpoints.read import EndpointReads
 from meetcore.adapters.postgres.ledger.read import TransactionReads
+from meetcore.adapters.postgres.ledger.statements import StatementReads
+from meetcore.adapters.postgres.ledger.totals import TotalReads
 from meetcore.adapters.postgres.meetings.read import MeetingReads
 from meetcore.adapters.postgres.members.read import MemberReads
 from meetcore.adapters.postgres.notes.read import NoteReads
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.recordings.read import RecordingReads
+from meetcore.adapters.postgres.request_log import RequestReads
 
 # Whether writes are refused: by a standby, or by a server or role that is set so.
 _IS_READ_ONLY = """
@@ -25,7 +30,10 @@ class PostgresQueries(
     CallerReads,
     MeetingReads,
     TransactionReads,
+    TotalReads,
+    StatementReads,
     EndpointReads,
+    HealthReads,
     DeliveryReads,
     EventReads,
     RecordingReads,
@@ -33,6 +41,8 @@ class PostgresQueries(
     AuditReads,
     MemberReads,
     DashboardReads,
+    ConsoleReads,
+    RequestReads,
 ):
     """Frequent reads that must be cheap."""
 

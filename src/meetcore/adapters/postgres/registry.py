@@ -1,7 +1,7 @@
 """The operator's records in PostgreSQL: accounts, keys, hosts."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 import psycopg
@@ -16,7 +16,7 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.registry import NewAccount, StoredAccount
 
-_ACCOUNT = Columns(StoredAccount, "a", "account_")
+ACCOUNT = Columns(StoredAccount, "a", "account_")
 _NEW_ACCOUNT = Columns(NewAccount, "a", "account_")
 
 # Lets one transaction at a time open an account of an e-mail address. No unique index: accounts of releases that did
@@ -33,28 +33,38 @@ VALUES ({_NEW_ACCOUNT.values}, %(account_low_threshold)s > 0)
 """
 
 # Ids rise with time, so that the newest account has the greatest.
-_LIST_ACCOUNTS = f"SELECT {_ACCOUNT.select} FROM accounts a ORDER BY a.id DESC LIMIT %(limit)s"
+_LIST_ACCOUNTS = f"SELECT {ACCOUNT.select} FROM accounts a ORDER BY a.id DESC LIMIT %(limit)s"
 
 # The newest accounts of an e-mail address.
 _LIST_ACCOUNTS_OF_EMAIL = f"""
-SELECT {_ACCOUNT.select} FROM accounts a WHERE lower(a.email) = lower(%(email)s) ORDER BY a.id DESC LIMIT %(limit)s
+SELECT {ACCOUNT.select} FROM accounts a WHERE lower(a.email) = lower(%(email)s) ORDER BY a.id DESC LIMIT %(limit)s
 """
 
 # One account.
-_FIND_ACCOUNT = f"SELECT {_ACCOUNT.select} FROM accounts a WHERE a.id = %(id)s"
+_FIND_ACCOUNT = f"SELECT {ACCOUNT.select} FROM accounts a WHERE a.id = %(id)s"
 
 # One account under its lock.
-_LOAD_ACCOUNT = f"SELECT {_ACCOUNT.select} FROM accounts a WHERE a.id = %(id)s FOR NO KEY UPDATE"
+_LOAD_ACCOUNT = f"SELECT {ACCOUNT.select} FROM accounts a WHERE a.id = %(id)s FOR NO KEY UPDATE"
+
+# Notes which statement an account was mailed about last.
+_SET_STATEMENTS_MAILED = (
+    "UPDATE accounts SET statements_mailed = %(month)s, version = version + 1 WHERE id = %(id)s"
+)
+
+# Accounts that are to be mailed about a statement.
+_FIND_STATEMENTS_DUE = """
+SELECT id FROM accounts WHERE statements_mailed < %(month)s ORDER BY statements_mailed LIMIT %(limit)s
+"""
 
 # Suspends an account; a second call keeps the first time.
 _SUSPEND = f"""
 UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1 WHERE a.id = %(id)s
-RETURNING {_ACCOUNT.select}
+RETURNING {ACCOUNT.select}
 """
 
 # Makes an account active.
 _RESUME = f"""
-UPDATE accounts a SET suspended_at = NULL, version = a.version + 1 WHERE a.id = %(id)s RETURNING {_ACCOUNT.select}
+UPDATE accounts a SET suspended_at = NULL, version = a.version + 1 WHERE a.id = %(id)s RETURNING {ACCOUNT.select}
 """
 
 # Changes the threshold; the low-credit event of an account below the new one counts as sent, else as not.
@@ -133,7 +143,7 @@ class PostgresRegistry(Reads):
 
     async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
         statement = _LIST_ACCOUNTS if email is None else _LIST_ACCOUNTS_OF_EMAIL
-        return [_ACCOUNT.read(row) for row in await self._all(statement, {"email": email, "limit": limit})]
+        return [ACCOUNT.read(row) for row in await self._all(statement, {"email": email, "limit": limit})]
 
     async def find_account(self, account_id: UUID) -> StoredAccount:
         return _account(await self._one(_FIND_ACCOUNT, {"id": account_id}))
@@ -169,6 +179,14 @@ class PostgresRegistryRepository(Repository):
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
         if not await self._changed(_SET_LOW, {"id": account_id, "low": credits}):
             raise NotFound("No account with this id.")
+
+    async def set_statements_mailed(self, account_id: UUID, month: date | None) -> None:
+        if not await self._changed(_SET_STATEMENTS_MAILED, {"id": account_id, "month": month}):
+            raise NotFound("No account with this id.")
+
+    async def find_statements_due(self, month: date, limit: int) -> Sequence[UUID]:
+        rows = await self._all(_FIND_STATEMENTS_DUE, {"month": month, "limit": limit})
+        return [row["id"] for row in rows]
 
     async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
         try:
@@ -215,7 +233,7 @@ class PostgresRegistryRepository(Repository):
 def _account(row: Row | None) -> StoredAccount:
     if row is None:
         raise NotFound("No account with this id.")
-    return _ACCOUNT.read(row)
+    return ACCOUNT.read(row)
 
 
 def _key(row: Row | None) -> ApiKey:

@@ -18,7 +18,7 @@ VERSIONS: Final = "schema_migrations"
 # The tables of the service, with what its role needs on each.
 _NEEDED = """
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
-    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
+    CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
          WHEN c.relname = ANY(%(append_only)s) THEN '{SELECT,INSERT}'
          ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -13,7 +13,8 @@
 
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 
--- An account and its funds. The row is the account's lock: a transaction that changes anything that a later
+-- An account and its funds. `statements_mailed` is the first day of the last month whose statement was mailed about, and
+-- null where nobody asked for it. The row is the account's lock: a transaction that changes anything that a later
 -- decision of this account reads takes it FOR NO KEY UPDATE and raises `version`, by which a read that
 -- had to wait for the lock sees that it must read again.
 CREATE TABLE accounts (
@@ -30,9 +31,14 @@ CREATE TABLE accounts (
     entries              bigint NOT NULL DEFAULT 0 CHECK (entries >= 0),
     last_hash            bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex') CHECK (length(last_hash) = 32),
     last_at              timestamptz,
-    suspended_at         timestamptz
+    suspended_at         timestamptz,
+    statements_mailed    date
 ) WITH (fillfactor = 50);
+CREATE INDEX accounts_statements_mailed ON accounts (statements_mailed) WHERE statements_mailed IS NOT NULL;
 CREATE INDEX accounts_by_email ON accounts (lower(email));
+-- What the console finds accounts by: the beginning of an e-mail address or a name.
+CREATE INDEX accounts_email_begins ON accounts (lower(email) text_pattern_ops);
+CREATE INDEX accounts_name_begins ON accounts (lower(full_name) text_pattern_ops);
 
 -- `first_key_id` is the first of the keys that one was rolled from; the usage of their cap is counted under its id.
 CREATE TABLE api_keys (
@@ -53,6 +59,7 @@ CREATE TABLE api_keys (
     first_key_id   uuid REFERENCES api_keys
 ) WITH (fillfactor = 70);
 CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
+CREATE INDEX api_keys_by_last_four ON api_keys (last_four);
 
 -- Who changed what, when and from where, of an account or of none. The service's role can only add to it.
 CREATE TABLE audit_log (
@@ -103,6 +110,7 @@ CREATE TABLE invitations (
 );
 CREATE UNIQUE INDEX invitations_pending ON invitations (account_id, lower(email))
     WHERE accepted_at IS NULL AND revoked_at IS NULL;
+CREATE INDEX invitations_of_account ON invitations (account_id);
 
 -- Operators of the console. One who was removed keeps the record.
 CREATE TABLE operators (
@@ -113,6 +121,43 @@ CREATE TABLE operators (
     removed_at  timestamptz
 );
 CREATE UNIQUE INDEX operators_by_email ON operators (lower(email)) WHERE removed_at IS NULL;
+
+-- Credits that one operator proposes to move and another one approves or rejects.
+CREATE TABLE credit_proposals (
+    id           uuid PRIMARY KEY,
+    account_id   uuid NOT NULL REFERENCES accounts,
+    kind         text NOT NULL CHECK (kind IN ('topup', 'adjustment')),
+    amount       bigint NOT NULL CHECK (amount <> 0),
+    reason       text NOT NULL,
+    reference    text NOT NULL,
+    proposed_by  uuid NOT NULL REFERENCES operators,
+    proposer     text NOT NULL,
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz NOT NULL,
+    is_approved  boolean,
+    decided_by   uuid REFERENCES operators,
+    decider      text,
+    decided_at   timestamptz,
+    is_replaced  boolean NOT NULL DEFAULT false,
+    CONSTRAINT credit_proposals_decided CHECK (num_nonnulls(is_approved, decided_by, decider, decided_at) IN (0, 4)),
+    CONSTRAINT credit_proposals_by_another CHECK (decided_by <> proposed_by),
+    CONSTRAINT credit_proposals_replaced CHECK (NOT is_replaced OR is_approved IS NULL)
+);
+CREATE UNIQUE INDEX credit_proposals_reference ON credit_proposals (account_id, kind, reference)
+    WHERE is_approved IS NOT FALSE AND NOT is_replaced;
+CREATE INDEX credit_proposals_pending ON credit_proposals (expires_at) WHERE is_approved IS NULL;
+
+-- Tokens by which programs of the operator's act in the console. `digest` is of the token; its text is not kept.
+CREATE TABLE operator_tokens (
+    id          uuid PRIMARY KEY,
+    digest      bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
+    name        text NOT NULL,
+    role        text NOT NULL CHECK (role IN ('support', 'finance', 'admin')),
+    last_four   text NOT NULL,
+    created_at  timestamptz NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    revoked_at  timestamptz
+);
 
 -- One-time links. `digest` is of the token in the address, `browser_digest` of the cookie of the browser that asked.
 CREATE TABLE sign_in_links (
@@ -128,6 +173,7 @@ CREATE TABLE sign_in_links (
     operator_id     uuid REFERENCES operators,
     browser_digest  bytea CHECK (length(browser_digest) = 32),
     used_at         timestamptz,
+    is_pinned       boolean NOT NULL DEFAULT false,
     CONSTRAINT sign_in_links_of_operators CHECK ((purpose = 'operator') = (operator_id IS NOT NULL)),
     CONSTRAINT sign_in_links_of_one CHECK (num_nonnulls(user_id, guest_role, invitation_id, operator_id) = 1)
 );
@@ -146,10 +192,15 @@ CREATE TABLE sessions (
     ended_at          timestamptz,
     user_agent        text NOT NULL,
     client_address    text,
-    CONSTRAINT sessions_of_one CHECK (num_nonnulls(user_id, guest_role) = 1)
+    impersonated_by   uuid REFERENCES operators,
+    is_pinned         boolean NOT NULL DEFAULT false,
+    CONSTRAINT sessions_of_one CHECK (num_nonnulls(user_id, guest_role) = 1),
+    CONSTRAINT sessions_impersonated CHECK (impersonated_by IS NULL OR guest_role = 'viewer')
 ) WITH (fillfactor = 70);
 CREATE INDEX sessions_of_user ON sessions (user_id, id) WHERE ended_at IS NULL;
 CREATE INDEX sessions_last_seen ON sessions (last_seen_at);
+CREATE INDEX sessions_of_account ON sessions (account_id);
+CREATE INDEX sessions_impersonated_by ON sessions (impersonated_by) WHERE impersonated_by IS NOT NULL;
 
 -- Sessions of operators, in a table of their own: neither is ever taken for the other.
 CREATE TABLE operator_sessions (
@@ -165,6 +216,45 @@ CREATE TABLE operator_sessions (
 ) WITH (fillfactor = 70);
 CREATE INDEX operator_sessions_of_operator ON operator_sessions (operator_id) WHERE ended_at IS NULL;
 CREATE INDEX operator_sessions_last_seen ON operator_sessions (last_seen_at);
+
+-- Passkeys: each is a user's or an operator's. `public_key` is a COSE key; the private one is on the owner's device.
+CREATE TABLE passkeys (
+    id             uuid PRIMARY KEY,
+    user_id        uuid REFERENCES users,
+    operator_id    uuid REFERENCES operators,
+    credential     bytea NOT NULL UNIQUE CHECK (length(credential) BETWEEN 1 AND 1023),
+    public_key     bytea NOT NULL,
+    sign_count     bigint NOT NULL CHECK (sign_count >= 0),
+    name           text NOT NULL,
+    created_at     timestamptz NOT NULL,
+    last_used_at   timestamptz,
+    CONSTRAINT passkeys_of_one CHECK (num_nonnulls(user_id, operator_id) = 1)
+);
+CREATE INDEX passkeys_of_user ON passkeys (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX passkeys_of_operator ON passkeys (operator_id) WHERE operator_id IS NOT NULL;
+
+-- Challenges that were not answered. `digest` is of the challenge, `holder_digest` of the cookie of the browser that got it.
+CREATE TABLE passkey_challenges (
+    digest         bytea PRIMARY KEY CHECK (length(digest) = 32),
+    purpose        text NOT NULL CHECK (purpose IN ('registration', 'sign_in')),
+    is_operators   boolean NOT NULL,
+    holder_digest  bytea NOT NULL CHECK (length(holder_digest) = 32),
+    expires_at     timestamptz NOT NULL
+);
+CREATE INDEX passkey_challenges_expiry ON passkey_challenges (expires_at);
+
+-- Requests for an account that wait for their link. `digest` is of the token in the link, `browser_digest` of the cookie
+-- of the browser that asked. A link that is used deletes its request.
+CREATE TABLE sign_ups (
+    id              uuid PRIMARY KEY,
+    digest          bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
+    email           text NOT NULL,
+    full_name       text NOT NULL,
+    created_at      timestamptz NOT NULL,
+    expires_at      timestamptz NOT NULL,
+    browser_digest  bytea NOT NULL CHECK (length(browser_digest) = 32)
+);
+CREATE INDEX sign_ups_expiry ON sign_ups (expires_at);
 
 -- Double entry. A transfer has two legs in ledger_entries, the customer's and the system's, under
 -- the customer's entry number; the customer's leg carries the running balance and the hash chain. `chain_key` names
@@ -217,6 +307,33 @@ CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
+-- What was moved of an account on each day (WIB) by kind, as the customer's balance saw it, kept as entries are added. A
+-- posting holds the account's lock, so that no two wait for a row of these.
+CREATE TABLE ledger_day_totals (
+    account_id  uuid NOT NULL REFERENCES accounts,
+    day         date NOT NULL,
+    kind        text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
+    credits     bigint NOT NULL,
+    entries     bigint NOT NULL CHECK (entries >= 1),
+    PRIMARY KEY (account_id, day, kind)
+) WITH (fillfactor = 50);
+CREATE INDEX ledger_day_totals_by_day ON ledger_day_totals (day);
+
+CREATE FUNCTION count_day_totals() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_day_totals AS total (account_id, day, kind, credits, entries)
+    SELECT account_id, ((at AT TIME ZONE 'UTC') + interval '7 hours')::date,
+        CASE book WHEN 'topups' THEN 'topup' WHEN 'notulen' THEN 'notulen_charge' WHEN 'adjustments' THEN 'adjustment'
+            ELSE CASE WHEN amount < 0 THEN 'meeting_refund' ELSE 'meeting_charge' END END,
+        -sum(amount)::bigint, count(*)
+    FROM added WHERE book <> 'customer' GROUP BY 1, 2, 3
+    ON CONFLICT (account_id, day, kind) DO UPDATE
+        SET credits = total.credits + EXCLUDED.credits, entries = total.entries + EXCLUDED.entries;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ledger_entries_counted AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION count_day_totals();
+
 -- What fixes the part of a history that was written before keys came into use: the number of its last entry of
 -- version 1 and that entry's hash, under a key.
 CREATE TABLE ledger_seals (
@@ -229,6 +346,22 @@ CREATE TABLE ledger_seals (
 );
 CREATE TRIGGER ledger_seals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_seals
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The periodic verification of the ledger: one row, with how far the present run is (`after_account`) and what came of the
+-- last one. `due_at` is when anyone may go on or begin; taking it pushes it past the lease.
+CREATE TABLE ledger_verification (
+    is_only        boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    started_at     timestamptz,
+    after_account  uuid,  -- no foreign key: outlives
+    accounts       bigint NOT NULL DEFAULT 0 CHECK (accounts >= 0),
+    entries        bigint NOT NULL DEFAULT 0 CHECK (entries >= 0),
+    findings       text[] NOT NULL DEFAULT '{}',
+    due_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lease_token    uuid,
+    verified_at    timestamptz,
+    is_sound       boolean NOT NULL DEFAULT true,
+    CONSTRAINT ledger_verification_progress CHECK (started_at IS NOT NULL OR after_account IS NULL)
+);
 
 -- Open holds only: a hold's row goes when it is settled or released.
 CREATE TABLE ledger_holds (
@@ -334,7 +467,19 @@ CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX meetings_open ON meetings (account_id, id) WHERE status IN ('scheduled', 'cancelling', 'started');
 CREATE INDEX meetings_cancelled ON meetings (account_id, id) WHERE status = 'cancelled';
+CREATE INDEX meetings_by_id ON meetings (id);
 CREATE INDEX meetings_in_time ON meetings (account_id, status, start_at);
+-- The words of a meeting's title, each behind the end of its account's id: those of one account stand together in the index,
+-- and a beginning of a word is a range in it. No extension is needed. The cost keeps the planner from working the words out
+-- for a whole table; a short pending list keeps both a write that merges it and a search that reads it short.
+CREATE FUNCTION title_words(account_id uuid, title text) RETURNS tsvector
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE COST 1000 AS $$
+BEGIN
+    RETURN array_to_tsvector(array_remove(regexp_split_to_array(
+        regexp_replace(lower(title), '[[:alnum:]]+', substr(account_id::text, 25) || '\&', 'g'),
+        '[^[:alnum:]]+'), ''));
+END $$;
+CREATE INDEX meetings_by_title ON meetings USING gin (title_words(account_id, title)) WITH (gin_pending_list_limit = 256);
 
 -- Creations whose provider is to be looked at for meetings with our reference that no record names, since a creation
 -- or the last such meeting. `due_at` is when anyone may look next; taking a check pushes it past the lease.
@@ -349,6 +494,7 @@ CREATE TABLE orphan_checks (
     FOREIGN KEY (account_id, meeting_id) REFERENCES meetings
 ) WITH (fillfactor = 50);
 CREATE INDEX orphan_checks_due ON orphan_checks (due_at);
+CREATE INDEX orphan_checks_failed ON orphan_checks (due_at) WHERE failures > 0;
 
 -- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
 CREATE TABLE host_reservations (
@@ -408,6 +554,7 @@ CREATE TABLE webhook_endpoints (
     FOREIGN KEY (account_id, host) REFERENCES webhook_account_hosts,
     CONSTRAINT webhook_endpoints_previous_secret_check CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL))
 );
+CREATE INDEX webhook_endpoints_inactive ON webhook_endpoints (state) WHERE state <> 'active';
 CREATE INDEX webhook_endpoints_at_host ON webhook_endpoints (account_id, host);
 CREATE INDEX webhook_endpoints_previous_secrets ON webhook_endpoints (previous_secret_until)
     WHERE previous_secret_until IS NOT NULL;
@@ -494,6 +641,24 @@ CREATE TABLE idempotency_keys (
     PRIMARY KEY (account_id, key)
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
+
+-- What became of the requests of seven days: some of those of a busy minute, written after they were answered. `path` is
+-- that of the operation. Neither bodies nor queries are kept.
+CREATE TABLE api_requests (
+    id           uuid PRIMARY KEY,
+    account_id   uuid NOT NULL,  -- no foreign key: caller
+    api_key_id   uuid NOT NULL,  -- no foreign key: caller
+    at           timestamptz NOT NULL,
+    method       text NOT NULL,
+    path         text NOT NULL,
+    status       smallint NOT NULL CHECK (status BETWEEN 100 AND 599),
+    duration_ms  integer NOT NULL CHECK (duration_ms >= 0),
+    code         text,
+    subject_id   uuid  -- no foreign key: several
+);
+CREATE INDEX api_requests_of_account ON api_requests (account_id, id);
+CREATE INDEX api_requests_of_key ON api_requests (account_id, api_key_id, id);
+CREATE INDEX api_requests_by_class ON api_requests (account_id, (status / 100), id);
 
 -- The inbox: events of providers that are not applied yet. They belong to no account: the meeting that one is about is only
 -- found when it is applied. `due_at` is when anyone may take an event next; it is null once an event is done,
@@ -588,7 +753,8 @@ CREATE TABLE mails (
     id             uuid PRIMARY KEY,
     account_id     uuid REFERENCES accounts,
     recipient      text NOT NULL,
-    kind           text NOT NULL CHECK (kind IN ('sign_in_link', 'invitation', 'endpoint_disabled', 'low_credits')),
+    kind           text NOT NULL
+        CHECK (kind IN ('sign_in_link', 'invitation', 'endpoint_disabled', 'low_credits', 'passkey_changed', 'statement_ready')),
     language       text NOT NULL CHECK (language IN ('id', 'en')),
     content        bytea,
     created_at     timestamptz NOT NULL,
@@ -606,6 +772,16 @@ CREATE INDEX mails_due ON mails (due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX mails_over ON mails (created_at) WHERE due_at IS NULL;
 CREATE INDEX mails_of_account ON mails (account_id, created_at);
 CREATE INDEX mails_to_recipient ON mails (lower(recipient), created_at);
+
+-- Accounts that are erased: what was interrupted is finished by the workers.
+CREATE TABLE account_erasures (
+    account_id    uuid PRIMARY KEY REFERENCES accounts,
+    requested_at  timestamptz NOT NULL,
+    finished_at   timestamptz,
+    due_at        timestamptz,
+    CONSTRAINT account_erasures_in_order CHECK (finished_at >= requested_at)
+);
+CREATE INDEX account_erasures_pending ON account_erasures (requested_at) WHERE finished_at IS NULL;
 
 -- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on
 -- the customer's side for at most one minute.

@@ -9,6 +9,7 @@ import psycopg
 from meetcore.adapters.postgres.audit_log import PostgresAuditLog
 from meetcore.adapters.postgres.deliveries.repository import PostgresDeliveryRepository
 from meetcore.adapters.postgres.endpoints.repository import PostgresEndpointRepository
+from meetcore.adapters.postgres.erasures import PostgresErasureRepository
 from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
@@ -18,6 +19,8 @@ from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepos
 from meetcore.adapters.postgres.meetings.repository import PostgresMeetingRepository
 from meetcore.adapters.postgres.meetings.seal import seal_join_urls
 from meetcore.adapters.postgres.members.operators import PostgresOperatorRepository
+from meetcore.adapters.postgres.members.passkeys import PostgresPasskeyRepository
+from meetcore.adapters.postgres.members.proposals import PostgresProposalRepository
 from meetcore.adapters.postgres.members.repository import PostgresMemberRepository
 from meetcore.adapters.postgres.members.sign_in import PostgresSignInRepository
 from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
@@ -42,6 +45,8 @@ class PostgresTransaction:
         self.members = PostgresMemberRepository(connection, cipher)
         self.sign_in = PostgresSignInRepository(connection, cipher)
         self.operators = PostgresOperatorRepository(connection, cipher)
+        self.proposals = PostgresProposalRepository(connection, cipher)
+        self.passkeys = PostgresPasskeyRepository(connection, cipher)
         self.idempotency = PostgresIdempotencyRepository(connection, cipher)
         self.ledger = PostgresLedgerRepository(connection, cipher)
         self.meetings = PostgresMeetingRepository(connection, cipher)
@@ -52,6 +57,7 @@ class PostgresTransaction:
         self.inbox = PostgresProviderEventInbox(connection, cipher)
         self.recordings = PostgresRecordingRepository(connection, cipher)
         self.notes = PostgresNoteRepository(connection, cipher)
+        self.erasures = PostgresErasureRepository(connection, cipher)
         self.mails = PostgresMailRepository(connection, cipher)
 
     async def lock_account(self, account_id: UUID) -> None:

@@ -13,6 +13,7 @@ from typing import Protocol
 from uuid import UUID
 
 from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 
 __all__ = ["FallbackRateCounters"]
@@ -36,6 +37,7 @@ class FallbackRateCounters:
         fallback: what counts meanwhile; it should not fail.
         probe_every_s: seconds between two attempts on an unavailable store.
         monotonic: seconds from a clock that is never set back.
+        metrics: take whether the primary is unavailable.
     """
 
     def __init__(
@@ -46,10 +48,12 @@ class FallbackRateCounters:
         *,
         probe_every_s: float = 1.0,
         monotonic: Callable[[], float] = time.monotonic,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._primary = primary
         self._fallback = fallback
         self._log = log
+        self._metrics = metrics
         self._probe_every_s = probe_every_s
         self._monotonic = monotonic
         self._next_probe: float | None = None  # None while the primary is available
@@ -79,9 +83,11 @@ class FallbackRateCounters:
     def _log_unavailable(self, error: RateStoreUnavailable) -> None:
         if self._next_probe is None:
             self._log.warning("rate store unavailable: counting in this process", error=str(error))
+            self._metrics.rate_store(is_away=True)
         self._next_probe = self._monotonic() + self._probe_every_s
 
     def _note_back(self) -> None:
         if self._next_probe is not None:
             self._next_probe = None
+            self._metrics.rate_store(is_away=False)
             self._log.info("rate store back: counting is shared again")

@@ -5,6 +5,6 @@ values are kept, and what a context is made of, is decided by the code that stor
 """
 
 from meetcore.adapters.secrets.cipher import AesGcmCipher
-from meetcore.adapters.secrets.keys import KEY_BYTES, derive, keys_from_text
+from meetcore.adapters.secrets.keys import KEY_BYTES, derive, keys_from_text, text_from_keys
 
-__all__ = ["KEY_BYTES", "AesGcmCipher", "derive", "keys_from_text"]
+__all__ = ["KEY_BYTES", "AesGcmCipher", "derive", "keys_from_text", "text_from_keys"]

@@ -61,6 +61,11 @@ class AesGcmCipher:
         self._first = _key_id(keys[0])
         self._entropy = _OsEntropy() if entropy is None else entropy
 
+    @property
+    def key_ids(self) -> tuple[bytes, ...]:
+        """The ids of the keys, the first one first; they reveal nothing of the keys."""
+        return tuple(self._ciphers)
+
     def __repr__(self) -> str:
         return f"<AesGcmCipher with {len(self._ciphers)} keys>"
 

@@ -6,6 +6,7 @@ an error, never padded, stretched or hashed into shape.
 
 import base64
 import re
+from collections.abc import Iterable
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -17,8 +18,8 @@ _PURPOSE_PREFIX = b"meetcore/"
 _HOW_TO_MAKE = """python -c 'import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())'"""
 
 
-def keys_from_text(text: str) -> tuple[bytes, ...]:
-    """Read `MEETCORE_SECRETS_KEY`: base64url of 32 bytes; several, separated by commas.
+def keys_from_text(text: str, setting: str = "MEETCORE_SECRETS_KEY") -> tuple[bytes, ...]:
+    """Read a setting of keys: base64url of 32 bytes; several, separated by commas.
 
     Returns:
         The keys in the order of the text: the first seals, all open.
@@ -28,16 +29,17 @@ def keys_from_text(text: str) -> tuple[bytes, ...]:
             the fault and how to make a valid key; it holds no part of a key.
     """
     if not text.strip():
-        raise ValueError(f"MEETCORE_SECRETS_KEY holds no key; to make one: {_HOW_TO_MAKE}")
+        raise ValueError(f"{setting} holds no key; to make one: {_HOW_TO_MAKE}")
     parts = [part.strip() for part in text.split(",")]
-    keys = tuple(_read(part, place, len(parts)) for place, part in enumerate(parts, start=1))
+    keys = tuple(
+        _read(part, f"key {place} of {len(parts)} in {setting}") for place, part in enumerate(parts, start=1)
+    )
     if len(set(keys)) < len(keys):
-        raise ValueError("MEETCORE_SECRETS_KEY holds the same key twice: leave one out")
+        raise ValueError(f"{setting} holds the same key twice: leave one out")
     return keys
 
 
-def _read(part: str, place: int, count: int) -> bytes:
-    which = f"key {place} of {count} in MEETCORE_SECRETS_KEY"
+def _read(part: str, which: str) -> bytes:
     if not part:
         raise ValueError(f"{which} is empty: take the comma away, or put the key in")
     if not _TEXT.fullmatch(part):
@@ -63,3 +65,8 @@ def derive(key: bytes, purpose: str) -> bytes:
         raise ValueError("name the purpose: a key serves one use only")
     info = _PURPOSE_PREFIX + purpose.encode()
     return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)
+
+
+def text_from_keys(keys: Iterable[bytes]) -> str:
+    """Write keys as `keys_from_text` reads them."""
+    return ",".join(base64.urlsafe_b64encode(key).decode("ascii") for key in keys)

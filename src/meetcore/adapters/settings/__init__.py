@@ -25,6 +25,7 @@ from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.mails.mails import MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
+from meetcore.domain.members.sign_ups import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes.download_limits import DownloadLimits
 from meetcore.domain.notes.recordings import RETENTION
@@ -80,7 +81,15 @@ class Settings:
     smtp_ca_file: kinds.Authorities = ""
     mail_from: kinds.MailFrom = ""
     mails_per_recipient: kinds.Positive = MailLimits().per_recipient
+    four_eyes_above: kinds.AtLeastZero = 0
     mails_per_account: kinds.Positive = MailLimits().per_account
+    sign_up: Annotated[str, kinds.one_of(*SignUpMode)] = SignUpMode.CLOSED.value
+    oidc_issuer: kinds.Issuer = ""
+    oidc_client_id: kinds.Word = ""
+    oidc_client_secret: kinds.SecretWord = _NONE
+    console_oidc_issuer: kinds.Issuer = ""
+    console_oidc_client_id: kinds.Word = ""
+    console_oidc_client_secret: kinds.SecretWord = _NONE
     tiers_file: kinds.TiersFile = ""
     quota_read: kinds.Positive = Quotas().read
     quota_write: kinds.Positive = Quotas().write
@@ -128,18 +137,30 @@ class Settings:
     # Of one processor, for each process that works on media. With less than 10 the limit of half an hour by
     # the clock would end what computes for the minutes that it may.
     media_cpu_percent: kinds.CpuPercent = 0
+    pdf_fonts: kinds.FontFiles = ""
     recording_retention_days: kinds.Positive = RETENTION.days
     notes_in_flight: kinds.Positive = 4
     note_lease_s: kinds.Positive = 30
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
     transcript_wait_s: kinds.AtLeastZero = 0
     secrets_key: SecretStr = _NONE
+    # What `meetcore secrets derive` says has to be kept of keys that are removed from secrets_key.
+    ledger_keys: SecretStr = _NONE
+    room_key: SecretStr = _NONE
+    database_pooler: Annotated[str, kinds.one_of("none", "transaction")] = "none"
+    database_direct_url: kinds.DatabaseUrl = _NONE
     database_pool_size: kinds.Positive = 10
     database_timeout_s: Annotated[int, kinds.at_least(3)] = 12
     unknown_keys_pool_percent: kinds.Percent = 25
     unknown_key_remembered_s: kinds.AtLeastZero = 10
     ready_timeout_s: kinds.Positive = 1
+    verify_every: kinds.Duration = "24h"
     log_level: kinds.LogLevel = "info"
+
+    @property
+    def verify_every_s(self) -> int:
+        """Seconds between two verifications of the ledger; 0 where it is not verified."""
+        return kinds.duration_s(self.verify_every)
 
     @property
     def quotas(self) -> Quotas:
@@ -185,6 +206,11 @@ class Settings:
         return timedelta(days=self.recording_retention_days)
 
     @property
+    def font_files(self) -> tuple[str, ...]:
+        """Fonts for characters that the font of documents lacks."""
+        return kinds.paths(self.pdf_fonts)
+
+    @property
     def note_schedule(self) -> RetrySchedule:
         """The delays between tries of a note's step."""
         return kinds.schedule(self.note_retry_schedule)
@@ -208,6 +234,26 @@ class Settings:
             )
         return str(url)
 
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler lends each transaction another connection to the database."""
+        return self.database_pooler == "transaction"
+
+    def require_direct_database(self) -> str:
+        """The database's address for what needs a session of its own.
+
+        Raises:
+            SettingsRefused: it is not set.
+        """
+        if direct := str(self.database_direct_url):
+            return direct
+        if self.is_pooled:
+            raise SettingsRefused(
+                f"{PREFIX}DATABASE_DIRECT_URL is not set. Migrations hold locks of a session, which a pooler "
+                "in transaction mode does not keep: name the database's own address."
+            )
+        return self.require_database()
+
     def require_provider(self) -> None:
         """Make sure that all required settings of the provider are set.
 
@@ -230,6 +276,18 @@ class Settings:
                 f"{PREFIX}AI_API_KEY is set, and {PREFIX}AI_BASE_URL is not: say whose key it is, such as "
                 "https://api.openai.com/v1"
             )
+
+    def require_oidc(self) -> None:
+        """Make sure that an OpenID provider comes with its client and the client's secret, or none with any.
+
+        Raises:
+            SettingsRefused: something is missing; the message names each.
+        """
+        for prefix in ("oidc", "console_oidc"):
+            names = [f"{prefix}_{each}" for each in ("issuer", "client_id", "client_secret")]
+            lacking = [f"{PREFIX}{name.upper()}" for name in names if not str(getattr(self, name))]
+            if 0 < len(lacking) < len(names):
+                raise SettingsRefused(f"an OpenID provider needs {', '.join(lacking)} too")
 
     def require_mail(self) -> None:
         """Make sure that a mail server comes with an address that mails are from.

@@ -105,6 +105,18 @@ def schedule(text: str) -> RetrySchedule:
     return RetrySchedule(tuple(int(item) for item in _items(text)))
 
 
+def duration_s(text: str) -> int:
+    """Read a duration such as `24h`, `90m` or `3600` (seconds), in seconds.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS_S else (text, "s")
+    if not (number.isascii() and number.isdigit() and len(number) <= 9):
+        raise ValueError("no duration")
+    return int(number) * _UNITS_S[unit]
+
+
 def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
@@ -118,6 +130,12 @@ def _is_origin(text: str) -> bool:
 def _is_public_origin(text: str) -> bool:
     """Return whether a URL may be used in public links: it contains no user name and no password."""
     return _is_origin(text) and "@" not in urlsplit(text).netloc
+
+
+def _is_issuer(text: str) -> bool:
+    """Return whether it is the address of an OpenID provider: with TLS, except on this machine."""
+    is_local = urlsplit(text).hostname in ("127.0.0.1", "localhost")
+    return _is_public_origin(text) and (text.startswith("https://") or is_local)
 
 
 def _check_database(text: str) -> None:
@@ -160,6 +178,8 @@ def _check_authorities(path: str) -> None:
 _WITHOUT_SLASH = Form(lambda text: text.rstrip("/"))
 _ADDRESS = Rule("must be an http:// or https:// address", _is_origin)
 _WORD = Rule("must be one word of ASCII, as it is shown at the provider", _is_one_word)
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 Positive = Annotated[int, at_least(1)]
 AtLeastZero = Annotated[int, at_least(0)]
@@ -215,6 +235,13 @@ AiAddress = Annotated[
         lambda text: not text or _is_public_origin(text),
     ),
 ]
+Issuer = Annotated[
+    str,
+    Rule(
+        "must be an https:// address, as the provider itself writes it, or empty",
+        lambda text: not text or _is_issuer(text),
+    ),
+]
 KeyPrefix = Annotated[str, Rule("must be 1 to 16 lower-case letters and digits, a letter first", is_prefix)]
 Word = Annotated[str, _WORD]
 SecretWord = Annotated[SecretStr, _WORD]
@@ -226,9 +253,26 @@ TiersFile = Annotated[
 PrivateNetworks = Annotated[str, Rule("must be networks such as 10.0.0.0/8, comma separated", networks)]
 PublicNetworks = Annotated[str, Rule("must be networks such as 203.0.113.0/24, comma separated", networks)]
 Authorities = Annotated[str, Rule("must be a file of PEM certificates", _check_authorities)]
+Duration = Annotated[str, Rule("must be a duration such as 24h, 90m or 3600 (seconds), or 0", duration_s)]
 Schedule = Annotated[str, Rule("must be whole seconds, comma separated", schedule)]
 Directory = Annotated[
     str,
     Rule("must be a directory, or empty for the system", lambda path: not path or Path(path).is_dir()),
 ]
+FontFiles = Annotated[
+    str,
+    Rule(
+        "must be paths of font files (TTF, OTF), comma separated, or empty",
+        lambda text: _are_fonts(paths(text)),
+    ),
+]
 LogLevel = Annotated[str, Form(str.lower), one_of("debug", "info", "warning", "error")]
+
+
+def paths(text: str) -> tuple[str, ...]:
+    """Read paths, separated by commas."""
+    return tuple(path for part in text.split(",") if (path := part.strip()))
+
+
+def _are_fonts(files: tuple[str, ...]) -> bool:
+    return all(path.lower().endswith((".ttf", ".otf")) and Path(path).is_file() for path in files)

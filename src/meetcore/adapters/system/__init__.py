@@ -8,5 +8,14 @@ from meetcore.adapters.system.entropy import SystemEntropy
 from meetcore.adapters.system.logs import configure_logs, stdlib_logging
 from meetcore.adapters.system.open_files import allow_open_files
 from meetcore.adapters.system.processors import cores
+from meetcore.adapters.system.version import version
 
-__all__ = ["SystemClock", "SystemEntropy", "allow_open_files", "configure_logs", "cores", "stdlib_logging"]
+__all__ = [
+    "SystemClock",
+    "SystemEntropy",
+    "allow_open_files",
+    "configure_logs",
+    "cores",
+    "stdlib_logging",
+    "version",
+]

@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import logging.config
+import os
 import sys
 import threading
 from types import TracebackType
@@ -17,14 +18,17 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
+from meetcore.adapters.system.version import version
+
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
 _TIME: Final = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
-def configure_logs(level: str = "info") -> None:
+def configure_logs(level: str = "info", role: str = "command") -> None:
     """Send every log line of this process to standard error, those of libraries from `warning` up.
 
-    Call it before settings are read, and again with the level that they name.
+    Call it before settings are read, and again with the level that they name. Outside a terminal each line
+    says which process wrote it: the service, its version, the role of the process and its pid.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
     is_terminal = sys.stderr.isatty()
@@ -34,25 +38,29 @@ def configure_logs(level: str = "info") -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             _TIME,
-            *_ending(is_terminal=is_terminal, encode=_text if binary is None else _bytes),
+            *_ending(role, is_terminal=is_terminal, encode=_text if binary is None else _bytes),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=_WholeLines(sys.stderr, "\n") if binary is None else _WholeLines(binary, b"\n"),
         cache_logger_on_first_use=True,
     )
-    logging.config.dictConfig(stdlib_logging(level))
+    logging.config.dictConfig(stdlib_logging(level, role))
     logging.captureWarnings(True)
     if not is_terminal:
         _log_uncaught_exceptions()
 
 
-def stdlib_logging(level: str) -> dict[str, Any]:
-    """The configuration of `logging` for `logging.config.dictConfig`, and for servers that take one."""
+def stdlib_logging(level: str, role: str = "command") -> dict[str, Any]:
+    """The configuration of `logging` for `logging.config.dictConfig`, and for servers that take one.
+
+    Args:
+        role: of the process that it is for.
+    """
     number = max(logging.getLevelNamesMapping()[level.upper()], logging.WARNING)
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"meetcore": {"()": _formatter}},
+        "formatters": {"meetcore": {"()": _formatter, "role": role}},
         "handlers": {
             "meetcore": {
                 "class": "logging.StreamHandler",
@@ -64,7 +72,7 @@ def stdlib_logging(level: str) -> dict[str, Any]:
     }
 
 
-def _formatter() -> logging.Formatter:
+def _formatter(role: str) -> logging.Formatter:
     is_terminal = sys.stderr.isatty()
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[
@@ -75,16 +83,26 @@ def _formatter() -> logging.Formatter:
         ],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *_ending(is_terminal=is_terminal, encode=_text),
+            *_ending(role, is_terminal=is_terminal, encode=_text),
         ],
     )
 
 
-def _ending(*, is_terminal: bool, encode: Processor) -> list[Processor]:
+def _ending(role: str, *, is_terminal: bool, encode: Processor) -> list[Processor]:
     if is_terminal:
         # Plain, because the default form shows the local variables of every frame, secrets among them.
         return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    return [structlog.processors.format_exc_info, encode]
+    return [structlog.processors.format_exc_info, _identified(role), encode]
+
+
+def _identified(role: str) -> Processor:
+    """Return a processor that adds which process wrote a line; what the line says of itself stays."""
+    fields = {"service": "meetcore", "version": version(), "role": role, "pid": os.getpid()}
+
+    def add(_: object, __: str, event: EventDict) -> EventDict:
+        return {**fields, **event}
+
+    return add
 
 
 def _bytes(_: object, __: str, event: EventDict) -> bytes:

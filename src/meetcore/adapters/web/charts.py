@@ -36,7 +36,8 @@ def bar_chart(bars: Sequence[Bar], title: str) -> Markup:
         y=HEIGHT - _BOTTOM, w=WIDTH
     )
     return Markup(
-        '<svg class="chart" role="img" viewBox="0 0 {w} {h}"><title>{title}</title>{bars}{base}</svg>'
+        '<svg class="chart" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none">'
+        "<title>{title}</title>{bars}{base}</svg>"
     ).format(w=WIDTH, h=HEIGHT, title=title, bars=drawn, base=base)
 
 

@@ -11,6 +11,8 @@ from attrs import frozen
 from starlette.requests import Request
 from starlette.responses import Response
 
+DASHBOARD: Final = "meetcore"
+"""What the names of the dashboard's cookies begin with."""
 LANGUAGE_KEPT: Final = timedelta(days=365)
 _MAX_COOKIE: Final = 1000
 
@@ -36,6 +38,11 @@ class Cookies:
     def after(self) -> str:
         """The name of the cookie with the page to go on to after signing in."""
         return self._named(f"{self.site}-after")
+
+    @property
+    def provider(self) -> str:
+        """The name of the cookie that a sign-in at an OpenID provider is bound to."""
+        return self._named(f"{self.site}-provider")
 
     @property
     def language(self) -> str:

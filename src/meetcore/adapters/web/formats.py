@@ -36,9 +36,19 @@ def format_time_of_day(at: datetime, language: Language) -> str:
     return format_datetime(at.astimezone(WIB), "HH:mm:ss", locale=language.value) + " WIB"
 
 
+def format_clock(at: datetime, language: Language) -> str:
+    """The time of day in WIB, to the minute; the zone stands beside it."""
+    return format_datetime(at.astimezone(WIB), "HH:mm", locale=language.value)
+
+
 def format_day(day: date, language: Language) -> str:
     """A day without its time."""
     return format_date(day, "d MMM y", locale=language.value)
+
+
+def format_day_of_week(day: date, language: Language) -> str:
+    """A day of a week whose year is known, short enough for the head of a column."""
+    return format_date(day, "EEE d MMM", locale=language.value)
 
 
 def format_month(day: date, language: Language) -> str:

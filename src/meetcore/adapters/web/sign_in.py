@@ -7,25 +7,27 @@ with a button, so that programs that look into mails use up no link; the change 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, Generic
+from urllib.parse import quote
 
 from attrs import frozen
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.web.area import Allowed, Use, Who
 from meetcore.adapters.web.cookies import LANGUAGE_KEPT
 from meetcore.adapters.web.same_origin import is_same_origin
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Look, own_path, see_other
+from meetcore.adapters.web.visit import HEADERS, Look, own_path, see_other
 from meetcore.adapters.web.web_app import FormRefused, Site, refusal_page
-from meetcore.domain.errors import DomainError, RateLimited
+from meetcore.domain.errors import DomainError, RateLimited, Unprocessable
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT
 from meetcore.domain.members.tokens import TOKEN_BYTES, mint_token
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.ports.member_queries import SignedIn
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.redeem_sign_in_link import Browser
+from meetcore.usecases.redeem_sign_in_link import Browser, NewOperatorSession, NewSession
 
 BROWSER_KEPT: Final = timedelta(days=1)
 
@@ -34,6 +36,7 @@ _SENT: Final = _(
 )
 
 Step = Callable[[Request, Look, str], Awaitable[Response]]
+Begin = Callable[[Browser], Awaitable[NewSession | NewOperatorSession]]
 
 
 @frozen
@@ -48,10 +51,12 @@ class SignInPages(Generic[Who, Use, Allowed]):
         root, sign_in = self.site.area.root, self.site.area.sign_in
         link = f"{sign_in}/{{token}}"
         return [
-            self._route(sign_in, "GET", self.ask),
-            self._route(sign_in, "POST", self.send),
-            self._route(link, "GET", self.confirm),
-            self._route(link, "POST", self.enter),
+            self.route(sign_in, "GET", self.ask),
+            self.route(sign_in, "POST", self.send),
+            self.route(f"{sign_in}/passkey/options", "POST", self.ask_passkey),
+            self.route(f"{sign_in}/passkey", "POST", self.enter_by_passkey),
+            self.route(link, "GET", self.confirm),
+            self.route(link, "POST", self.enter),
             Route(f"{root}/sign-out", self.leave, methods=["POST"]),
             Route(f"{root}/language", self.switch, methods=["POST"]),
         ]
@@ -96,10 +101,11 @@ class SignInPages(Generic[Who, Use, Allowed]):
     async def enter(self, request: Request, look: Look, browser: str) -> Response:
         """Use a link up and begin a session."""
         await self.site.read_form(request, browser)
-        cookies = self.site.cookies
-        who = Browser(browser, request.headers.get("user-agent", ""), self.site.client_address(request))
+        token = request.path_params["token"]
         try:
-            begun = await self.site.area.redeem(request.path_params["token"], who)
+            return await self.begin(
+                request, look, browser, lambda who: self.site.area.redeem(token, who), None
+            )
         except DomainError:
             return look.page(
                 "message.html",
@@ -109,10 +115,47 @@ class SignInPages(Generic[Who, Use, Allowed]):
                 link=self.site.area.sign_in,
                 link_text=look.text(_("Ask for a new link")),
             )
+
+    async def ask_passkey(self, request: Request, _look: Look, browser: str) -> Response:
+        """Say what the browser is to ask its authenticator, for the script of the page."""
+        await self.site.read_form(request, browser)
+        options = await self.site.area.passkeys.ask(browser, self.site.client_address(request))
+        return JSONResponse(options, headers=HEADERS)
+
+    async def enter_by_passkey(self, request: Request, look: Look, browser: str) -> Response:
+        """Begin a session by what the authenticator answered."""
+        form = await self.site.read_form(request, browser)
+        answer, after = form.get("credential", ""), own_path(form.get("next", ""), look.root)
+        try:
+            return await self.begin(
+                request, look, browser, lambda who: self.site.area.passkeys.enter(answer, who), after
+            )
+        except Unprocessable:
+            text = _("The passkey was not accepted. Try again, or sign in by e-mail.")
+            return self._form(look, after, errors={"passkey": look.text(text)}, status=422)
+        except RateLimited:
+            text = _("Too many attempts. Wait some minutes.")
+            return self._form(look, after, errors={"passkey": look.text(text)}, status=429)
+
+    async def begin(
+        self, request: Request, look: Look, browser: str, begin: Begin, after: str | None
+    ) -> Response:
+        """Begin a session by whatever means, in the place of the one that the browser had, and go on.
+
+        `after` is where; the page that was kept with the request for a link if `None`.
+        """
+        cookies, area = self.site.cookies, self.site.area
+        earlier = await area.find(cookies.read(request, cookies.session))
+        account_id = earlier.account.id if isinstance(earlier, SignedIn) else None
+        agent, address = request.headers.get("user-agent", ""), self.site.client_address(request)
+        begun = await begin(Browser(browser, agent, address, account_id))
         # The cookie is about to be replaced: nobody could end that session any more.
-        if earlier := await self.site.area.find(cookies.read(request, cookies.session)):
-            await self.site.area.sessions.end(earlier.session)
-        answer = see_other(own_path(cookies.read(request, cookies.after) or "", look.root))
+        if earlier is not None:
+            await area.sessions.end(earlier.session)
+        after = after or own_path(cookies.read(request, cookies.after) or "", look.root)
+        if isinstance(begun, NewSession) and begun.has_choice:
+            after = f"{area.root}/accounts?next={quote(after, safe='/')}"
+        answer = see_other(after)
         cookies.set(answer, cookies.session, begun.token, ABSOLUTE_LIMIT)
         cookies.clear(answer, cookies.after)
         return answer
@@ -144,7 +187,9 @@ class SignInPages(Generic[Who, Use, Allowed]):
             cookies.set(answer, cookies.language, form["language"], LANGUAGE_KEPT)
         return answer
 
-    def _route(self, path: str, method: str, step: Step) -> Route:
+    def route(self, path: str, method: str, step: Step) -> Route:
+        """Build the route of a step of signing in, for which the browser gets a cookie of its own."""
+
         async def answer(request: Request) -> Response:
             cookies = self.site.cookies
             known = cookies.read(request, cookies.browser)
@@ -166,5 +211,6 @@ class SignInPages(Generic[Who, Use, Allowed]):
     ) -> Response:  # fmt: skip
         return look.page(
             "sign_in.html", status, next=after, email=email, errors=errors or {}, needs_fresh=needs_fresh,
-            sends_mail=self.site.area.sends_mail,
+            sends_mail=self.site.area.sends_mail, has_passkeys=self.site.area.passkeys.is_possible,
+            can_sign_up=self.site.area.can_sign_up, has_provider=self.site.area.identities.is_possible,
         )  # fmt: skip

@@ -18,6 +18,9 @@ def _(message: str) -> str:
     return message
 
 
+PAGE_OF: Final = _("Page {page} of {pages}")
+"""At the foot of each page of a document."""
+
 MEETING_STATES: Final[Mapping[MeetingStatus, tuple[str, str]]] = {
     MeetingStatus.SCHEDULED: (_("scheduled"), ""),
     MeetingStatus.STARTED: (_("started"), "good"),
@@ -101,11 +104,21 @@ DONE: Final[Mapping[str, str]] = {
     "member_removed": _("The member is removed."),
     "settings_changed": _("The settings are changed."),
     "session_ended": _("Signed out there."),
+    "passkey_added": _("The passkey is added. It signs you in from now on."),
+    "passkey_removed": _("The passkey is removed."),
     "account_suspended": _("The account is suspended."),
     "account_resumed": _("The account is active again."),
     "credits_moved": _("The credits are in the ledger."),
+    "credits_counted": _("Already counted under that reference; nothing was added."),
     "host_enabled": _("The host gets meetings again."),
     "host_disabled": _("The host gets no new meetings."),
+    "credits_proposed": _("The credits are proposed. They move when another operator approves."),
+    "proposal_approved": _("The proposal is approved, and the credits are in the ledger."),
+    "proposal_rejected": _("The proposal is rejected. Nothing was moved."),
+    "doubt_finished": _("The meeting is finished."),
+    "doubt_undone": _("The meeting is as it was before."),
+    "doubt_given_up": _("The removal is given up."),
+    "removal_retried": _("The provider is asked again at once."),
     "delivery_resent": _("The event is sent once more."),
 }
 """What a page says after a change, by the parameter `done` of its address."""

@@ -12,11 +12,14 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from meetcore.adapters.catalogues import translations
 from meetcore.adapters.web.area import Allowed, Area, Use, Who
+from meetcore.adapters.web.cookies import Cookies
 from meetcore.adapters.web.languages import CATALOGUES
 from meetcore.adapters.web.templates import render
 from meetcore.adapters.web.texts import DONE
 from meetcore.domain.members.roles import Action
+from meetcore.domain.members.sessions import VIEW_LIMIT, is_view
 from meetcore.domain.notes.notes import Language
+from meetcore.domain.requests.accounts import AccountStatus, status_of
 from meetcore.ports.member_queries import SignedIn
 from meetcore.usecases.dashboard import DashboardUseCases
 from meetcore.usecases.work_by_hand import SentForm
@@ -79,6 +82,7 @@ class AreaVisit(Generic[Who, Use, Allowed]):
     signed_in: Who
     area: Area[Who, Use, Allowed]
     look: Look
+    cookies: Cookies
     now: datetime
     client_address: str | None = None
     form: Mapping[str, str] = field(factory=dict, repr=False)
@@ -99,7 +103,10 @@ class AreaVisit(Generic[Who, Use, Allowed]):
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page with the frame of its area around it."""
         frame = {
-            "name": self.area.name(self.signed_in),
+            "visitor": self.area.name(self.signed_in),
+            "name_page": self.area.name_page(self.signed_in),
+            "viewed_until": self._viewed_until(),
+            "is_suspended": self._is_suspended(),
             "menu": self._menu(),
             "notice": self.text(DONE.get(self.query("done"), "")),
             "may": self.may,
@@ -117,6 +124,21 @@ class AreaVisit(Generic[Who, Use, Allowed]):
     def may(self, action: str) -> bool:
         """Whether the role allows an action, for what a page offers; the use case checks it again."""
         return self.area.is_allowed(self.signed_in, self.area.actions(action))
+
+    @property
+    def is_view(self) -> bool:
+        """Whether an operator looks at a customer's account: join links, passwords and players are hidden."""
+        return is_view(self.signed_in.session)
+
+    def _viewed_until(self) -> datetime | None:
+        """Until when an operator may look at the account here; `None` for its members and guests."""
+        session = self.signed_in.session
+        return session.created_at + VIEW_LIMIT if self.is_view else None
+
+    def _is_suspended(self) -> bool:
+        """Whether the account that is shown is suspended; never in the console."""
+        who = self.signed_in
+        return isinstance(who, SignedIn) and status_of(who.account.suspended_at) is AccountStatus.SUSPENDED
 
     def _menu(self) -> list[MenuItem]:
         path = self.request.url.path

@@ -7,6 +7,8 @@
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from http import HTTPStatus
 from typing import Final, Generic
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -20,6 +22,7 @@ from meetcore.adapters.api.answers import PayloadTooLarge
 from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS, read_body
 from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.log_fields import loggable_path
 from meetcore.adapters.web.area import Allowed, Area, Use, Who
 from meetcore.adapters.web.cookies import Cookies
 from meetcore.adapters.web.languages import choose_language
@@ -27,9 +30,11 @@ from meetcore.adapters.web.page import AreaPage
 from meetcore.adapters.web.same_origin import form_token, is_form_token, is_same_origin
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import AreaVisit, Look, own_path, see_other
-from meetcore.domain.errors import ActionNotAllowed, DomainError, NotFound
-from meetcore.domain.members.sessions import is_fresh
+from meetcore.domain.errors import ActionNotAllowed, DomainError, NotFound, RateLimited
+from meetcore.domain.members.sessions import is_fresh, is_view
 from meetcore.domain.webhooks.addresses import Network
+from meetcore.ports.document_printer import PrinterBusy, PrintingFailed
+from meetcore.ports.member_queries import SignedIn, SignedInOperator
 from meetcore.ports.store import StoreUnavailable
 
 MAX_FORM_BYTES: Final = 64 * 1024
@@ -39,6 +44,10 @@ log = structlog.get_logger("meetcore.web")
 
 class FormRefused(Exception):
     """A form that no page of ours sent, or that was sent from a page of an earlier session."""
+
+
+class ReadOnlyView(Exception):
+    """A change in a session in which an operator looks at a customer's account."""
 
 
 @frozen
@@ -97,12 +106,24 @@ class Site(Generic[Who, Use, Allowed]):
 
         return Route(page.path, answer, methods=[page.method])
 
+    @property
+    def rest(self) -> Route:
+        """The route of every other address of the area, to stand last: a page that says so."""
+
+        async def answer(request: Request) -> Response:
+            look = self.look(request, "")
+            if request.url.path.endswith("/"):
+                return see_other(request.url.path.rstrip("/"))
+            return refusal_page(look, NotFound("Nothing is here."))
+
+        return Route(f"{self.area.root}/{{rest:path}}", answer)
+
     async def _guarded(self, request: Request, page: AreaPage[Who, Use, Allowed]) -> Response:
         token = self.cookies.read(request, self.cookies.session) or ""
         look = self.look(request, token)
         try:
             return await self._answer(request, page, look, token)
-        except (ActionNotAllowed, FormRefused, DomainError, StoreUnavailable, PayloadTooLarge) as refusal:
+        except _REFUSED as refusal:
             return refusal_page(look, refusal)
 
     async def _answer(
@@ -111,19 +132,34 @@ class Site(Generic[Who, Use, Allowed]):
         signed_in = await self.area.find(token)
         if signed_in is None:
             return see_other(self._sign_in_path(request, look))
+        if page.method == "POST" and is_view(signed_in.session):
+            raise ReadOnlyView
         form = await self.read_form(request, token) if page.method == "POST" else {}
         self.area.check(signed_in, page.action)
         now = self.area.runtime.now()
         if page.needs_fresh and not is_fresh(signed_in.session, now):
             return see_other(f"{self._sign_in_path(request, look)}&reason=fresh")
         assert page.handle is not None
-        visit = AreaVisit(request, signed_in, self.area, look, now, self.client_address(request), form)
-        return await page.handle(visit)
+        visit = AreaVisit(
+            request, signed_in, self.area, look, self.cookies, now, self.client_address(request), form
+        )
+        response = await page.handle(visit)
+        if page.method == "POST" and response.status_code < HTTPStatus.BAD_REQUEST:
+            _log_action(signed_in, page.action, request.url.path)
+        return response
 
     def _sign_in_path(self, request: Request, look: Look) -> str:
         """The address of the sign-in page, which goes on to the page asked for, or to that of the form."""
         after = look.here if request.method == "GET" else urlsplit(request.headers.get("referer", "")).path
         return f"{self.area.sign_in}?next={quote(own_path(after, self.area.root), safe='/')}"
+
+
+def _log_action(who: SignedIn | SignedInOperator, action: StrEnum, path: str) -> None:
+    """Log what an operator did; the audit log has what members do."""
+    if isinstance(who, SignedInOperator):
+        log.info(
+            "operator action", action=action.value, operator=str(who.operator.id), path=loggable_path(path)
+        )
 
 
 _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
@@ -134,15 +170,30 @@ _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
         _("Your role does not include this. An owner of the account, or an admin, can change it."),
     ),
     (
+        ReadOnlyView,
+        403,
+        _("Read-only view"),
+        _("You look at this account as an operator. Nothing can be changed here, and nothing was."),
+    ),
+    (
         FormRefused,
         403,
         _("This form has expired"),
         _("Go back, reload the page and try again. Nothing was changed."),
     ),
     (NotFound, 404, _("Not found"), _("There is nothing at this address, or it belongs to another account.")),
+    (RateLimited, 429, _("Too many attempts"), _("Too many attempts. Wait some minutes.")),
     (PayloadTooLarge, 413, _("Too large"), _("The form holds more than 64 KiB. Nothing was changed.")),
     (StoreUnavailable, 503, _("Out of service for a moment"), _("Try again in a few seconds.")),
+    (
+        PrinterBusy,
+        503,
+        _("Other documents are being made"),
+        _("One document is made for an account at a time. Try again in a few seconds."),
+    ),
+    (PrintingFailed, 500, _("The document was not made"), _("Try again, or take the data in another form.")),
 )
+_REFUSED: Final[tuple[type[Exception], ...]] = (DomainError, *(each[0] for each in _REFUSALS))
 
 
 def refusal_page(look: Look, refusal: Exception) -> Response:

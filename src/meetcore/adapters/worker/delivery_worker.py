@@ -116,12 +116,18 @@ class DeliveryWorker:
                 return False
             except PostDeferred as error:
                 # The account's own look-ups, or those of the domain, are in the way: others are posted to.
-                log.info("post deferred", account_id=str(claimed.account_id), cause=str(error))
+                log.info("post deferred", cause=str(error))
                 return False
             self._made.append(made)  # whichever list it is by now: a recorder may have taken the one before
             self._has_made.set()
             return True
 
+        # On every line that is logged of the post, in a task of its own.
+        structlog.contextvars.bind_contextvars(
+            account_id=str(claimed.account_id),
+            delivery_id=str(claimed.delivery_id),
+            event_id=str(claimed.event_id),
+        )
         await log_faults(post, "post")
 
     async def _record_until_drained(self) -> None:

@@ -65,11 +65,6 @@ class NoteWorker:
         room = self._write.in_flight - len(self._notes)
         claimed = await self._write.claim(room) if room > 0 else []
         for task in claimed:
-            if task.lease_expirations:
-                log.warning(
-                    "expired lease taken over", account_id=str(task.note.account_id),
-                    note_id=str(task.note.id), expired=task.lease_expirations,
-                )  # fmt: skip
             work = asyncio.create_task(self._work(task))
             self._notes.add(work)
             work.add_done_callback(self._done)
@@ -84,5 +79,8 @@ class NoteWorker:
             await self._write.work(task)
             return True
 
-        with structlog.contextvars.bound_contextvars(note_id=str(task.note.id), step=task.note.step.value):
+        note = task.note
+        with structlog.contextvars.bound_contextvars(
+            account_id=str(note.account_id), note_id=str(note.id), step=note.step.value
+        ):
             await log_faults(work, "note")

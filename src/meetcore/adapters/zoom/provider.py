@@ -218,7 +218,7 @@ class ZoomProvider:
         text = f"zoom: {call} answered {response.status}, code {response.code}"
         if response.is_after_doubt:
             raise ProviderUnknown(text)
-        return ProviderRefused(text)
+        return ProviderRefused(text, f"status_{response.status}")
 
 
 def _is_number(provider_meeting_id: str) -> bool:

@@ -4,21 +4,24 @@ Each opens its own connection, so that none waits for another.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import psycopg
 
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
-from meetcore.adapters.postgres.migrate import MigrationRefused, missing
+from meetcore.adapters.postgres.migrate import missing
+from meetcore.adapters.postgres.migration_steps import MigrationRefused
 from meetcore.adapters.postgres.pool import translated
+from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
+from meetcore.adapters.postgres.sealed_values import COLUMNS
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, skipped, warning
 from meetcore.ports.cipher import CipherRefused
-from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreUnavailable
+from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreSessionRefused, StoreUnavailable
 
 MAX_CLOCK_DIFFERENCE_S = 2.0
 """Seconds between this machine's clock, for expiries and caps, and the database's, for leases."""
@@ -47,7 +50,9 @@ def _connected(settings: Settings) -> Iterator[psycopg.Connection]:
             settings.require_database(),
             autocommit=True,
             connect_timeout=CONNECT_TIMEOUT_S,
-            options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+            # Behind a pooler the role has a limit of its own.
+            options=None if settings.is_pooled else f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+            prepare_threshold=None,
             application_name="meetcore doctor",
         ) as connection,
     ):
@@ -63,6 +68,8 @@ def check_database(settings: Settings) -> CheckResult:
         return failed(str(error))
     except StoreFull:
         return failed("no connection is left: raise max_connections, or lower MEETCORE_DATABASE_POOL_SIZE")
+    except StoreSessionRefused:
+        return failed("a pooler refuses the settings of a session: set MEETCORE_DATABASE_POOLER=transaction")
     except StoreLoginRefused:
         return failed("the login is refused: check user, password and database in MEETCORE_DATABASE_URL")
     except StoreUnavailable:
@@ -92,9 +99,13 @@ def _check_schema(settings: Settings) -> CheckResult:
         lacking = missing(settings.require_database())
     except MigrationRefused as error:
         return failed(str(error))
-    if lacking:
-        return failed(f"{len(lacking)} migrations are missing: run `meetcore migrate`")
-    return ok("of this release")
+    if all(step.is_optional for step in lacking):
+        return (
+            warning(f"{len(lacking)} are to come: run `meetcore migrate`")
+            if lacking
+            else ok("of this release")
+        )
+    return failed(f"{len(lacking)} migrations are missing: run `meetcore migrate`")
 
 
 def _check_role(settings: Settings) -> CheckResult:
@@ -104,6 +115,16 @@ def _check_role(settings: Settings) -> CheckResult:
     if faults:
         return failed("; ".join(faults))
     return warning("; ".join(warnings)) if warnings else ok("has what it needs, and cannot change the ledger")
+
+
+def _check_pooler(settings: Settings) -> CheckResult:
+    if not settings.is_pooled:
+        return ok("none set")
+    try:
+        check_role_settings(settings.require_database(), settings.database_timeout_s)
+    except MissingSettings as error:
+        return failed(str(error))
+    return ok("the role has what each session needs")
 
 
 def _check_durability(settings: Settings) -> CheckResult:
@@ -150,16 +171,41 @@ def _check_sealed(settings: Settings) -> CheckResult:
         row = connection.execute(
             b"SELECT account_id, id, secret FROM webhook_endpoints ORDER BY account_id DESC, id DESC LIMIT 1"
         ).fetchone()
-    if row is None:
-        return ok("nothing to open yet")
     try:
-        AesGcmCipher(keys).open(bytes(row[2]), endpoint_context(row[0], row[1]))
+        if row is not None:
+            AesGcmCipher(keys).open(bytes(row[2]), endpoint_context(row[0], row[1]))
     except CipherRefused:
         return failed(
             "what is stored does not open: put the key that it was encrypted with into MEETCORE_SECRETS_KEY, "
             "behind the present one"
         )
-    return ok("what is stored opens with MEETCORE_SECRETS_KEY")
+    return _check_keys(settings, AesGcmCipher(keys))
+
+
+def _check_keys(settings: Settings, cipher: AesGcmCipher) -> CheckResult:
+    """Look for values that are not under the first key; in large tables there may be no time for all."""
+    try:
+        with _connected(settings) as connection:
+            unknown, old = (_others(connection, keys) for keys in (cipher.key_ids, cipher.key_ids[:1]))
+    except StoreUnavailable:
+        if len(cipher.key_ids) == 1:  # no value has to move to another key
+            return ok("the newest webhook's secret opens")
+        return warning("no time to look at every value: `meetcore secrets reseal --dry-run` counts them")
+    if unknown:
+        return failed(
+            f"values are under keys that are not in MEETCORE_SECRETS_KEY: put back {', '.join(unknown)}"
+        )
+    if old:
+        return warning("values are still under an old key: `meetcore secrets reseal`, then remove it")
+    return ok("what is stored is under the first key of MEETCORE_SECRETS_KEY")
+
+
+def _others(connection: psycopg.Connection, keys: Sequence[bytes]) -> list[str]:
+    """The ids of keys that are not among these, one for each column that has a value under such a key."""
+    rows = [
+        connection.execute(column.find_other.encode(), {"keys": list(keys)}).fetchone() for column in COLUMNS
+    ]
+    return sorted({bytes(row[0]).hex() for row in rows if row is not None})
 
 
 def _row(connection: psycopg.Connection, statement: str, *parameters: object) -> tuple[object, ...]:
@@ -173,6 +219,7 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "schema": _check_schema,
     "durability": _check_durability,
     "role": _check_role,
+    "pooler": _check_pooler,
     "clock": _check_clock,
     "sealed": _check_sealed,
 }

@@ -1,4 +1,4 @@
-"""Checks of everything but the database: broker, rate store, providers, mail, base URL, secrets."""
+"""Checks of everything but the database: broker, rate store, providers, mail, sign-on, base URL, secrets."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,8 +9,10 @@ import httpx
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, warning
+from meetcore.composition.identities import check_provider, oidc_clients
 from meetcore.composition.mails import sends_mails, smtp_mailer
 from meetcore.composition.start_warnings import base_url_faults
+from meetcore.ports.identity_provider import IdentityUnavailable
 from meetcore.ports.mailer import MailUnavailable
 
 TIMEOUT_S = 5.0
@@ -20,6 +22,15 @@ _MAIL_FAULTS = {
     "disconnected": "the server hangs up: check the port in MEETCORE_SMTP_URL; smtps:// is another than smtp://",
     "tls": "no TLS: check the port, and that the certificate is of a known authority (MEETCORE_SMTP_CA_FILE)",
     "unsupported": "the server offers no STARTTLS, or no login that we know: try smtps://",
+}
+_NO_MAIL = (
+    "no server set: no mail is sent, and no link signs in: set MEETCORE_SMTP_URL and "
+    "MEETCORE_MAIL_FROM (`meetcore dev` needs none: it shows mails at /inbox/mails)"
+)
+_OIDC_FAULTS = {
+    "metadata": "no metadata of this issuer, which must be written as the provider itself writes it",
+    "keys": "no keys at the address that its metadata names",
+    "timeout": "no answer in time",
 }
 REDIS = ("redis://", "rediss://")
 
@@ -141,13 +152,30 @@ def _check_mail(settings: Settings) -> CheckResult:
     except SettingsRefused as error:
         return failed(str(error))
     if not is_sent:
-        return ok("no server set: no mail is sent, and nobody can sign in by a link")
+        return warning(_NO_MAIL)
     try:
         asyncio.run(smtp_mailer(settings, TIMEOUT_S).check())
     except MailUnavailable as error:
         answer = f"the server answers {error}: check user, password and MEETCORE_MAIL_FROM"
         return failed(f"{_MAIL_FAULTS.get(str(error), answer)}; mails wait")
     return ok("the server lets us in")
+
+
+def _check_oidc(settings: Settings) -> CheckResult:
+    try:
+        clients = oidc_clients(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    names = ("MEETCORE_OIDC_ISSUER", "MEETCORE_CONSOLE_OIDC_ISSUER")
+    found = [(name, client) for name, client in zip(names, clients, strict=True) if client is not None]
+    if not found:
+        return ok("none set: people sign in by passkey, by e-mail and by your own links")
+    for name, client in found:
+        try:
+            asyncio.run(check_provider(client, TIMEOUT_S))
+        except IdentityUnavailable as error:
+            return failed(f"{_OIDC_FAULTS.get(str(error), 'no answer')}: check {name}; nobody signs in there")
+    return ok("answers, and shows its keys")
 
 
 def _check_base_url(settings: Settings) -> CheckResult:
@@ -186,6 +214,7 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "provider": _check_provider,
     "ai": _check_ai,
     "mail": _check_mail,
+    "oidc": _check_oidc,
     "base_url": _check_base_url,
     "secrets": _check_secrets,
 }

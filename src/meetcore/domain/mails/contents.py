@@ -4,7 +4,7 @@ A one-time link is a secret: it is in no `repr`, and gone from the store once it
 """
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -19,7 +19,9 @@ __all__ = [
     "LowCredits",
     "MailContent",
     "MailKind",
+    "PasskeyChanged",
     "SignInLink",
+    "StatementReady",
     "expiry_of",
     "kind_of",
 ]
@@ -35,6 +37,8 @@ class MailKind(StrEnum):
     INVITATION = "invitation"
     ENDPOINT_DISABLED = "endpoint_disabled"
     LOW_CREDITS = "low_credits"
+    PASSKEY_CHANGED = "passkey_changed"
+    STATEMENT_READY = "statement_ready"
 
 
 @frozen
@@ -77,7 +81,33 @@ class LowCredits:
     page_url: str
 
 
-MailContent = SignInLink | Invitation | EndpointDisabled | LowCredits
+@frozen
+class PasskeyChanged:
+    """A passkey of the recipient's that was added, or removed, in a browser at `client_address`.
+
+    `page_url` shows the passkeys that there are.
+    """
+
+    name: str
+    was_added: bool
+    changed_at: datetime
+    client_address: str | None
+    page_url: str
+
+
+@frozen
+class StatementReady:
+    """A month of an account that has its statement now; `page_url` lists the statements.
+
+    `month` is its first day.
+    """
+
+    month: date
+    account_name: str
+    page_url: str
+
+
+MailContent = SignInLink | Invitation | EndpointDisabled | LowCredits | PasskeyChanged | StatementReady
 
 CONTENT_OF: Mapping[MailKind, type[MailContent]] = MappingProxyType(
     {
@@ -85,6 +115,8 @@ CONTENT_OF: Mapping[MailKind, type[MailContent]] = MappingProxyType(
         MailKind.INVITATION: Invitation,
         MailKind.ENDPOINT_DISABLED: EndpointDisabled,
         MailKind.LOW_CREDITS: LowCredits,
+        MailKind.PASSKEY_CHANGED: PasskeyChanged,
+        MailKind.STATEMENT_READY: StatementReady,
     }
 )
 """The class of each kind's content."""

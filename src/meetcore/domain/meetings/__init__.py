@@ -7,4 +7,5 @@
 `schedule`          WIB in, UTC inside
 `provider_events`   a provider's reports
 `orphans`           meetings that only the provider knows
+`title_search`      what a word of a title is
 """

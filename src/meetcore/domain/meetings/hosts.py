@@ -104,9 +104,9 @@ def may_create(today: DayCreations, share_percent: int) -> bool:
     It may use `share_percent` of what the other accounts left of the day, rounded up. So the first account
     of a day leaves half to the others, the second half of that, and what is left for another account is
     never taken by those that came before. One creation is allowed wherever one is left to an account that
-    had none. With 100 an account may use everything.
+    had none. With 100, which is the most, an account may use everything.
     """
-    return today.left > 0 and 100 * today.used < share_percent * (today.used + today.left)
+    return 100 * today.used < share_percent * (today.used + today.left)
 
 
 def next_creation_day(at: datetime) -> datetime:

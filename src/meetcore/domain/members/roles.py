@@ -56,6 +56,7 @@ class Action(StrEnum):
     VIEW_NOTES = "notes.view"
     MANAGE_NOTES = "notes.manage"
     VIEW_LEDGER = "ledger.view"
+    VIEW_STATEMENTS = "statements.view"
     VIEW_WEBHOOKS = "webhooks.view"
     MANAGE_WEBHOOKS = "webhooks.manage"
     MANAGE_WEBHOOK_SECRETS = "webhook_secrets.manage"
@@ -64,6 +65,7 @@ class Action(StrEnum):
     MANAGE_MEMBERS = "members.manage"
     VIEW_SETTINGS = "settings.view"
     MANAGE_SETTINGS = "settings.manage"
+    MANAGE_PASSKEYS = "passkeys.manage"
     VIEW_AUDIT = "audit.view"
     EXPORT_ACCOUNT = "account.export"
     ERASE_ACCOUNT = "account.erase"
@@ -76,6 +78,7 @@ class OperatorAction(StrEnum):
     SUSPEND_ACCOUNTS = "accounts.suspend"
     IMPERSONATE = "accounts.impersonate"
     MAKE_PORTAL_LINKS = "portal_links.make"
+    MAKE_OWNER_LINKS = "portal_links.make_owner"
     MOVE_CREDITS = "credits.move"
     APPROVE_CREDITS = "credits.approve"
     VIEW_HOSTS = "hosts.view"
@@ -86,12 +89,13 @@ class OperatorAction(StrEnum):
     VIEW_HEALTH = "health.view"
     VIEW_LIABILITY = "liability.view"
     VIEW_AUDIT = "audit.view"
+    MANAGE_PASSKEYS = "passkeys.manage"
     MANAGE_OPERATORS = "operators.manage"
 
 
 _READ = frozenset({
     Action.VIEW_OVERVIEW, Action.VIEW_KEYS, Action.VIEW_MEETINGS, Action.VIEW_NOTES, Action.VIEW_LEDGER,
-    Action.VIEW_WEBHOOKS, Action.VIEW_REQUESTS, Action.VIEW_SETTINGS,
+    Action.VIEW_WEBHOOKS, Action.VIEW_REQUESTS, Action.VIEW_SETTINGS, Action.MANAGE_PASSKEYS,
 })  # fmt: skip
 
 ALLOWED: Final[Mapping[Role, frozenset[Action]]] = MappingProxyType({
@@ -102,8 +106,9 @@ ALLOWED: Final[Mapping[Role, frozenset[Action]]] = MappingProxyType({
         Action.MANAGE_WEBHOOK_SECRETS, Action.VIEW_MEMBERS,
     },
     Role.FINANCE: frozenset({
-        Action.VIEW_OVERVIEW, Action.VIEW_KEYS, Action.MANAGE_CAPS, Action.VIEW_LEDGER, Action.VIEW_MEMBERS,
-        Action.VIEW_SETTINGS, Action.MANAGE_SETTINGS,
+        Action.VIEW_OVERVIEW, Action.VIEW_KEYS, Action.MANAGE_CAPS, Action.VIEW_LEDGER,
+        Action.VIEW_STATEMENTS, Action.VIEW_MEMBERS, Action.VIEW_SETTINGS, Action.MANAGE_SETTINGS,
+        Action.MANAGE_PASSKEYS,
     }),
     Role.VIEWER: _READ,
 })  # fmt: skip
@@ -112,6 +117,7 @@ _SUPPORT = frozenset({
     OperatorAction.VIEW_ACCOUNTS, OperatorAction.IMPERSONATE, OperatorAction.MAKE_PORTAL_LINKS,
     OperatorAction.VIEW_HOSTS, OperatorAction.VIEW_DOUBTS, OperatorAction.RESOLVE_DOUBTS,
     OperatorAction.VIEW_PRICES, OperatorAction.VIEW_HEALTH, OperatorAction.VIEW_AUDIT,
+    OperatorAction.MANAGE_PASSKEYS,
 })  # fmt: skip
 
 OPERATORS_ALLOWED: Final[Mapping[OperatorRole, frozenset[OperatorAction]]] = MappingProxyType({
@@ -119,7 +125,7 @@ OPERATORS_ALLOWED: Final[Mapping[OperatorRole, frozenset[OperatorAction]]] = Map
     OperatorRole.FINANCE: frozenset({
         OperatorAction.VIEW_ACCOUNTS, OperatorAction.MOVE_CREDITS, OperatorAction.APPROVE_CREDITS,
         OperatorAction.VIEW_PRICES, OperatorAction.VIEW_HEALTH, OperatorAction.VIEW_LIABILITY,
-        OperatorAction.VIEW_AUDIT,
+        OperatorAction.VIEW_AUDIT, OperatorAction.MANAGE_PASSKEYS,
     }),
     OperatorRole.ADMIN: frozenset(OperatorAction),
 })  # fmt: skip

@@ -20,17 +20,21 @@ __all__ = [
     "IDLE_LIMIT",
     "MAX_USER_AGENT",
     "SEEN_EVERY",
+    "VIEW_LIMIT",
     "OperatorSession",
     "Session",
     "cut_user_agent",
     "is_fresh",
     "is_open",
+    "is_view",
     "needs_touch",
 ]
 
 IDLE_LIMIT: Final = timedelta(hours=12)
 ABSOLUTE_LIMIT: Final = timedelta(days=30)
 FRESH_FOR: Final = timedelta(minutes=15)
+VIEW_LIMIT: Final = timedelta(minutes=30)
+"""How long an operator's view of a customer's dashboard lasts."""
 SEEN_EVERY: Final = timedelta(minutes=1)
 """How often the last use is written at most."""
 MAX_USER_AGENT: Final = 200
@@ -52,13 +56,24 @@ def _is_of_one(session: "Session", _: "Attribute[Role | None]", value: Role | No
         raise ValueError("a session is of a user or of a guest")
 
 
+def _is_viewer(session: "Session", _: "Attribute[UUID | None]", value: UUID | None) -> None:
+    if value is not None and session.guest_role is not Role.VIEWER:
+        raise ValueError("an operator looks at an account as a viewer")
+
+
 @frozen(kw_only=True)
 class Session(_SignedInSince):
-    """A customer's session in one account: a user's, or that of a guest of a role."""
+    """A customer's session in one account: a user's, or that of a guest of a role.
+
+    `impersonated_by` is the operator who looks at the account in it, and changes nothing. One that
+    `is_pinned` stays in its account, whatever others its user belongs to.
+    """
 
     account_id: UUID
     user_id: UUID | None
     guest_role: Role | None = field(default=None, validator=_is_of_one)
+    impersonated_by: UUID | None = field(default=None, validator=_is_viewer)
+    is_pinned: bool = False
 
 
 @frozen(kw_only=True)
@@ -73,8 +88,13 @@ def is_open(session: Session | OperatorSession, now: datetime) -> bool:
     return (
         session.ended_at is None
         and now - session.last_seen_at < IDLE_LIMIT
-        and now - session.created_at < ABSOLUTE_LIMIT
+        and now - session.created_at < (VIEW_LIMIT if is_view(session) else ABSOLUTE_LIMIT)
     )
+
+
+def is_view(session: Session | OperatorSession) -> bool:
+    """Whether an operator looks at a customer's account in a session: nothing can be changed in it."""
+    return isinstance(session, Session) and session.impersonated_by is not None
 
 
 def is_fresh(session: Session | OperatorSession, now: datetime) -> bool:

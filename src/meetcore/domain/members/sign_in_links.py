@@ -68,7 +68,7 @@ class SignInLink:
 
     E-mail: `user_id`. Portal: `account_id`, and `user_id` for a member or `guest_role`. Invitation:
     `invitation_id`. Operator: `operator_id`. `browser_digest` is the SHA-256 of the cookie of the browser
-    that asked for it.
+    that asked for it. `is_pinned` is whether the session stays in the account, and a member's is not fresh.
     """
 
     id: UUID
@@ -82,6 +82,7 @@ class SignInLink:
     operator_id: UUID | None = None
     browser_digest: bytes | None = field(default=None, repr=False)
     used_at: datetime | None = None
+    is_pinned: bool = False
 
 
 def check_minutes(minutes: int) -> timedelta:

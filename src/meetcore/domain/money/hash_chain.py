@@ -226,7 +226,7 @@ class ChainVerifier:
         for entry in entries:
             of, has, amount, after, at, hash_ = entry[:6]
             moved, destination, key_id = entry[9], entry[11], entry[17]
-            keyed = states.get(key_id) if key_id else None
+            keyed = states.get(key_id)
             due = balance + (moved if destination == "customer" else -moved)
             if (
                 has != number + 1

@@ -49,15 +49,15 @@ def sign_link(key: bytes, link: DownloadLink) -> str:
         key: secret bytes for this use.
     """
     digest = hmac.digest(key, _LABEL + _bytes_of(link), "sha256")
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii")
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def is_signed_by(keys: Iterable[bytes], link: DownloadLink, signature: str) -> bool:
     """Whether one of these keys signed the link. Takes the same time wherever a signature differs."""
     matches = False
     for key in keys:
-        expected = sign_link(key, link).encode("ascii")
-        matches |= hmac.compare_digest(expected, signature.encode("utf-8", "replace"))
+        expected = sign_link(key, link).encode()
+        matches |= hmac.compare_digest(expected, signature.encode(errors="replace"))
     return matches
 
 

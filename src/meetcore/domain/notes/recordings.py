@@ -16,6 +16,7 @@ at the provider: those that it has, and those that the provider makes later.
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from math import ceil
 from types import MappingProxyType
 from typing import Final
 from uuid import UUID
@@ -336,7 +337,7 @@ def _size(file: RecordingFile) -> tuple[int, str]:
 
 def _rounded_up(seconds: float) -> int:
     # A millisecond of a container's padding does not begin another second.
-    return -int(-(seconds - 0.001) // 1) if seconds > 0 else 0
+    return max(0, ceil(seconds - 0.001))
 
 
 def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:

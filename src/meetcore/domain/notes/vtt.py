@@ -24,6 +24,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
 
 from attrs import evolve
@@ -41,6 +42,7 @@ _TIMES: Final = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![0-9])")
 _TAG: Final = re.compile(r"<([^<>]*)>")
 _VOICE: Final = re.compile(r"v(?:\.[^ \t\n]*)?[ \t\n](.*)", re.DOTALL)
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_LINE: Final = re.compile(r"^.*$", re.MULTILINE)
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
 _LONGEST_NAME: Final = 64
 _MAX_NAME_WORDS: Final = 6
@@ -78,7 +80,7 @@ def write_vtt(transcript: Transcript) -> bytes:
             voice = f"<v {_escaped(name)}>" if name else ""
             times = f"{_stamp(one.at_s)} --> {_stamp(one.until_s)}"
             blocks.append(f"{len(blocks)}\n{times}\n{voice}{_escaped(text)}")
-    return ("\n\n".join(blocks) + "\n").encode("utf-8", "replace")
+    return ("\n\n".join(blocks) + "\n").encode(errors="replace")
 
 
 def _decoded(file: bytes) -> str:
@@ -104,7 +106,8 @@ def _cues(text: str) -> Iterator[tuple[float, float, str]]:
     """Each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not."""
     times: tuple[float, float] | None = None
     payload: list[str] = []
-    for line in _lines(text):
+    # A blank line ends the last one. The lines are not split beforehand: a stranger's file can be all lines.
+    for line in chain((found[0] for found in _LINE.finditer(text)), [""]):
         has_arrow = "-->" in line
         if line and not has_arrow:
             if times is not None:
@@ -112,18 +115,7 @@ def _cues(text: str) -> Iterator[tuple[float, float, str]]:
             continue
         if times is not None:
             yield *times, "\n".join(payload)
-        times, payload = _times(line) if has_arrow else None, []
-    if times is not None:
-        yield *times, "\n".join(payload)
-
-
-def _lines(text: str) -> Iterator[str]:
-    begin = 0
-    while begin <= len(text):
-        end = text.find("\n", begin)
-        end = len(text) if end < 0 else end
-        yield text[begin:end]
-        begin = end + 1
+        times, payload = _times(line), []
 
 
 def _times(line: str) -> tuple[float, float] | None:
@@ -164,19 +156,19 @@ def _folded(text: str) -> str:
 
 def _named(utterances: list[Utterance]) -> list[Utterance]:
     """The same utterances with the names before their colons taken for speakers, where they are."""
-    candidates = [_candidate(one.text) for one in utterances]
-    counts = Counter(name for name in candidates if name is not None)
+    candidates = [(one, _candidate(one.text)) for one in utterances]
+    counts = Counter(name for _, name in candidates if name is not None)
     is_habit = 2 * counts.total() >= len(utterances)
     return [
-        evolve(one, speaker=name, text=one.text[len(name) + 1 :].strip())
+        evolve(one, speaker=name, text=one.text[len(name) + 2 :])
         if name is not None and (is_habit or counts[name] > 1 or _is_full_name(name))
         else one
-        for one, name in zip(utterances, candidates, strict=True)
+        for one, name in candidates
     ]
 
 
 def _candidate(text: str) -> str | None:
-    """What stands before the first colon, if it has the form of a name and something is said after it."""
+    """What stands before a first colon and a space, if it has the form of a name. The text is folded."""
     name, colon, remainder = text[: _LONGEST_NAME + 2].partition(":")
     if not colon or not remainder.startswith(" ") or not name or name[-1] == " ":
         return None

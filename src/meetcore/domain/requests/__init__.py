@@ -4,4 +4,6 @@
 `accounts`      the state of an account
 `rate_window`   fixed windows of a minute
 `idempotency`   what a repeated request gets
+`request_log`   what is kept of each request
+`erasures`      when an account can be erased
 """

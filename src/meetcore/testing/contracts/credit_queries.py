@@ -1,6 +1,6 @@
 """What is read of credits: the ledger in pages, and what a caller's key used and holds."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import product
 
 import pytest
@@ -9,7 +9,14 @@ from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, TransferKind
-from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, TransactionFilter
+from meetcore.ports.ledger_totals import DayTotal
+from meetcore.ports.queries import (
+    NO_INCLUDES,
+    Caller,
+    CallerIncludes,
+    EntriesOfKey,
+    TransactionFilter,
+)
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.transactions import (
     AT,
@@ -123,6 +130,68 @@ class CreditQueries:
             assert list(found) == below[:2], wanted
         filters = TransactionFilter(None, AT, AT + timedelta(days=9))
         assert list(await rig.queries.list_transactions(new_id(), filters, 50, None)) == []
+
+    @pytest.mark.parametrize("looked_at", [2, 5000])
+    async def test_the_entries_of_a_key_are_found_among_the_next_ones(
+        self, rig: QueriesRig, looked_at: int
+    ) -> None:
+        customer = await _customer_with_history(rig)
+        account_id, list_ = customer.account_id, rig.queries.list_entries_of_key
+        whole = await rig.queries.list_transactions(account_id, TransactionFilter(), 50, None)
+        for wanted in (
+            TransactionFilter(),
+            TransactionFilter(TransferKind.MEETING_CHARGE),
+            TransactionFilter(None, AT - timedelta(days=1), AT + timedelta(days=1)),
+            TransactionFilter(None, AT + timedelta(days=1), None),
+        ):
+            named = await rig.queries.list_transactions(account_id, wanted, 50, None)
+            expected = [each for each in named if each.transfer.api_key_id == customer.key_id]
+            found = await list_(account_id, customer.key_id, wanted, 50, None)
+            assert (list(found.entries), found.reached) == (expected, None)
+            for each in expected[:1]:
+                rest = await list_(account_id, customer.key_id, wanted, looked_at, each.number)
+                assert list(rest.entries) == expected[1 : 1 + looked_at]
+        assert (await list_(account_id, new_id(), TransactionFilter(), 50, None)) == EntriesOfKey([], None)
+        assert whole
+
+    async def test_totals_of_days_are_the_sums_of_their_entries(self, rig: QueriesRig) -> None:
+        customer = await _customer_with_history(rig)
+        found = await rig.queries.list_day_totals(customer.account_id, TODAY, TODAY)
+        entries = await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None)
+        for kind in TransferKind:
+            amounts = [each.amount for each in entries if each.transfer.kind is kind]
+            expected = [DayTotal(TODAY, kind, sum(amounts), len(amounts))] if amounts else []
+            assert [each for each in found if each.kind is kind] == expected
+        for day in (TODAY - timedelta(days=1), TODAY + timedelta(days=1)):
+            assert list(await rig.queries.list_day_totals(customer.account_id, day, day)) == []
+        assert list(await rig.queries.list_day_totals(new_id(), date.min, date.max)) == []
+
+    async def test_an_entry_counts_on_its_day_in_wib(self, rig: QueriesRig) -> None:
+        """And in its month, over all accounts: a month that no other test writes in."""
+        first, second = await open_customer(rig), await open_customer(rig)
+        midnight = datetime(2091, 3, 31, 17, tzinfo=UTC)
+        moment = timedelta(microseconds=1)
+        before = await rig.queries.list_month_totals(date(2091, 3, 1), date(2091, 4, 30))
+        for customer, credits, at in (
+            (first, 5, midnight - moment),
+            (second, -2, midnight - moment),
+            (second, 7, midnight),
+        ):
+            if credits < 0:
+                await top_up(rig, customer, 9, "before")
+            await adjust(rig, customer, credits, f"ticket:{credits}", at)
+        kind = TransferKind.ADJUSTMENT
+        march, april = date(2091, 3, 31), date(2091, 4, 1)
+        days = await rig.queries.list_day_totals(second.account_id, march, april)
+        assert list(days) == [DayTotal(march, kind, -2, 1), DayTotal(april, kind, 7, 1)]
+        months = await rig.queries.list_month_totals(date(2091, 3, 1), date(2091, 4, 30))
+        was = {(each.month, each.kind): (each.credits, each.entries) for each in before}
+        grown = {
+            each.month: (each.credits - credits, each.entries - entries)
+            for each in months
+            for credits, entries in [was.get((each.month, each.kind), (0, 0))]
+        }
+        assert grown == {march.replace(day=1): (3, 2), april: (7, 1)}
 
     async def test_the_held_credits_come_with_the_caller(self, rig: QueriesRig) -> None:
         caller = await _found(rig, await _customer_with_history(rig))

@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.statements import EntryRange
 from meetcore.domain.webhooks.endpoints import EndpointState
 from meetcore.ports.dashboard_queries import DaySpending, NoteDetails, Overview
 from meetcore.testing.contracts.note_transactions import (
@@ -22,6 +23,7 @@ from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
     MeetingSpec,
+    adjust,
     finish_cancelling,
     new_endpoint,
     new_host,
@@ -37,6 +39,7 @@ from meetcore.testing.contracts.transactions import (
 )
 
 TODAY = cap_day(AT)
+HOUR = timedelta(hours=1)
 
 
 async def _overview(rig: StoreRig, customer: Customer, first_day: date = TODAY) -> Overview:
@@ -95,9 +98,33 @@ class DashboardQueriesContract:
         assert (await _overview(rig, customer, last + timedelta(days=1))).spending == []
         assert (await _overview(rig, other)).spending == [DaySpending(TODAY, 9, 0)]
 
+    async def test_a_range_of_entries_has_the_balances_around_it(self, rig: StoreRig) -> None:
+        customer, other = await open_customer(rig), await open_customer(rig, 9)
+        queries, owner = rig.queries, customer.account_id
+        assert await queries.find_first_entry_at(owner) is None
+        assert await queries.find_entry_range(owner, AT, AT + HOUR) == EntryRange(1, 0, 0, 0)
+        for hours, amount in ((0, 10), (1, 5), (1, -2), (3, 4)):
+            await adjust(rig, customer, amount, f"ticket:{new_id()}", AT + hours * HOUR)
+        await adjust(rig, other, 1, "ticket:other", AT + HOUR)
+        assert await queries.find_first_entry_at(owner) == AT
+        for from_h, to_h, expected in (
+            (-2, 0, (1, 0, 0, 0)),
+            (0, 1, (1, 1, 0, 10)),
+            (0, 9, (1, 4, 0, 17)),
+            (1, 2, (2, 3, 10, 13)),
+            (2, 3, (4, 3, 13, 13)),
+            (4, 9, (5, 4, 17, 17)),
+        ):
+            found = await queries.find_entry_range(owner, AT + from_h * HOUR, AT + to_h * HOUR)
+            assert found == EntryRange(*expected), (from_h, to_h)
+
     async def test_an_account_without_anything_has_an_empty_overview(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         assert await _overview(rig, customer) == Overview([], [], [])
+
+    async def test_an_overview_has_the_threshold_of_the_account(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100, low_threshold=120)
+        assert (await _overview(rig, customer)).low_threshold == 120
 
     async def test_troubled_endpoints_are_those_that_fail(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
@@ -131,6 +158,25 @@ class DashboardQueriesContract:
         assert await find(owner, meeting.id) == bare, "it is being measured"
         assert await find(other.account_id, meeting.id) is None
         assert await find(owner, new_id()) is None
+
+    async def test_listed_notes_have_the_titles_of_their_meetings_and_say_nothing(
+        self, rig: StoreRig
+    ) -> None:
+        customer, other = await open_customer(rig, 100), await open_customer(rig, 100)
+        await rig.put_hosts(new_host(max_concurrent=9))
+        meeting = await scheduled(rig, customer, MeetingSpec(title="Rapat Anggaran"))
+        recording = await recorded(rig, customer, meeting_id=meeting.id)
+        await erase(rig, await completed(rig, customer))
+        bare = await completed(rig, customer)
+        titled = await queued(rig, customer, recording)
+        await queued(rig, other)
+        found = await rig.queries.list_titled_notes(customer.account_id, 9, None)
+        assert [(each.note.id, each.title) for each in found] == [
+            (titled.id, "Rapat Anggaran"),
+            (bare.id, None),
+        ]
+        assert found[1].note == evolve(bare, draft=None, transcript=())
+        assert list(await rig.queries.list_titled_notes(customer.account_id, 1, titled.id)) == [found[1]]
 
     async def test_notes_come_with_their_meeting_and_recording(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig, 100), await open_customer(rig)

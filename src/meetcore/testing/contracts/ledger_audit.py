@@ -1,5 +1,8 @@
 """Verifying the ledger of a store: a sound ledger passes, what was tampered with is named."""
 
+from collections import Counter
+from uuid import UUID
+
 import pytest
 
 from meetcore.domain.money.chain_keys import ChainKey, seal
@@ -35,8 +38,20 @@ TRUNCATED: list[tuple[int | None, str]] = [
 async def _findings(rig: LedgerAuditRig, customer: Customer, *keys: ChainKey) -> list[tuple[int | None, str]]:
     """What is found of a customer's entries under these keys."""
     audit = await VerifyLedger(rig.audit, keys)()
+    await _check_spans(rig, customer.account_id)
     findings = [each for each in audit.findings if each.account_id == customer.account_id]
     return [(each.number, each.problem) for each in findings]
+
+
+async def _check_spans(rig: LedgerAuditRig, account_id: UUID) -> None:
+    """Check that the flaws of spans of accounts are those of the whole."""
+    before = UUID(int=account_id.int - 1)
+    async with rig.audit.snapshot() as snapshot:
+        spans = [(None, before), (before, account_id), (account_id, None)]
+        parts = [await snapshot.flaws_of_span(after, last) for after, last in spans]
+        whole = await snapshot.flaws()
+    assert {each.account_id for each in parts[1]} <= {account_id}
+    assert Counter(each for part in parts for each in part) == Counter(whole)
 
 
 @pytest.mark.asyncio
@@ -79,6 +94,17 @@ class LedgerAuditContract:
         async with rig.audit.snapshot() as snapshot:
             found = [stored.funds async for portion in snapshot.accounts() for stored in portion]
         assert [one.balance for one in found if one.account_id == customer.account_id] == [105]
+
+    async def test_accounts_are_read_from_an_id_on(self, rig: LedgerAuditRig) -> None:
+        first, second = await open_customer(rig), await open_customer(rig)
+        async with rig.audit.snapshot() as snapshot:
+            found = [one.funds.account_id async for each in snapshot.accounts() for one in each]
+            after = [
+                one.funds.account_id async for each in snapshot.accounts(first.account_id) for one in each
+            ]
+        assert found == sorted(found)
+        assert after == found[found.index(first.account_id) + 1 :]
+        assert second.account_id in after
 
     async def test_a_moment_is_shared_with_those_who_join_it(self, rig: LedgerAuditRig) -> None:
         customer = await open_customer(rig, 100)

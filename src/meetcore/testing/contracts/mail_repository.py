@@ -2,13 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from uuid import UUID
 
 import pytest
 from attrs import evolve
 
-from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, MailContent, SignInLink
+from meetcore.domain.mails.contents import (
+    EndpointDisabled,
+    Invitation,
+    LowCredits,
+    MailContent,
+    PasskeyChanged,
+    SignInLink,
+    StatementReady,
+)
 from meetcore.domain.mails.mails import (
     LIMIT_WINDOW,
     Mail,
@@ -32,6 +40,8 @@ CONTENTS: tuple[MailContent, ...] = (
     Invitation("https://meet.example/join?token=SEALED-invited", "Perkumpulan “Émile”", "Dewi", AT),
     EndpointDisabled(("https://hooks.example/a", "https://hooks.example/b"), 20, AT, "https://meet.example/"),
     LowCredits(9, 10, "https://meet.example/"),
+    PasskeyChanged("Dewi's laptop", True, AT, "192.0.2.1", "https://meet.example/"),
+    StatementReady(date(2026, 11, 1), "Perkumpulan “Émile”", "https://meet.example/"),
 )
 NO_LIMITS = MailLimits(10_000, 10_000)
 
@@ -120,6 +130,10 @@ class MailRepositoryContract:
                 Recipient(member.email) for member in members[:2]
             ]
             assert await tx.mails.find_recipients(new_id()) == []
+            of_finance = await tx.mails.find_recipients(customer.account_id, (Role.FINANCE,))
+            assert {one.email for one in of_finance}.isdisjoint(
+                one.email for one in await tx.mails.find_recipients(customer.account_id)
+            )
 
     async def test_a_claimed_mail_is_not_claimed_again(self, rig: StoreRig) -> None:
         mails = [new_mail(rig) for _ in range(3)]

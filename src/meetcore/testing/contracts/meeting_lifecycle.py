@@ -128,6 +128,25 @@ class MeetingLifecycleContract:
         assert await abandon(rig, made)
         assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
 
+    async def test_a_meeting_in_progress_is_taken_from_whatever_process_has_it(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.put_hosts(new_host(max_concurrent=2))
+        made = await reserved(rig, customer, MeetingSpec(lease_s=60))
+        leases = [Lease(new_id(), 60) for _ in range(2)]
+        for lease in leases:
+            async with rig.store.begin() as tx:
+                taken = await tx.meetings.take_lease(customer.account_id, made.meeting.id, lease)
+            assert taken is not None
+            assert taken.token == lease.token
+            assert await load_leased(rig, made) is None
+            assert await load_leased(rig, made, lease.token) is not None
+        assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
+        assert await abandon(rig, evolve(made, token=leases[-1].token))
+        over = await scheduled(rig, customer)
+        async with rig.store.begin() as tx:
+            for id_ in (made.meeting.id, over.id, new_id()):
+                assert await tx.meetings.take_lease(customer.account_id, id_, leases[0]) is None
+
     async def test_one_meeting_with_an_expired_lease_is_taken_over(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())

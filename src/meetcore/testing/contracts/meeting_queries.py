@@ -18,6 +18,7 @@ from meetcore.domain.meetings.meetings import (
     shown_status,
     transition,
 )
+from meetcore.domain.meetings.title_search import has_words, search_words
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.transactions import (
@@ -175,6 +176,41 @@ class MeetingQueries:
             pages.append(page)
             before = page[-1].id
         assert pages == [made[:2], made[2:4], made[4:]]
+
+    async def test_meetings_are_found_by_words_of_their_titles(self, rig: QueriesRig) -> None:
+        customer, other = await open_customer(rig, 1000), await open_customer(rig, 1000)
+        await rig.put_hosts(new_host(max_concurrent=20))
+        titles = ("Rapat Anggaran 2026", "rapat-besar (Q3)", "Demo: budi@example.com", "RAPAT besar", "***")
+        made = [
+            await _live(rig, customer, MeetingSpec(SOON + n * HOUR, title=title), ENDS[2])
+            for n, title in enumerate(titles)
+        ][::-1]
+        await _live(rig, other, MeetingSpec(SOON, title="Rapat besar"), ENDS[2])
+        searches = (
+            "rapat",
+            "RAP",
+            "besar rapat",
+            "q3",
+            "example bud",
+            "anggaran 20",
+            "apat",
+            "rapat demo",
+            "'\\:*&|!()",
+        )
+        for search in searches:
+            words = search_words(search)
+            expected = [each for each in made if has_words(each.title, words)]
+            for wanted in (
+                MeetingFilter(SOON - HOUR, words=words),
+                MeetingFilter(SOON - HOUR, MeetingStatus.SCHEDULED, words=words),
+                MeetingFilter(SOON - HOUR, None, SOON - HOUR, SOON + 99 * HOUR, words),
+            ):
+                assert await _list(rig, customer, wanted) == expected, search
+                assert await _list(rig, customer, wanted, 1) == expected[:1], search
+            later = MeetingFilter(SOON - HOUR, None, SOON + HOUR, words=words)
+            assert await _list(rig, customer, later) == [one for one in expected if one != made[-1]]
+            ended = MeetingFilter(SOON - HOUR, MeetingStatus.ENDED, words=words)
+            assert await _list(rig, customer, ended) == []
 
     @given(
         account_histories=_HISTORIES,

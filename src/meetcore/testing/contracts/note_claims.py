@@ -30,6 +30,11 @@ async def _renew(rig: StoreRig, task: NoteTask, seconds: float) -> bool:
         return await tx.notes.renew(task, seconds)
 
 
+async def _is_any_overdue(rig: StoreRig, seconds: float) -> bool:
+    async with rig.store.at_once() as tx:
+        return await tx.notes.is_any_overdue(seconds)
+
+
 async def _postpone(rig: StoreRig, task: NoteTask, seconds: float) -> bool:
     async with rig.store.begin() as tx:
         return await tx.notes.postpone(task, task.note, seconds)
@@ -48,6 +53,18 @@ class NoteClaimsContract:
         assert task == NoteTask(task.token, processing, recording, 0)
         assert await find_note(rig, note) == processing
         assert str(task.token) not in repr(task)
+
+    async def test_a_note_or_a_recording_that_nobody_takes_is_overdue(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 50)
+        recording = await recorded(rig, customer)
+        assert not await _is_any_overdue(rig, -1)
+        await queued(rig, customer, recording)
+        assert await _is_any_overdue(rig, -1)
+        assert not await _is_any_overdue(rig, 30)
+        await claim_notes(rig, seconds=60)
+        assert not await _is_any_overdue(rig, -1), "until its lease runs out"
+        await recorded(rig, customer, files=(new_file(),))
+        assert await _is_any_overdue(rig, -1), "a file that is not measured"
 
     async def test_a_claimed_note_is_not_claimed_again_during_the_lease(self, rig: StoreRig) -> None:
         await queued(rig, await open_customer(rig, 50))

@@ -1,4 +1,4 @@
-"""Operators in a store."""
+"""Operators and the tokens of their programs in a store."""
 
 import asyncio
 from datetime import timedelta
@@ -8,12 +8,13 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
-from meetcore.domain.members.roles import OperatorRole
-from meetcore.domain.members.sessions import OperatorSession
+from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.domain.members.sessions import OperatorSession, Session
 from meetcore.testing.contracts.sign_in_repository import put_operator
 from meetcore.testing.contracts.store_rig import StoreRig
-from meetcore.testing.contracts.transactions import AT, email_of, new_id
+from meetcore.testing.contracts.transactions import AT, email_of, new_id, open_account
 
 DAY = timedelta(days=1)
 
@@ -70,3 +71,49 @@ class OperatorRepositoryContract:
         assert await rig.queries.find_operator_session(operator.id.bytes * 2) is None
         async with rig.store.begin() as tx:
             assert await tx.sign_in.end_operator_session(session.id, AT) is None
+
+    async def test_a_token_is_found_by_its_digest_until_it_is_revoked_and_after(self, rig: StoreRig) -> None:
+        tokens = [OperatorToken(new_id(), "backend", role, "abcd", AT, AT + DAY) for role in OperatorRole]
+        for token in tokens:
+            async with rig.store.begin() as tx:
+                await tx.operators.add_token(token, token.id.bytes * 2)
+        assert [each for each in await rig.queries.list_operator_tokens() if each in tokens] == tokens
+        for token in tokens:
+            assert await rig.queries.find_operator_token(token.id.bytes * 2) == token
+        assert await rig.queries.find_operator_token(new_id().bytes * 2) is None
+        revoked = evolve(tokens[0], revoked_at=AT + DAY)
+        for late in (DAY, 2 * DAY):
+            async with rig.store.begin() as tx:
+                assert await tx.operators.revoke_token(tokens[0].id, AT + late) == revoked
+        assert await rig.queries.find_operator_token(tokens[0].id.bytes * 2) == revoked
+        async with rig.store.begin() as tx:
+            with pytest.raises(NotFound):
+                await tx.operators.revoke_token(new_id(), AT)
+
+    async def test_a_digest_is_one_tokens(self, rig: StoreRig) -> None:
+        digest = new_id().bytes * 2
+        for is_first in (True, False):
+            token = OperatorToken(new_id(), "backend", OperatorRole.SUPPORT, "abcd", AT, AT + DAY)
+            if is_first:
+                async with rig.store.begin() as tx:
+                    await tx.operators.add_token(token, digest)
+            else:
+                with pytest.raises(rig.refusal):
+                    async with rig.store.begin() as tx:
+                        await tx.operators.add_token(token, digest)
+
+    async def test_a_removed_operators_views_of_accounts_are_over(self, rig: StoreRig) -> None:
+        operator, account_id = await put_operator(rig), (await open_account(rig)).account_id
+        view = Session(
+            id=new_id(), account_id=account_id, user_id=None, guest_role=Role.VIEWER, created_at=AT,
+            last_seen_at=AT, authenticated_at=AT, impersonated_by=operator.id,
+        )  # fmt: skip
+        async with rig.store.begin() as tx:
+            await tx.sign_in.add_session(view, operator.id.bytes * 2)
+        found = await rig.queries.find_session(operator.id.bytes * 2)
+        assert found is not None
+        assert found.session == view
+        await _remove(rig, operator.id)
+        found = await rig.queries.find_session(operator.id.bytes * 2)
+        assert found is not None
+        assert found.session == evolve(view, ended_at=AT)

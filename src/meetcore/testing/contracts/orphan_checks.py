@@ -160,3 +160,21 @@ class OrphanCheckRepositoryContract:
         customer = await open_customer(rig, 100)
         await reserved(rig, customer, MeetingSpec(needs_host=False, lease_s=0.0, orphan_window_s=-1))
         assert [check.provider_user_id for check in await _due(rig)] == [""]
+
+    async def test_a_check_is_taken_from_whatever_process_has_it(self, rig: StoreRig) -> None:
+        customer = await _customer(rig)
+        made = await _made(rig, customer, 0.0)
+        [held] = await _due(rig)
+        lease = Lease(new_id(), 60)
+        async with rig.store.begin() as tx:
+            taken = await tx.orphan_checks.take(customer.account_id, made.meeting.id, lease)
+            assert await tx.orphan_checks.take(customer.account_id, new_id(), lease) is None
+        assert taken is not None
+        assert (taken.meeting.id, taken.token) == (made.meeting.id, lease.token)
+        await _close(rig, held)
+        assert await _due(rig) == []
+        await _postpone(rig, taken, 0.0)
+        [again] = await _due(rig)
+        await _close(rig, again)
+        async with rig.store.begin() as tx:
+            assert await tx.orphan_checks.take(customer.account_id, made.meeting.id, lease) is None

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -43,6 +43,27 @@ async def _add_key(rig: RegistryRig, account_id: UUID, **fields: Any) -> ApiKey:
 @pytest.mark.asyncio
 class RegistryContract:
     """What `ports.registry.Registry` promises."""
+
+    async def test_accounts_that_asked_are_due_for_a_statement_until_they_were_mailed(
+        self, rig: RegistryRig
+    ) -> None:
+        october, november = date(2026, 10, 1), date(2026, 11, 1)
+        asked, other = await open_customer(rig), await open_customer(rig)
+        async with rig.store.begin() as tx:
+            assert (await tx.registry.load_account(asked.account_id)).statements_mailed is None
+            await tx.registry.set_statements_mailed(asked.account_id, october)
+            due = await tx.registry.find_statements_due(november, 10_000)
+            assert asked.account_id in due
+            assert other.account_id not in due
+            assert asked.account_id not in await tx.registry.find_statements_due(october, 10_000)
+            assert len(await tx.registry.find_statements_due(november, 0)) == 0
+        assert (await rig.registry.find_account(asked.account_id)).statements_mailed == october
+        async with rig.store.begin() as tx:
+            await tx.registry.set_statements_mailed(asked.account_id, None)
+            assert asked.account_id not in await tx.registry.find_statements_due(november, 10_000)
+        with pytest.raises(NotFound):
+            async with rig.store.begin() as tx:
+                await tx.registry.set_statements_mailed(new_id(), None)
 
     @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (100, True)])
     async def test_an_empty_account_counts_as_notified_of_low_credit(

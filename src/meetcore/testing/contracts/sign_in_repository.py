@@ -14,6 +14,7 @@ from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.roles import OperatorRole, Role
 from meetcore.domain.members.sessions import OperatorSession, Session
 from meetcore.domain.members.sign_in_links import LinkPurpose, SignInLink
+from meetcore.domain.members.sign_ups import SignUp
 from meetcore.ports.member_queries import SignedIn, SignedInOperator
 from meetcore.testing.contracts.member_repository import put_member, put_user, remove_member
 from meetcore.testing.contracts.store_rig import StoreRig
@@ -62,6 +63,11 @@ async def _put_session(rig: StoreRig, session: Session) -> bytes:
     async with rig.store.begin() as tx:
         await tx.sign_in.add_session(session, digest)
     return digest
+
+
+def _sign_up() -> SignUp:
+    id_ = new_id()
+    return SignUp(id_, email_of(id_), "Perkumpulan “Émile”", AT, AT + 15 * MINUTE, _digest())
 
 
 async def put_operator(rig: StoreRig, role: OperatorRole = OperatorRole.SUPPORT) -> Operator:
@@ -142,6 +148,18 @@ class SignInRepositoryContract:
         assert link.user_id == member.id
         assert await ask(nobody.email) == (None, None)
         assert await ask("nobody@example.com") == (None, None)
+
+    async def test_members_and_operators_are_found_by_their_address(self, rig: StoreRig) -> None:
+        member = await put_member(rig, (await open_account(rig)).account_id)
+        operator, nobody = await put_operator(rig), await put_user(rig)
+        async with rig.store.begin() as tx:
+            assert await tx.sign_in.find_member(member.email.upper()) == member
+            assert await tx.sign_in.find_operator(operator.email.upper()) == operator
+            for email in (nobody.email, operator.email, "nobody@example.com"):
+                assert await tx.sign_in.find_member(email) is None
+            assert await tx.sign_in.find_operator(member.email) is None
+            await tx.operators.remove(operator.id, AT)
+            assert await tx.sign_in.find_operator(operator.email) is None
 
     async def test_a_session_is_found_with_account_user_and_present_role(self, rig: StoreRig) -> None:
         account_id = (await open_account(rig, 70)).account_id
@@ -250,6 +268,36 @@ class SignInRepositoryContract:
         assert await rig.queries.find_operator_session(console) is None
         assert await rig.queries.find_session(kept) is not None
         assert await _use(rig, link, late=-2 * year) is None
+
+    async def test_a_sign_up_is_used_once_in_its_browser_until_it_expires(self, rig: StoreRig) -> None:
+        sign_up, digest = _sign_up(), _digest()
+
+        async def use(browser: bytes, late: timedelta = timedelta(0)) -> SignUp | None:
+            async with rig.store.begin() as tx:
+                return await tx.sign_in.use_sign_up(digest, browser, AT + late)
+
+        async with rig.store.begin() as tx:
+            assert await tx.sign_in.add_sign_up(sign_up, digest, False)
+        assert await use(_digest()) is None
+        assert await use(sign_up.browser_digest, 15 * MINUTE) is None
+        outcomes = await asyncio.gather(*(use(sign_up.browser_digest, 14 * MINUTE) for _ in range(8)))
+        assert [each for each in outcomes if each is not None] == [sign_up]
+
+    async def test_a_sign_up_can_be_kept_to_users(self, rig: StoreRig) -> None:
+        user = await put_user(rig)
+        async with rig.store.begin() as tx:
+            known = evolve(_sign_up(), email=user.email.upper())
+            assert await tx.sign_in.add_sign_up(known, _digest(), True)
+            digest = _digest()
+            assert not await tx.sign_in.add_sign_up(_sign_up(), digest, True)
+            assert await tx.sign_in.use_sign_up(digest, _sign_up().browser_digest, AT) is None
+
+    async def test_a_sign_up_that_has_expired_is_purged(self, rig: StoreRig) -> None:
+        old, digest = evolve(_sign_up(), expires_at=AT - timedelta(days=365)), _digest()
+        async with rig.store.begin() as tx:
+            await tx.sign_in.add_sign_up(old, digest, False)
+            assert await tx.sign_in.purge(AT - timedelta(days=900), AT - timedelta(days=300)) >= 1
+            assert await tx.sign_in.use_sign_up(digest, old.browser_digest, AT - timedelta(days=999)) is None
 
     @pytest.mark.parametrize("name", ["add_link", "add_session"])
     async def test_a_digest_is_written_once(self, rig: StoreRig, name: str) -> None:

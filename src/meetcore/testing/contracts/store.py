@@ -1,10 +1,12 @@
 """A whole store at once: every repository of a transaction."""
 
 from meetcore.testing.contracts.audit_log import AuditLogContract
+from meetcore.testing.contracts.console_queries import ConsoleQueriesContract
 from meetcore.testing.contracts.dashboard_queries import DashboardQueriesContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
+from meetcore.testing.contracts.erasure_repository import ErasureRepositoryContract
 from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
@@ -15,6 +17,8 @@ from meetcore.testing.contracts.member_repository import MemberRepositoryContrac
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.operator_repository import OperatorRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
+from meetcore.testing.contracts.passkey_repository import PasskeyRepositoryContract
+from meetcore.testing.contracts.proposal_repository import ProposalRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 from meetcore.testing.contracts.shared_cap import SharedCapContract
@@ -40,7 +44,11 @@ class StoreContract(
     MemberRepositoryContract,
     SignInRepositoryContract,
     OperatorRepositoryContract,
+    PasskeyRepositoryContract,
     DashboardQueriesContract,
+    ConsoleQueriesContract,
+    ProposalRepositoryContract,
+    ErasureRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

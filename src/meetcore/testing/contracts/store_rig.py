@@ -9,7 +9,10 @@
     RegistryRig      and what a broken constraint raises
     HousekeepingRig  and keys that grow old
     KeyUsesRig       and the last uses of keys
+    RequestLogRig    and where requests are kept
     LedgerAuditRig   and a way to tamper with an entry
+    FiguresRig       and the figures that an operator watches
+    VerificationRig  and how far the verification of the ledger is
     FullRig          all of them: one class for one store
 
 A suite asks only for what it uses. `meetcore.testing.memory_rig.MemoryRig` fills all of it.
@@ -30,10 +33,13 @@ from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.audit import LedgerAudit
+from meetcore.ports.figures import FigureReader
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.key_uses import KeyUses
+from meetcore.ports.ledger_verification import VerificationLog
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
+from meetcore.ports.request_log import RequestLog
 from meetcore.ports.store import LedgerRepository, Store
 
 
@@ -182,6 +188,14 @@ class KeyUsesRig(Rig, Protocol):
         """The last uses of keys of the same store."""
 
 
+class RequestLogRig(QueriesRig, HousekeepingRig, Protocol):
+    """For `RequestLogContract`."""
+
+    @property
+    def request_log(self) -> RequestLog:
+        """Where requests are kept in the same store."""
+
+
 class Tampering(Enum):
     """What an attacker may do to a ledger. `number` is the entry's, where there is one."""
 
@@ -208,5 +222,21 @@ class LedgerAuditRig(Rig, Protocol):
         """
 
 
-class FullRig(StoreRig, HousekeepingRig, KeyUsesRig, LedgerAuditRig, Protocol):
+class FiguresRig(StoreRig, Protocol):
+    """For `FigureReaderContract`."""
+
+    @property
+    def figures(self) -> FigureReader:
+        """The figures of the same store."""
+
+
+class VerificationRig(FiguresRig, Protocol):
+    """For `VerificationLogContract`. `reset` forgets the run, too."""
+
+    @property
+    def verification_log(self) -> VerificationLog:
+        """How far the verification of the ledger is, in the same store."""
+
+
+class FullRig(VerificationRig, FiguresRig, StoreRig, RequestLogRig, KeyUsesRig, LedgerAuditRig, Protocol):
     """Everything about one store, for all the suites."""

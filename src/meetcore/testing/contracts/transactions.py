@@ -81,6 +81,7 @@ class MeetingSpec:
     needs_host: bool = True
     with_recording: bool = True
     orphan_window_s: float | None = None
+    title: str = "Rapat"
 
     @property
     def request(self) -> IdempotentRequest:
@@ -227,7 +228,7 @@ def draft(customer: Customer, spec: MeetingSpec, host_id: UUID | None) -> Meetin
     """Return the meeting of a spec, before the provider is called."""
     return Meeting(
         id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
-        status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=spec.start_at,
+        status=MeetingStatus.PROVISIONING, title=spec.title, description="Agenda", start_at=spec.start_at,
         end_at=spec.end_at, duration=spec.minutes, capacity=spec.seats, pricing_tier_id="small",
         credits=spec.credits, options=MeetingOptions(spec.with_recording, False, True, False, True),
         host_id=host_id, provider="sandbox", created_at=AT, password=spec.password,

@@ -1,6 +1,7 @@
 """Pages of webhooks and of their deliveries, in a store: the newest first, each account its own."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from attrs import evolve
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, pause
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.ports.endpoint_health import EndpointHealth
 from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record
 from meetcore.testing.contracts.store_rig import QueriesRig
@@ -80,6 +82,29 @@ class WebhookQueries:
         assert await _pages(read, lambda one: one.id) == [made[:2], made[2:4], made[4:]]
         assert await remove_endpoint(rig, made[1])
         assert list(await read(made[1].id)) == made[2:4]
+
+    async def test_the_health_of_endpoints_is_that_of_their_attempts(self, rig: QueriesRig) -> None:
+        customer, endpoint = await outbox(rig, 4)
+        quiet = await register(rig, new_endpoint(customer))
+        since = datetime(2020, 1, 1, tzinfo=UTC)
+        results = [evolve(GOOD, duration_ms=10), evolve(BAD, duration_ms=700), evolve(GOOD, duration_ms=30)]
+        results[1] = evolve(results[1], at=GOOD.at + timedelta(seconds=5))
+        (claimed, lease) = await claim(rig, limit=3)
+        for one, attempt in zip(claimed, results, strict=True):
+            assert await record(rig, one, lease.token, attempt)
+        find, list_ = rig.queries.find_endpoint_health, rig.queries.list_endpoint_health
+        found = await find(customer.account_id, endpoint.id, since)
+        assert found is not None
+        assert (found.attempts, found.successes, found.p95_ms) == (3, 2, 700)
+        assert (found.last_failure_at, found.last_error) == (results[1].at, BAD.error)
+        assert found.success_rate == pytest.approx(2 / 3)
+        assert found.endpoint == await rig.queries.find_endpoint(customer.account_id, endpoint.id)
+        assert list(await list_(customer.account_id, since)) == [EndpointHealth(quiet), found]
+        later = datetime(2100, 1, 1, tzinfo=UTC)
+        assert await find(customer.account_id, endpoint.id, later) == EndpointHealth(found.endpoint)
+        other = await open_customer(rig)
+        assert await find(other.account_id, endpoint.id, since) is None
+        assert list(await list_(other.account_id, since)) == []
 
     async def test_deliveries_are_listed_newest_first_with_their_attempts(self, rig: QueriesRig) -> None:
         customer, endpoint = await _one_of_each(rig)

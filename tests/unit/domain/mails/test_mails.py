@@ -16,7 +16,9 @@ from meetcore.domain.mails.contents import (
     LowCredits,
     MailContent,
     MailKind,
+    PasskeyChanged,
     SignInLink,
+    StatementReady,
     expiry_of,
     kind_of,
 )
@@ -49,6 +51,8 @@ CONTENTS: tuple[MailContent, ...] = (
     Invitation("https://meet.example/?token=secret", "A", "B", NOW + timedelta(days=7)),
     EndpointDisabled(("https://hooks.example/",), 20, NOW, "https://meet.example/"),
     LowCredits(1, 10, "https://meet.example/"),
+    PasskeyChanged("A", False, NOW, None, "https://meet.example/"),
+    StatementReady(NOW.date(), "A", "https://meet.example/"),
 )
 
 

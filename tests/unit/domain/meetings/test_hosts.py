@@ -127,6 +127,7 @@ def test_uses_and_the_days_creations_are_counted() -> None:
 def test_creations_that_failed_are_not_counted_on_their_day() -> None:
     used = HOST.used(AT).used(AT)
     assert used.given_back(AT.astimezone(wib)) == evolve(used, creations=1)
+    assert used.given_back(AT).given_back(AT) == evolve(used, creations=0)
     later = AT + timedelta(minutes=30)
     assert used.given_back(later) == used, "another day"
     spent = evolve(used, creations=0)
@@ -213,6 +214,16 @@ def test_creations_left_and_the_next_creation_agree_with_what_a_host_can_take(
         for _ in range(left):
             host = host.used(NOON)
         assert host.creations_left(NOON, per_day) == 0
+
+
+@pytest.mark.usefixtures("far_from_utc")
+def test_the_day_of_creations_is_that_in_utc_wherever_the_machine_is() -> None:
+    used = HOST.used(AT)
+    assert used.creations_on == date(2026, 12, 1)
+    assert not used.can_take(AT, 1)
+    assert used.creations_left(AT, 3) == 2
+    assert used.given_back(AT) == evolve(used, creations=0)
+    assert next_creation_day(AT) == datetime(2026, 12, 2, tzinfo=UTC)
 
 
 def test_creations_are_counted_anew_at_midnight_in_utc() -> None:

@@ -28,6 +28,7 @@ MEMBERS = {
     Action.VIEW_NOTES: "odv",
     Action.MANAGE_NOTES: "od",
     Action.VIEW_LEDGER: "odfv",
+    Action.VIEW_STATEMENTS: "of",
     Action.VIEW_WEBHOOKS: "odv",
     Action.MANAGE_WEBHOOKS: "od",
     Action.MANAGE_WEBHOOK_SECRETS: "od",
@@ -36,6 +37,7 @@ MEMBERS = {
     Action.MANAGE_MEMBERS: "o",
     Action.VIEW_SETTINGS: "odfv",
     Action.MANAGE_SETTINGS: "of",
+    Action.MANAGE_PASSKEYS: "odfv",
     Action.VIEW_AUDIT: "o",
     Action.EXPORT_ACCOUNT: "o",
     Action.ERASE_ACCOUNT: "o",
@@ -56,6 +58,8 @@ OPERATORS = {
     OperatorAction.VIEW_HEALTH: "sfa",
     OperatorAction.VIEW_LIABILITY: "fa",
     OperatorAction.VIEW_AUDIT: "sfa",
+    OperatorAction.MANAGE_PASSKEYS: "sfa",
+    OperatorAction.MAKE_OWNER_LINKS: "a",
     OperatorAction.MANAGE_OPERATORS: "a",
 }
 
@@ -79,8 +83,9 @@ def test_an_operator_may_do_what_the_table_says(role: OperatorRole, action: Oper
     if role.value[0] in OPERATORS[action]:
         check_operator_allowed(role, action)
         return
-    with pytest.raises(ActionNotAllowed):
+    with pytest.raises(ActionNotAllowed) as caught:
         check_operator_allowed(role, action)
+    assert caught.value.details == {"role": role.value, "action": action.value}
 
 
 def test_every_role_and_every_action_stands_in_the_tables() -> None:
@@ -94,7 +99,8 @@ def test_who_manages_something_sees_it() -> None:
     for actions in ALLOWED.values():
         for action in actions:
             subject, _, verb = action.partition(".")
-            seen = {"caps": "keys", "webhook_secrets": "webhooks"}.get(subject, subject)
+            shown = {"caps": "keys", "webhook_secrets": "webhooks", "passkeys": "settings"}
+            seen = shown.get(subject, subject)
             assert verb != "manage" or Action(f"{seen}.view") in actions
 
 

@@ -16,11 +16,13 @@ from meetcore.domain.members.sessions import (
     IDLE_LIMIT,
     MAX_USER_AGENT,
     SEEN_EVERY,
+    VIEW_LIMIT,
     OperatorSession,
     Session,
     cut_user_agent,
     is_fresh,
     is_open,
+    is_view,
     needs_touch,
 )
 
@@ -72,9 +74,9 @@ def test_the_last_use_is_written_once_a_minute() -> None:
 def test_a_session_is_of_a_user_or_of_a_guest() -> None:
     guest = session(user_id=None, guest_role=Role.VIEWER)
     assert guest.user_id is None
-    with pytest.raises(ValueError, match="user or of a guest"):
+    with pytest.raises(ValueError, match=r"^a session is of a user or of a guest$"):
         session(user_id=None)
-    with pytest.raises(ValueError, match="user or of a guest"):
+    with pytest.raises(ValueError, match=r"^a session is of a user or of a guest$"):
         session(guest_role=Role.VIEWER)
 
 
@@ -84,3 +86,15 @@ def test_a_user_agent_is_cut_and_can_be_shown(text: str) -> None:
     assert len(cut) <= MAX_USER_AGENT
     assert cut == "" or cut.isprintable()
     assert cut_user_agent("Mozilla/5.0\x00" + "x" * 500)[:11] == "Mozilla/5.0"
+
+
+def test_an_operators_view_of_an_account_is_over_after_half_an_hour() -> None:
+    view = session(user_id=None, guest_role=Role.VIEWER, impersonated_by=UUID(int=9))
+    assert is_view(view)
+    assert not is_view(session())
+    assert is_open(evolve(view, last_seen_at=AT + VIEW_LIMIT), AT + VIEW_LIMIT - MOMENT)
+    assert not is_open(evolve(view, last_seen_at=AT + VIEW_LIMIT), AT + VIEW_LIMIT)
+    with pytest.raises(ValueError, match=r"^an operator looks at an account as a viewer$"):
+        evolve(view, guest_role=Role.OWNER)
+    with pytest.raises(ValueError, match=r"^an operator looks at an account as a viewer$"):
+        session(impersonated_by=UUID(int=9))

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import RateLimited
@@ -26,11 +26,15 @@ AT = datetime(2026, 12, 1, 0, 1, 10, tzinfo=UTC)
 
 
 @given(st.integers(-5, 100))
+@example(0)
+@example(1)
+@example(60)
+@example(61)
 def test_a_portal_link_is_valid_for_a_minute_to_an_hour(minutes: int) -> None:
     if 1 <= minutes <= MAX_PORTAL_MINUTES:
         assert check_minutes(minutes) == timedelta(minutes=minutes)
         return
-    with pytest.raises(InvalidMinutes):
+    with pytest.raises(InvalidMinutes, match=r"^a portal link is valid for 1 to 60 minutes$"):
         check_minutes(minutes)
 
 
@@ -53,6 +57,7 @@ def test_windows_follow_each_other() -> None:
     [
         (REQUESTS_PER_ADDRESS + 1, 1, REQUESTS_PER_ADDRESS),
         (1, REQUESTS_PER_EMAIL + 1, REQUESTS_PER_EMAIL),
+        (REQUESTS_PER_ADDRESS, REQUESTS_PER_EMAIL + 1, REQUESTS_PER_EMAIL),
     ],
 )
 def test_too_many_requests_are_refused_until_the_window_is_over(
@@ -63,6 +68,7 @@ def test_too_many_requests_are_refused_until_the_window_is_over(
         check_requests(from_address, for_email, AT)
     assert caught.value.details == {"limit": limit, "window_seconds": REQUEST_WINDOW_S}
     assert caught.value.retry_after_s == REQUEST_WINDOW_S - 70
+    assert caught.value.message == "Too many sign-in links were asked for. Wait some minutes."
 
 
 def test_a_token_has_a_form_and_a_digest() -> None:
@@ -77,4 +83,9 @@ def test_a_token_has_a_form_and_a_digest() -> None:
 
 
 def test_a_link_that_cannot_be_used_is_gone() -> None:
-    assert link_unusable().code == "gone"
+    refusal = link_unusable()
+    assert refusal.code == "gone"
+    assert refusal.message == (
+        "This link was used, has expired, or was asked for in another browser. Ask for a new one in the "
+        "browser in which you want to sign in."
+    )

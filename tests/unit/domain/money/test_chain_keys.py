@@ -61,12 +61,14 @@ def proof_of(entries: list[Entry], policy: ChainPolicy = ANY_VERSION) -> tuple[C
 
 
 def test_a_key_is_named_in_the_entries_and_never_shown() -> None:
+    digest = hashlib.sha256(b"meetcore ledger key id\n" + KEY.secret).digest()
+    assert ChainKey.of(KEY.secret) == KEY == ChainKey(digest[:KEY_ID_BYTES], bytes(32))
     assert len(KEY.id) == KEY_ID_BYTES
     assert len({KEY.id, OTHER.id, ATTACKER.id}) == 3
     assert KEY.secret.hex() not in repr(KEY)
     assert "secret" not in repr(ChainPolicy(SECRETS))
     for length in (0, 31, 33):
-        with pytest.raises(ValueError, match="32 bytes"):
+        with pytest.raises(ValueError, match=r"^a chain key has 32 bytes$"):
             ChainKey.of(bytes(length))
 
 
@@ -83,6 +85,10 @@ def test_the_hash_is_an_hmac_over_the_version_the_key_and_what_version_1_hashes(
     assert (bare.version, bare.key_id) == (1, b"")
     assert bare.hash == hashlib.sha256(GENESIS + encoded.encode()).digest()
     assert chain_hash(GENESIS, ACCOUNT, 1, entry.transfer, 1, NOW, OTHER) != entry.hash
+
+
+def test_a_history_without_a_seal_has_no_entry_without_a_key() -> None:
+    assert policy_of(None, SECRETS) == ChainPolicy(SECRETS, 0)
 
 
 @given(st.lists(st.sampled_from([KEY, OTHER]), max_size=8))
@@ -156,6 +162,18 @@ def test_sealed_entries_cannot_be_rewritten_or_removed() -> None:
     assert policy_faults(whole, policy) == ()
     assert policy_faults(whole, ANY_VERSION) == ()
     assert first_broken(ACCOUNT, entries, ChainPolicy(SECRETS, 3)) is None, "a number without a hash"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_only_a_sound_entry_at_the_seal_can_differ_from_it(number: int) -> None:
+    entries = history(None, None)
+    policy = policy_of(seal(ACCOUNT, 2, entries[-1].hash, KEY), SECRETS)
+    other = evolve(entries[number - 1].transfer, operation="topup:another")
+    entries[number - 1] = evolve(entries[number - 1], transfer=other)
+    expected = Fault(number, "its hash is not that of what it says and of the entry before it")
+    assert proof_of(entries, policy)[1] == expected
+    entries[0] = evolve(entries[0], hash=bytes(32))
+    assert proof_of(entries, policy)[1] == evolve(expected, number=1)
 
 
 def test_a_seal_is_bound_to_account_history_and_key() -> None:

@@ -375,3 +375,19 @@ def test_exactly_the_sufficient_amounts_are_taken(
     except (InsufficientCredits, CreditCapExceeded):
         is_taken = False
     assert is_sufficient(funds.available, usage.used, cap, hold.amount) == is_taken
+
+
+@pytest.mark.parametrize(
+    ("available", "used", "cap", "amount", "expected"),
+    [
+        (10, 0, None, 10, True),
+        (9, 0, None, 10, False),
+        (99, 5, 15, 10, True),
+        (99, 6, 15, 10, False),
+        (99, 5, 14, 10, False),
+    ],
+)
+def test_the_last_credit_of_a_balance_and_of_a_cap_can_be_spent(
+    available: int, used: int, cap: int | None, amount: int, expected: bool
+) -> None:
+    assert is_sufficient(available, used, cap, amount) is expected

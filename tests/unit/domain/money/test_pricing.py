@@ -271,7 +271,7 @@ def test_the_estimate_of_notes_is_what_they_are_held_and_charged_at(
 def test_notes_beyond_the_credit_limit_cannot_be_priced() -> None:
     catalogue = TierCatalogue.of([TIER], MAX_CREDITS // 2)
     assert catalogue.quote_notulen(120).credits == MAX_CREDITS // 2 * 2
-    with pytest.raises(Unprocessable):
+    with pytest.raises(Unprocessable, match=r"^Notes of this length cost more than can be charged\.$"):
         catalogue.quote_notulen(181)
     with pytest.raises(ValueError, match="one second"):
         catalogue.quote_notulen(0)

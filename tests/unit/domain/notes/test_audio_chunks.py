@@ -93,3 +93,10 @@ def test_a_source_name_depends_only_on_its_files_and_the_cut() -> None:
     assert len(others) == 5
     assert name not in others
     assert len(name) == 32
+
+
+@pytest.mark.parametrize(("other_s", "is_same"), [(1.0004, True), (1.001, False), (1.4, False)])
+def test_a_source_name_tells_beginnings_apart_to_the_millisecond(other_s: float, is_same: bool) -> None:
+    piece = cut(paused(), 250)[0]
+    name, other = (source_of((evolve(piece, from_s=from_s),)) for from_s in (1.0, other_s))
+    assert (name == other) is is_same

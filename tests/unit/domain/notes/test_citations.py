@@ -20,6 +20,8 @@ TRANSCRIPT = (
     ("KITA  SEPAKAT", 2, Quote("kita sepakat.", 7)),
     ("lalu kita lanjut", 0, Quote("Lalu kita lanjut.", 3)),
     ("selamat pagi semuanya", -3, Quote("Selamat pagi, semuanya.", 0)),
+    ("ya", 2, Quote("Ya", 7)),
+    ("lalu kita", 0, Quote("Lalu kita", 3)),
     ("kita sepakat", 99, None),
     ("kita sepakat", 4, Quote("kita sepakat.", 7)),
     ("ya", 1, Quote("Kita sepakat: anggaran 250 juta! Lalu kita lanjut.", 3)),
@@ -48,6 +50,9 @@ def test_distant_utterances_are_not_searched():
     )
     assert find_citation(transcript, "itu sudah diputuskan", 50) == Quote("itu sudah diputuskan", 0)
     assert find_citation(transcript, "itu sudah diputuskan", 51) == Quote("lain", 51)
+    backwards = transcript[::-1]
+    assert find_citation(backwards, "itu sudah diputuskan", 49) == Quote("itu sudah diputuskan", 0)
+    assert find_citation(backwards, "itu sudah diputuskan", 48) == Quote("lain", 51)
 
 
 @given(
@@ -69,3 +74,9 @@ def test_every_result_is_verbatim_in_the_transcript(texts: list[str], text: str,
 ])  # fmt: skip
 def test_is_said_accepts_spoken_words_and_speaker_names(text: str, expected: bool):
     assert is_in_vocabulary(text, vocabulary(TRANSCRIPT)) is expected
+
+
+def test_a_vocabulary_is_each_spoken_word_and_each_word_of_a_name():
+    words = vocabulary((Utterance(0, 1, "Ya, SETUJU."), Utterance(1, 2, "ya", "Siti R.")))
+    assert words == {"ya", "setuju", "siti", "r"}
+    assert is_in_vocabulary("ya setuju siti r", words), "all of them at once"

@@ -1,7 +1,7 @@
 """How many downloads run at once, and which readers are too slow."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import RateLimited, TooManyDownloads
@@ -13,6 +13,9 @@ COUNTS = st.integers(0, 40)
 
 @pytest.mark.spec("7/429")
 @given(COUNTS, COUNTS)
+@example(3, 19)
+@example(4, 0)
+@example(0, 20)
 def test_four_streams_of_a_link_and_twenty_of_an_account(of_link: int, of_account: int) -> None:
     if of_link < 4 and of_account < 20:
         LIMITS.check_streams(of_link, of_account)
@@ -23,7 +26,11 @@ def test_four_streams_of_a_link_and_twenty_of_an_account(of_link: int, of_accoun
     assert refused.value.details == {"limit": limit, "window_seconds": 1}
     assert refused.value.retry_after_s == RETRY_AFTER_S
     assert refused.value.code == "rate_limited"
-    assert ("link" if limit == 4 else "account") in refused.value.message
+    of_what = "link" if limit == 4 else "account"
+    assert refused.value.message == (
+        f"{limit} downloads of this {of_what} run already, which is the most. "
+        "Wait until one is over and try again."
+    )
 
 
 def test_requests_beyond_a_quota_get_the_minute_window() -> None:
@@ -40,3 +47,7 @@ def test_16_kb_a_second_is_just_enough(waited_s: float) -> None:
     enough = 16 * 1024 * waited_s
     assert not LIMITS.is_too_slow(int(enough) + 1, waited_s)
     assert LIMITS.is_too_slow(int(enough) - 1, waited_s)
+
+
+def test_exactly_16_kb_a_second_is_enough() -> None:
+    assert not LIMITS.is_too_slow(60 * 16 * 1024, 60.0)

@@ -52,6 +52,14 @@ def test_a_note_is_written_out() -> None:
     )
 
 
+def test_decisions_stand_one_below_the_other() -> None:
+    decisions = tuple(Decision(text, f"Ya, {text}.", 66.4) for text in ("satu", "dua"))
+    note = evolve(NOTE, draft=NoteDraft("Inti", decisions), transcript=())
+    assert markdown(note) == (
+        "# Notulen\n\nInti\n\n## Keputusan\n\n- satu\n  > 1:06 Ya, satu.\n- dua\n  > 1:06 Ya, dua.\n"
+    )
+
+
 def test_absent_parts_have_no_heading() -> None:
     bare = evolve(NOTE, language=Language.ENGLISH, draft=NoteDraft("Nothing much."), transcript=())
     assert markdown(bare) == "# Meeting notes\n\nNothing much.\n"

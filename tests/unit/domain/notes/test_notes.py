@@ -71,10 +71,10 @@ HAPPENINGS: dict[NoteEvent, Callable[[Note], Note]] = {
 
 
 def test_a_queued_note_begins_at_the_first_step_with_the_length_that_is_known() -> None:
-    assert Note(
+    assert queue(UUID(int=4), SHOWN, UUID(int=5), Language.ENGLISH, NOW) == Note(
         UUID(int=4), SHOWN.account_id, UUID(int=5), SHOWN.id, SHOWN.meeting_id, Language.ENGLISH,
         NoteStatus.QUEUED, NoteStep.FETCH, 61, NOW,
-    ) == QUEUED  # fmt: skip
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("event", list(HAPPENINGS))
@@ -176,15 +176,17 @@ def test_a_hold_bears_the_notes_permanent_name() -> None:
 
 @pytest.mark.parametrize("recording", [None, opened(a_file())])
 def test_an_unmeasured_recording_has_no_notes(recording: Recording | None) -> None:
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound) as refusal:
         admit_note(recording, None, NOW)
+    assert refusal.value.message == "No recording with this id."
 
 
 @pytest.mark.spec("7/410")
 def test_an_expired_recording_is_gone_even_with_notes() -> None:
     for existing_note in (None, standing(NoteStatus.COMPLETED)):
-        with pytest.raises(Gone):
+        with pytest.raises(Gone) as refusal:
             admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), existing_note, NOW)
+        assert refusal.value.message == "The recording was deleted or is past its retention."
 
 
 @pytest.mark.spec("7/409")
@@ -195,6 +197,9 @@ def test_an_existing_note_blocks_another_in_the_same_language(status: NoteStatus
         with pytest.raises(Conflict) as refusal:
             admit_note(SHOWN, existing_note, NOW)
         assert refusal.value.details == {"id": str(existing_note.id)}
+        assert refusal.value.message == (
+            "There is a note on this recording in this language already: read that one."
+        )
     else:
         assert admit_note(SHOWN, existing_note, NOW) is SHOWN
 
@@ -215,13 +220,18 @@ def test_a_recording_that_has_grown_has_no_price_before_it_is_measured() -> None
     with pytest.raises(ServiceUnavailable) as refusal:
         admit_note(grown, None, NOW)
     assert not refusal.value.is_final, "the same key may ask again"
+    assert refusal.value.retry_after_s == 30
+    assert refusal.value.message == ("More of this recording has come and is being measured. Try again soon.")
 
 
 def test_media_without_sound_has_no_notes() -> None:
-    silent = evolve(opened(a_file(media_s=0.0)), status=RecordingStatus.AVAILABLE)
-    with pytest.raises(Unprocessable):
+    silent, a_second = (
+        evolve(opened(a_file(media_s=media_s)), status=RecordingStatus.AVAILABLE) for media_s in (0.0, 1.0)
+    )
+    with pytest.raises(Unprocessable) as refusal:
         admit_note(silent, None, NOW)
-    assert admit_note(SHOWN, None, NOW) is SHOWN
+    assert refusal.value.message == "The recording's file cannot be read as audio or video."
+    assert admit_note(a_second, None, NOW) is a_second
 
 
 @pytest.mark.parametrize("fault", list(NoteFault))

@@ -107,6 +107,16 @@ def test_files_of_equal_length_are_ordered_independently_of_arrival(greater: Rec
     assert opened(a_file(), greater).files == opened(greater, a_file()).files == (greater,)
 
 
+@pytest.mark.parametrize(
+    ("known_s", "other_s", "kept_s"), [(None, 9.5, 9.5), (9.5, None, 9.5), (9.5, 8.0, 8.0)]
+)
+def test_of_two_files_of_one_id_and_size_the_length_that_was_measured_last_is_kept(
+    known_s: float | None, other_s: float | None, kept_s: float
+) -> None:
+    files = gather_files(opened(a_file(media_s=known_s)), [a_file(media_s=other_s)]).files
+    assert files == (a_file(media_s=kept_s),)
+
+
 @pytest.mark.parametrize(("one", "other"), [(FileKind.VIDEO, FileKind.AUDIO)])
 def test_even_the_kind_decides(one: FileKind, other: FileKind) -> None:
     first, second = a_file(kind=one), a_file(kind=other)
@@ -335,7 +345,7 @@ def test_the_padding_of_a_container_does_not_begin_a_second(media_s: float, dura
 
 def test_only_an_expired_recording_loses_its_files() -> None:
     recording = opened(a_file())
-    with pytest.raises(ValueError, match="expired"):
+    with pytest.raises(ValueError, match=r"^only the files of an expired recording are removed$"):
         removed(recording, {"a1"})
     gone = expire(recording)
     assert gone.files == recording.files

@@ -115,6 +115,7 @@ def test_tags_are_removed_and_references_are_decoded(payload: str, expected: str
 @pytest.mark.parametrize(("payload", "voices"), [
     ("<v Budi Santoso>Halo", [("Budi Santoso", "Halo")]),
     ("<v.loud.first Esme O&apos;Neil>Hello</v>", [("Esme O'Neil", "Hello")]),
+    ("<v Ayu>se<b>tu</b>ju</v> ya", [("Ayu", "setuju"), (None, "ya")]),
     ("<v Ayu>A</v> <v Budi>Dua\ntiga</v> penutup", [("Ayu", "A"), ("Budi", "Dua tiga"), (None, "penutup")]),
     ("<v\tAyu\nLestari>Ya: <b>betul", [("Ayu Lestari", "Ya: betul")]),
     ("<v  >Siapa", [(None, "Siapa")]),
@@ -212,6 +213,23 @@ def test_utterances_without_text_are_not_written_and_an_empty_name_is_none():
         b"WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.000\na b\n\n2\n00:00:00.000 --> 00:00:04.000\n"
         b"<v A &lt;B&gt;>&lt;&amp;&gt;\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("at_s", "stamp"),
+    [
+        (59.9994, "00:00:59.999"),
+        (59.9996, "00:01:00.000"),
+        (3_600, "01:00:00.000"),
+        (7_325.5, "02:02:05.500"),
+    ],
+)
+def test_a_time_is_written_in_hours_minutes_and_seconds(at_s: float, stamp: str):
+    assert f"\n{stamp} --> {stamp}\n" in write_vtt((Utterance(at_s, at_s, "ya"),)).decode()
+
+
+def test_what_utf_8_cannot_write_is_replaced():
+    assert write_vtt((Utterance(0, 1, "a\ud800b"),)).endswith(b"\na?b\n")
 
 
 @given(st.binary() | st.text().map(str.encode))

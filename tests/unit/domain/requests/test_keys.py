@@ -233,13 +233,16 @@ def test_a_new_key_expires_in_the_future_or_never() -> None:
     assert check_expiry(None, NOW) is None
     assert check_expiry(NOW + TICK, NOW) == NOW + TICK
     for past in (NOW, NOW - TICK):
-        with pytest.raises(InvalidExpiry, match="in the future"):
+        with pytest.raises(InvalidExpiry) as refusal:
             check_expiry(past, NOW)
+        assert str(refusal.value) == (
+            "a key must expire in the future; leave the time out for one that never does"
+        )
 
 
 def test_what_members_do_by_hand_is_paid_with_every_scope_and_no_cap() -> None:
     key = dashboard_key(ID, NOW)
-    assert (key.id, key.account_id, key.daily_cap) == (ID, ID, None)
+    assert (key.id, key.account_id, key.daily_cap, key.created_at) == (ID, ID, None, NOW)
     require_scope(key, ())
     for scope in Scope:
         require_scope(key, (scope,))
@@ -299,6 +302,10 @@ def test_a_rolled_key_is_a_new_one_for_the_same_and_the_old_one_ends(key: ApiKey
     assert evolve(rolled.old, expires_at=key.expires_at, revoked_at=None) == key
 
 
+def test_a_key_that_is_rolled_without_overlap_is_revoked_at_once() -> None:
+    assert roll(KEY, 0, NEW_ID, MINTED, NOW).old == evolve(KEY, revoked_at=NOW)
+
+
 def test_keys_that_are_rolled_one_after_another_share_the_cap_of_the_first() -> None:
     used = evolve(KEY, name="Kasir", last_used_at=NOW, created_by=MEMBER)
     second = roll(used, 1, NEW_ID, MINTED, NOW).new
@@ -312,6 +319,7 @@ def test_only_a_key_that_can_be_used_is_rolled(key: ApiKey) -> None:
     with pytest.raises(Conflict) as refused:
         roll(key, 1, NEW_ID, MINTED, NOW)
     assert refused.value.details == {"id": str(key.id)}
+    assert refused.value.message == "The key is revoked or expired. Make a new one."
 
 
 @pytest.mark.parametrize("overlap_h", [-1, MAX_OVERLAP_H + 1, 1.0, True, None])

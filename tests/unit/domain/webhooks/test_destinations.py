@@ -85,7 +85,7 @@ def test_posts_that_were_in_flight_at_a_disabled_endpoint_do_not_count() -> None
         host.fail(0)
     for _ in range(15):
         host.fail(0)
-    assert host.failures.consecutive_failures == 0
+    assert (host.failures.consecutive_failures, host.times_failed) == (0, 1)
     host.fail(1)
     assert host.states() == [DISABLED, ACTIVE]
 

@@ -12,6 +12,11 @@ ENDPOINT = Columns(
 )
 
 
+def previous_secret_context(account_id: UUID, endpoint_id: UUID) -> str:
+    """What the secret before the last rotation is sealed for."""
+    return _PREVIOUS_CONTEXT.format(account_id=account_id, id=endpoint_id)
+
+
 def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
     """What a webhook secret is sealed for."""
     return _CONTEXT.format(account_id=account_id, id=endpoint_id)

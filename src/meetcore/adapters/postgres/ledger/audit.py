@@ -5,7 +5,7 @@ stream: a cursor would keep each of them once more. That is what lets a hundred 
 second. While one chunk is proven the database reads on, as far as the connection's buffers reach.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import datetime
 from math import inf
@@ -18,6 +18,7 @@ from psycopg import sql
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.adapters.postgres.ledger.parts import FUNDS
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
+from meetcore.adapters.postgres.repository import NEWEST
 from meetcore.domain.money.chain_keys import Seal
 from meetcore.domain.money.hash_chain import CanonicalEntry
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
@@ -86,45 +87,63 @@ FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND
 WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER BY e.account_id, e.number
 """
 
+# The accounts that a comparison is of: all, or those of a span of ids.
+_EVERY, _SPAN = "every", "span"
+
+
+def _within(span: str, *tables: str) -> str:
+    """Return the condition that rows of these tables are of the accounts of a comparison."""
+    if span == _EVERY:
+        return "TRUE"
+    return " AND ".join(f"{table}.account_id BETWEEN %(first)s AND %(last)s" for table in tables)
+
+
 # Whether every leg and every transfer belongs to a customer's and a system's leg that sum to zero, in the books that
 # the transfer names.
-_IS_BALANCED = """
-SELECT (SELECT count(*) FROM ledger_entries) = 2 * count(*) AND (SELECT count(*) FROM ledger_transfers) = count(*)
-    AS is_balanced
+_IS_BALANCED = {
+    span: f"""
+SELECT (SELECT count(*) FROM ledger_entries e WHERE {_within(span, "e")}) = 2 * count(*)
+    AND (SELECT count(*) FROM ledger_transfers t WHERE {_within(span, "t")}) = count(*) AS is_balanced
 FROM ledger_entries c
 JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
     AND h.amount = -c.amount
 JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
     AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
-WHERE c.book = 'customer' AND h.book <> 'customer'
+WHERE c.book = 'customer' AND h.book <> 'customer' AND {_within(span, "c", "h", "t")}
 """
+    for span in (_EVERY, _SPAN)
+}
 
 # Transfers that have not the two legs of their books, and legs without a transfer.
-_UNBALANCED = """
+_UNBALANCED = {
+    span: f"""
 SELECT COALESCE(t.account_id, e.account_id) AS account_id, COALESCE(t.id, e.transfer_id) AS transfer_id, e.number
-FROM ledger_transfers t FULL JOIN (
+FROM (SELECT * FROM ledger_transfers t WHERE {_within(span, "t")}) AS t FULL JOIN (
     SELECT account_id, transfer_id, min(number) AS number, sum(amount) AS total, min(book) AS one, max(book) AS other
-    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) = 2
+    FROM ledger_entries e WHERE {_within(span, "e")} GROUP BY account_id, transfer_id HAVING count(*) = 2
     UNION ALL
     SELECT account_id, transfer_id, min(number), NULL, NULL, NULL
-    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) <> 2
+    FROM ledger_entries e WHERE {_within(span, "e")} GROUP BY account_id, transfer_id HAVING count(*) <> 2
 ) e ON e.account_id = t.account_id AND e.transfer_id = t.id
 WHERE (e.total = 0 AND e.one = least(t.source, t.destination) AND e.other = greatest(t.source, t.destination))
     IS NOT TRUE
 LIMIT %(limit)s
 """
+    for span in (_EVERY, _SPAN)
+}
 
 # Refunds and what they give back, where that is no meeting's charge, or less, or given back by another too.
-_REFUNDS = """
+_REFUNDS = {
+    span: f"""
 WITH bad AS MATERIALIZED (
     SELECT r.account_id, r.id, CASE WHEN c.kind IS DISTINCT FROM 'meeting_charge' THEN 'NO_CHARGE'
         WHEN r.amount > c.amount THEN 'TOO_MUCH' ELSE 'RETURNED_BEFORE' END AS kind
     FROM (
         SELECT t.account_id, t.id, t.amount, t.reverses, count(*) OVER (PARTITION BY account_id, reverses) AS doubles
-        FROM ledger_transfers t WHERE t.reverses IS NOT NULL
+        FROM ledger_transfers t WHERE t.reverses IS NOT NULL AND {_within(span, "t")}
         UNION ALL
         SELECT t.account_id, t.id, t.amount, NULL, 1 FROM ledger_transfers t
-        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund'
+        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund' AND {_within(span, "t")}
     ) r LEFT JOIN ledger_transfers c ON c.account_id = r.account_id AND c.id = r.reverses
     WHERE c.kind IS DISTINCT FROM 'meeting_charge' OR r.amount > c.amount OR r.doubles > 1
     LIMIT %(limit)s
@@ -133,22 +152,27 @@ SELECT bad.account_id, bad.id AS transfer_id, bad.kind, e.number
 FROM bad LEFT JOIN ledger_entries e
     ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer'
 """
+    for span in (_EVERY, _SPAN)
+}
 
 # What was spent and is held under each cap on each day, less what is stored of it, where that leaves anything. The
 # keys that were rolled from one share its cap: they are summed once more, and only where a key alone leaves something.
-_USAGE = """
+_USAGE = {
+    span: f"""
 SELECT remaining.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id, day FROM (
     SELECT account_id, api_key_id, day, sum(spent) AS spent, sum(held) AS held FROM (
         SELECT account_id, api_key_id, cap_day AS day,
             CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
-        FROM ledger_transfers WHERE api_key_id IS NOT NULL
-        UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
-        UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
+        FROM ledger_transfers t WHERE api_key_id IS NOT NULL AND {_within(span, "t")}
+        UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds h WHERE {_within(span, "h")}
+        UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage u WHERE {_within(span, "u")}
     ) AS recorded
     GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0
 ) AS remaining LEFT JOIN api_keys k ON k.id = api_key_id
 GROUP BY 1, 2, 3 HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s
 """
+    for span in (_EVERY, _SPAN)
+}
 
 
 def _canonical_entry(_: Any) -> Callable[[Sequence[Any]], CanonicalEntry]:
@@ -172,8 +196,8 @@ class PostgresLedgerSnapshot:
         row = await (await self._connection.execute(_COUNT)).fetchone()
         return 0 if row is None else int(row["entries"])
 
-    async def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
-        after = UUID(int=0)
+    async def accounts(self, after: UUID | None = None) -> AsyncGenerator[Sequence[StoredFunds], None]:
+        after = after or UUID(int=0)
         while True:
             parameters = {"after": after, "limit": ACCOUNTS_AT_ONCE}
             found = await (await self._connection.execute(_ACCOUNTS, parameters)).fetchall()
@@ -199,6 +223,10 @@ class PostgresLedgerSnapshot:
                 if chunk:
                     yield chunk
         await self._connection.execute(_SET_SEQUENTIAL, {"way": "on"})
+
+    async def flaws_of_span(self, after: UUID | None, last: UUID | None) -> Sequence[Flaw]:
+        first = UUID(int=0) if after is None else UUID(int=min(after.int + 1, NEWEST.int))
+        return await _flaws(self._connection, {"first": first, "last": last or NEWEST})
 
     async def flaws(self) -> Sequence[Flaw]:
         if self._pool.max_size < 2:
@@ -226,9 +254,12 @@ def _portions(stored: Sequence[StoredFunds]) -> Iterator[Sequence[StoredFunds]]:
     yield portion
 
 
-async def _flaws(connection: Connection) -> list[Flaw]:
-    async def rows_of(statement: str) -> list[Row]:
-        return await (await connection.execute(statement, {"limit": MAX_FLAWS})).fetchall()
+async def _flaws(connection: Connection, accounts: Row | None = None) -> list[Flaw]:
+    span, parameters = (_EVERY, {}) if accounts is None else (_SPAN, accounts)
+
+    async def rows_of(statements: Mapping[str, str]) -> list[Row]:
+        cursor = await connection.execute(statements[span], parameters | {"limit": MAX_FLAWS})
+        return await cursor.fetchall()
 
     await connection.execute(_COMPARE, {"loops": "off"})
     is_balanced = (await rows_of(_IS_BALANCED))[0]["is_balanced"]

@@ -12,13 +12,13 @@ from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.money.ledger import Entry, TransferKind, system_book
-from meetcore.ports.queries import MAX_PAGE, TransactionFilter
+from meetcore.ports.queries import MAX_ENTRIES_LOOKED_AT, MAX_PAGE, EntriesOfKey, TransactionFilter
 
 _AFTER_ALL = (1 << 63) - 1  # no entry has this number
 
 # The number of the first entry at an instant or later, one more than the last entry's where there is none: a binary
 # search by the primary key, which reads some twenty entries of a million.
-_FIRST_AT = """first_at_{name} (low, high) AS (
+FIRST_AT = """first_at_{name} (low, high) AS (
     SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
     UNION ALL
     SELECT CASE WHEN e.at < %({name})s THEN e.number + 1 ELSE s.low END,
@@ -50,7 +50,7 @@ _OF_ONE_KIND = """w.book <> 'customer' AND w.book = %(book)s
 
 def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
     searches = [
-        _FIRST_AT.format(name=name)
+        FIRST_AT.format(name=name)
         for name, is_given in (("made_from", is_from), ("made_before", is_before))
         if is_given
     ]
@@ -78,6 +78,53 @@ _LISTS = {
 }
 
 
+def _page_of_key(condition: str, *, is_from: bool, is_before: bool) -> str:
+    # The offsets keep the planner from joining the whole tables: it looks up one entry after another.
+    searches = [
+        FIRST_AT.format(name=name)
+        for name, is_given in (("made_from", is_from), ("made_before", is_before))
+        if is_given
+    ]
+    if is_before:
+        condition += f" AND {_IS_BEFORE}"
+    lower = "(SELECT low FROM first_at_made_from WHERE low = high)" if is_from else "1"
+    return f"""
+WITH RECURSIVE {"".join(f"{search}, " for search in searches)}looked_at AS MATERIALIZED (
+    SELECT w.number, w.transfer_id FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND {condition}
+    ORDER BY w.number DESC LIMIT {MAX_ENTRIES_LOOKED_AT}
+), reach AS (
+    SELECT min(number) AS reached FROM looked_at
+    HAVING count(*) = {MAX_ENTRIES_LOOKED_AT} AND min(number) > {lower}
+)
+SELECT (SELECT reached FROM reach) AS reached, page.*
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT e.number, {ENTRY.select}, {TRANSFER.select}
+    FROM looked_at l
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_transfers WHERE account_id = %(account_id)s AND id = l.transfer_id OFFSET 0
+        ) t
+        CROSS JOIN LATERAL (
+            SELECT * FROM ledger_entries
+            WHERE account_id = %(account_id)s AND number = l.number AND book = 'customer' OFFSET 0
+        ) e
+    WHERE l.number >= {lower} AND t.api_key_id = %(key_id)s ORDER BY l.number DESC LIMIT %(limit)s
+) AS page ON true
+ORDER BY page.number DESC
+"""
+
+
+# The entries of one key among the next ones of an account, the newest first, with the filters of a page.
+_LISTS_OF_KEY = {
+    (is_one_kind, is_from, is_before): _page_of_key(
+        _OF_ONE_KIND if is_one_kind else _OF_ANY_KIND, is_from=is_from, is_before=is_before
+    )
+    for is_one_kind in (False, True)
+    for is_from in (False, True)
+    for is_before in (False, True)
+}
+
+
 class TransactionReads(Reads):
     """Pages of an account's ledger."""
 
@@ -88,12 +135,21 @@ class TransactionReads(Reads):
         found = await self._all(page_statement(wanted), page)
         return [each for row in found if (each := entry(row)) is not None]
 
+    async def list_entries_of_key(
+        self, account_id: UUID, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> EntriesOfKey:
+        page = page_parameters(account_id, wanted, limit, before) | {"key_id": key_id}
+        rows = await self._all(_LISTS_OF_KEY[_given(wanted)], page)
+        return EntriesOfKey([each for row in rows if (each := entry(row)) is not None], rows[0]["reached"])
+
 
 def page_statement(wanted: TransactionFilter) -> str:
     """The statement that reads a page of such entries."""
-    given = (wanted.kind, wanted.made_from, wanted.made_before)
-    is_one_kind, is_from, is_before = (value is not None for value in given)
-    return _LISTS[is_one_kind, is_from, is_before]
+    return _LISTS[_given(wanted)]
+
+
+def _given(wanted: TransactionFilter) -> tuple[bool, bool, bool]:
+    return wanted.kind is not None, wanted.made_from is not None, wanted.made_before is not None
 
 
 def page_parameters(account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None) -> Row:

@@ -10,6 +10,7 @@ from meetcore.adapters.postgres.columns import utc
 from meetcore.adapters.postgres.mails.rows import MAIL, MAIL_COLUMNS, mail, mail_parameters
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.mails.mails import LIMIT_WINDOW, Mail, MailLimits, Recipient
+from meetcore.domain.members.roles import Role
 from meetcore.ports.lease import Lease
 from meetcore.ports.mails import ClaimedMail, MailView
 
@@ -35,7 +36,7 @@ WHERE %(per_recipient)s > (
 # Who is mailed about an account's webhooks: its owners and developers, the oldest first.
 _FIND_RECIPIENTS = """
 SELECT u.email FROM memberships b JOIN users u ON u.id = b.user_id
-WHERE b.account_id = %(account_id)s AND b.role IN ('owner', 'developer')
+WHERE b.account_id = %(account_id)s AND b.role = ANY(%(roles)s)
 ORDER BY b.created_at, b.account_id, b.user_id
 """
 
@@ -76,8 +77,11 @@ class PostgresMailRepository(Repository):
         added = [await self._changed(_ADD, mail_parameters(one, self._cipher) | of_limits) for one in mails]
         return sum(added)
 
-    async def find_recipients(self, account_id: UUID) -> Sequence[Recipient]:
-        found = await self._all(_FIND_RECIPIENTS, {"account_id": account_id})
+    async def find_recipients(
+        self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
+    ) -> Sequence[Recipient]:
+        named = {"account_id": account_id, "roles": [role.value for role in roles]}
+        found = await self._all(_FIND_RECIPIENTS, named)
         return [Recipient(row["email"]) for row in found]
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:

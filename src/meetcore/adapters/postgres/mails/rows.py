@@ -1,5 +1,7 @@
 """Mails as rows: their columns, the content one sealed document."""
 
+from uuid import UUID
+
 import msgspec
 import structlog
 
@@ -14,6 +16,13 @@ MAIL = Columns(Mail, "m", "mail_", without=("content", "due_at"))
 MAIL_COLUMNS = f"{MAIL.select}, m.due_at AS mail_due_at, m.content AS mail_content"
 
 _CONTEXT = "mails/{mail_id}/content"
+
+
+def mail_context(mail_id: UUID) -> str:
+    """What the content of a mail is sealed for."""
+    return _CONTEXT.format(mail_id=mail_id)
+
+
 _decoders = {kind: msgspec.json.Decoder(content) for kind, content in CONTENT_OF.items()}
 
 

@@ -50,19 +50,28 @@ WITH expired AS (
 ), {_TAKE_OVER}
 """
 
+# Takes over one meeting in progress, also while another process has it.
+_TAKE_ONE = f"""
+WITH expired AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until IS NOT NULL
+    FOR UPDATE
+), {_TAKE_OVER}
+"""
+
 # Takes the meetings whose time has come, the longest due first; each comes again unless it is ended.
 _CLAIM_DUE = f"""
 WITH due AS (
-    SELECT account_id, id FROM meetings WHERE due_at <= statement_timestamp()
+    SELECT account_id, id, due_at AS was_due_at FROM meetings WHERE due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), m AS (
     UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
         recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
     FROM due WHERE m.account_id = due.account_id AND m.id = due.id
-    RETURNING m.*
+    RETURNING m.*, due.was_due_at
 )
 SELECT {MEETING_COLUMNS}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
-FROM m LEFT JOIN hosts h ON h.id = m.host_id
+FROM m LEFT JOIN hosts h ON h.id = m.host_id ORDER BY m.was_due_at
 """
 
 # Schedules the next check of a meeting in so many seconds, or none.
@@ -125,13 +134,21 @@ class MeetingClock(MeetingCancellation):
         return [_expired_lease(row) for row in await self._all(_CLAIM_EXPIRED, parameters)]
 
     async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
+        return await self._take(_CLAIM_ONE_EXPIRED, account_id, meeting_id, lease)
+
+    async def take_lease(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
+        return await self._take(_TAKE_ONE, account_id, meeting_id, lease)
+
+    async def _take(
+        self, statement: str, account_id: UUID, meeting_id: UUID, lease: Lease
+    ) -> ExpiredLease | None:
         parameters = {
             "account_id": account_id,
             "meeting_id": meeting_id,
             "token": lease.token,
             "lease_s": lease.seconds,
         }
-        row = await self._one(_CLAIM_ONE_EXPIRED, parameters)
+        row = await self._one(statement, parameters)
         return None if row is None else _expired_lease(row)
 
 

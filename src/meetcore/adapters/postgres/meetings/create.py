@@ -60,6 +60,7 @@ WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
     clock_timestamp() AS now, k.daily_cap, k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held,
     {TRANSFER.select}, {KEY_COLUMNS}, free.*,
+    EXISTS (SELECT FROM account_erasures e WHERE e.account_id = locked.account_id) AS is_erased,
     %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
     (
         SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
@@ -230,6 +231,7 @@ class MeetingCreation(Repository):
             creations=None
             if query.per_day is None
             else DayCreations(int(row["creations_used"]), int(row["creations_left"])),
+            is_erased=row["is_erased"],
         )
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:

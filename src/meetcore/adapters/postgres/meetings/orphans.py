@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.ports.lease import Lease
@@ -17,13 +18,7 @@ ON CONFLICT (account_id, meeting_id) DO UPDATE
     SET since = EXCLUDED.since, due_at = EXCLUDED.due_at, failures = 0, lease_token = NULL
 """
 
-# Takes the checks that are due, the longest due first. The bound is the statement's time: a volatile one could not
-# bound the scan of the index.
-_CLAIM_DUE = f"""
-WITH due AS (
-    SELECT account_id, meeting_id FROM orphan_checks WHERE due_at <= statement_timestamp()
-    ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), taken AS (
+_TAKE = f"""), taken AS (
     UPDATE orphan_checks c
     SET lease_token = %(token)s, due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE c.account_id = due.account_id AND c.meeting_id = due.meeting_id
@@ -32,7 +27,23 @@ WITH due AS (
 SELECT {MEETING_COLUMNS}, COALESCE(h.provider_user_id, '') AS provider_user_id, taken.failures,
        extract(epoch FROM statement_timestamp() - taken.since)::float8 AS age_s
 FROM taken JOIN meetings m ON m.account_id = taken.account_id AND m.id = taken.meeting_id
-LEFT JOIN hosts h ON h.id = m.host_id
+LEFT JOIN hosts h ON h.id = m.host_id"""
+
+# Takes the checks that are due, the longest due first. The bound is the statement's time: a volatile one could not
+# bound the scan of the index.
+_CLAIM_DUE = f"""
+WITH due AS (
+    SELECT account_id, meeting_id FROM orphan_checks WHERE due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+{_TAKE}
+"""
+
+# Takes the check of one meeting, also while another process has it.
+_TAKE_ONE = f"""
+WITH due AS (
+    SELECT account_id, meeting_id FROM orphan_checks
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s FOR UPDATE
+{_TAKE}
 """
 
 # Makes a check due again, for the holder of its lease only.
@@ -58,16 +69,16 @@ class PostgresOrphanCheckRepository(Repository):
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[OrphanCheck]:
         found = await self._all(_CLAIM_DUE, {"limit": limit, "token": lease.token, "lease_s": lease.seconds})
-        return [
-            OrphanCheck(
-                meeting(row, self._cipher),
-                row["provider_user_id"],
-                row["age_s"],
-                row["failures"],
-                lease.token,
-            )
-            for row in found
-        ]
+        return [self._check(row, lease) for row in found]
+
+    async def take(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> OrphanCheck | None:
+        named = {"account_id": account_id, "meeting_id": meeting_id}
+        row = await self._one(_TAKE_ONE, named | {"token": lease.token, "lease_s": lease.seconds})
+        return None if row is None else self._check(row, lease)
+
+    def _check(self, row: Row, lease: Lease) -> OrphanCheck:
+        user, age_s, failures = row["provider_user_id"], row["age_s"], row["failures"]
+        return OrphanCheck(meeting(row, self._cipher), user, age_s, failures, lease.token)
 
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False

@@ -10,6 +10,8 @@ from uuid import UUID
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.hosts.free import FITS, OPEN_HOSTS
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting, meeting_with_key
+from meetcore.adapters.postgres.meetings.search import BY_TITLE, title_patterns, title_query
+from meetcore.adapters.postgres.meetings.shown import HOST_KEY, STANDS
 from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.ids import id_bound
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
@@ -22,38 +24,11 @@ from meetcore.ports.queries import (
     MeetingFilter,
 )
 
-# The key of a meeting's host, where it is in place and the meeting is the first on the host: what it reserved is
-# there, and no reservation begins before.
-HOST_KEY = """(
-        SELECT h.host_key FROM host_reservations r
-        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
-        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
-            SELECT FROM host_reservations e
-            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-    ) AS host_key"""
-
 # One of an account's meetings.
 _FIND_MEETING = f"""
 SELECT {MEETING_COLUMNS}, {HOST_KEY} FROM meetings m
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
 """
-
-# `domain.meetings.meetings.shown_status` as conditions, of which one holds. Each names statuses, and bounds the start
-# wherever it bounds the end, for the sake of the indexes.
-_STANDS: dict[MeetingStatus | None, tuple[str, ...]] = {
-    None: ("m.status IN ('scheduled', 'cancelling', 'started', 'ended', 'cancelled')",),
-    MeetingStatus.SCHEDULED: ("m.status IN ('scheduled', 'cancelling') AND m.start_at > %(now)s",),
-    MeetingStatus.STARTED: (
-        "m.status = 'started' AND m.end_at > %(now)s",
-        "m.status IN ('scheduled', 'cancelling') AND m.start_at <= %(now)s AND m.end_at > %(now)s",
-    ),
-    MeetingStatus.ENDED: (
-        "m.status = 'ended'",
-        """m.status IN ('scheduled', 'cancelling', 'started') AND m.start_at <= %(now)s
-            AND m.end_at <= %(now)s""",
-    ),
-    MeetingStatus.CANCELLED: ("m.status = 'cancelled'",),
-}
 
 # Of a range of starts, so many meetings are read whole and sorted. Where there are more, the first of them are near
 # when scanning down from the newest possible one.
@@ -69,7 +44,7 @@ _PAGE = f"""(SELECT * FROM (
 
 
 def _page_by_id(status: MeetingStatus | None) -> str:
-    page = _PAGE.format(condition=f"({' OR '.join(_STANDS[status])})")
+    page = _PAGE.format(condition=f"({' OR '.join(STANDS[status])})")
     return f"""
 SELECT {MEETING_COLUMNS}, {HOST_KEY}
 FROM {page} AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
@@ -83,7 +58,7 @@ def _page_in_time(status: MeetingStatus | None) -> str:
     parts = [
         f"""m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
             AND {stands}"""
-        for stands in _STANDS[status]
+        for stands in STANDS[status]
     ]
     counted = " UNION ALL ".join(
         f"(SELECT FROM meetings m WHERE {part} LIMIT {_READ_WHOLE + 1})" for part in parts
@@ -93,7 +68,7 @@ def _page_in_time(status: MeetingStatus | None) -> str:
         for part in parts
     )
     in_time = "m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s"
-    stands = " OR ".join(_STANDS[status])
+    stands = " OR ".join(STANDS[status])
     page = _PAGE.format(condition=f"NOT (SELECT is_small FROM probe) AND ({stands}) AND {in_time}")
     return f"""
 WITH probe AS MATERIALIZED (
@@ -110,9 +85,9 @@ ORDER BY m.id DESC
 
 
 # A page of an account's meetings, the newest first, all of them or those shown in a status.
-_BY_ID = {status: _page_by_id(status) for status in _STANDS}
+_BY_ID = {status: _page_by_id(status) for status in STANDS}
 # The same of a range of starts.
-_IN_TIME = {status: _page_in_time(status) for status in _STANDS}
+_IN_TIME = {status: _page_in_time(status) for status in STANDS}
 
 # The instant that was wished for, if a fitting host is free then after all; else the first end of a reservation at
 # which that slot of a fitting host stays free for as long as it takes.
@@ -187,6 +162,8 @@ class MeetingReads(Reads):
 
 
 def _page_statement(wanted: MeetingFilter) -> str:
+    if wanted.words:
+        return BY_TITLE[wanted.status]
     is_ranged = wanted.starts_from is not None or wanted.starts_before is not None
     return (_IN_TIME if is_ranged else _BY_ID)[wanted.status]
 
@@ -203,6 +180,8 @@ def _page_parameters(account_id: UUID, wanted: MeetingFilter, limit: int, before
         "to": wanted.starts_before or "infinity",
         "before": min(bounds),
         "limit": limit,
+        "words": title_query(account_id, wanted.words),
+        "patterns": title_patterns(wanted.words),
     }
 
 

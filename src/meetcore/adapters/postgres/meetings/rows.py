@@ -1,6 +1,7 @@
 """Meetings as rows: their columns, sealed texts opened."""
 
 from typing import Any
+from uuid import UUID
 
 from attrs import evolve
 
@@ -12,10 +13,11 @@ from meetcore.ports.cipher import Cipher
 from meetcore.ports.meetings import LeaseView
 
 JOIN_URL = "{account_id}/meetings/{id}/join-url"
+_PASSWORD_CONTEXT = "{account_id}/meetings/{id}/password"  # noqa: S105  (what a password is sealed for)
 MEETING = Columns(
     Meeting, "m", "meeting_", nested={"options": ""},
     renamed={"join_url": "sealed_join_url"},
-    sealed={"password": "{account_id}/meetings/{id}/password", "join_url": JOIN_URL},
+    sealed={"password": _PASSWORD_CONTEXT, "join_url": JOIN_URL},
     without=("host_key",),
 )  # fmt: skip
 
@@ -47,3 +49,13 @@ def ending_parameters(
         "answer": sealed_outcome(cipher, meeting.account_id, key, encoded_outcome),
         "hold_id": None if view.hold is None else view.hold.id,
     }
+
+
+def password_context(account_id: UUID, meeting_id: UUID) -> str:
+    """What the password of a meeting is sealed for."""
+    return _PASSWORD_CONTEXT.format(account_id=account_id, id=meeting_id)
+
+
+def join_url_context(account_id: UUID, meeting_id: UUID) -> str:
+    """What the link of a meeting is sealed for."""
+    return JOIN_URL.format(account_id=account_id, id=meeting_id)

@@ -4,18 +4,25 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from attrs import asdict
+
 from meetcore.adapters.postgres.columns import Columns
+from meetcore.adapters.postgres.members.passkeys import LIST_OWN
 from meetcore.adapters.postgres.members.rows import (
     INVITATION,
     MEMBERSHIP,
     OPERATOR,
     OPERATOR_SESSION,
+    OPERATOR_TOKEN,
+    PASSKEY,
     SESSION,
     USER,
 )
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.members.members import Invitation, Member
+from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.passkeys import Passkey, PasskeyOwner
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import Session
 from meetcore.ports.account_summary import AccountSummary
@@ -67,6 +74,12 @@ ORDER BY i.id DESC
 # Operators who were not removed, the oldest first.
 _LIST_OPERATORS = f"SELECT {OPERATOR.select} FROM operators o WHERE o.removed_at IS NULL ORDER BY o.id"
 
+# The operator's token of a digest.
+_FIND_TOKEN = f"SELECT {OPERATOR_TOKEN.select} FROM operator_tokens t WHERE t.digest = %(digest)s"
+
+# Every operator's token, the oldest first.
+_LIST_TOKENS = f"SELECT {OPERATOR_TOKEN.select} FROM operator_tokens t ORDER BY t.id"
+
 
 class MemberReads(Reads):
     """Reads of members, sessions and operators."""
@@ -101,5 +114,15 @@ class MemberReads(Reads):
         found = await self._all(_LIST_INVITATIONS, {"account_id": account_id, "now": now})
         return [INVITATION.read(row) for row in found]
 
+    async def list_passkeys(self, owner: PasskeyOwner) -> Sequence[Passkey]:
+        return [PASSKEY.read(row) for row in await self._all(LIST_OWN, asdict(owner))]
+
     async def list_operators(self) -> Sequence[Operator]:
         return [OPERATOR.read(row) for row in await self._all(_LIST_OPERATORS, {})]
+
+    async def find_operator_token(self, digest: bytes) -> OperatorToken | None:
+        row = await self._one(_FIND_TOKEN, {"digest": digest})
+        return None if row is None else OPERATOR_TOKEN.read(row)
+
+    async def list_operator_tokens(self) -> Sequence[OperatorToken]:
+        return [OPERATOR_TOKEN.read(row) for row in await self._all(_LIST_TOKENS, {})]

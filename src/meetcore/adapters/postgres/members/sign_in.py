@@ -8,6 +8,7 @@ from meetcore.adapters.postgres.members.rows import (
     OPERATOR,
     OPERATOR_SESSION,
     SESSION,
+    SIGN_UP,
     USER,
 )
 from meetcore.adapters.postgres.repository import Repository
@@ -15,6 +16,7 @@ from meetcore.domain.members.members import User
 from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.sessions import SEEN_EVERY, OperatorSession, Session
 from meetcore.domain.members.sign_in_links import SignInLink
+from meetcore.domain.members.sign_ups import SignUp
 
 # Writes a link for the user of an address who is a member anywhere: the same statement where there is none.
 _ADD_EMAIL_LINK = f"""
@@ -51,6 +53,30 @@ WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s
     AND (l.browser_digest IS NULL OR l.browser_digest = %(browser_digest)s)
     AND (l.purpose = 'operator') = %(is_operators)s
 RETURNING {LINK.select}
+"""
+
+# The user of an address who is a member anywhere.
+_FIND_MEMBER = f"""
+SELECT {USER.select} FROM users u
+WHERE lower(u.email) = lower(%(email)s) AND EXISTS (SELECT FROM memberships b WHERE b.user_id = u.id)
+"""
+
+# The operator of an address.
+_FIND_OPERATOR = f"""
+SELECT {OPERATOR.select} FROM operators o WHERE lower(o.email) = lower(%(email)s) AND o.removed_at IS NULL
+"""
+
+# Writes a request for an account, where asked only for the address of a user: the same statement for any address.
+_ADD_SIGN_UP = f"""
+INSERT INTO sign_ups ({SIGN_UP.names}, digest) SELECT {SIGN_UP.values}, %(digest)s
+WHERE NOT %(only_users)s OR EXISTS (SELECT FROM users u WHERE lower(u.email) = lower(%(sign_up_email)s))
+"""
+
+# Uses a request up: of several at once one finds it.
+_USE_SIGN_UP = f"""
+DELETE FROM sign_ups s
+WHERE s.digest = %(digest)s AND s.browser_digest = %(browser_digest)s AND s.expires_at > %(at)s
+RETURNING {SIGN_UP.select}
 """
 
 # Begins a customer's session.
@@ -105,9 +131,13 @@ WITH old_sessions AS (
     DELETE FROM sign_in_links WHERE ctid IN (
         SELECT ctid FROM sign_in_links WHERE expires_at < %(expired_before)s ORDER BY expires_at LIMIT 1000)
     RETURNING 1
+), old_sign_ups AS (
+    DELETE FROM sign_ups WHERE ctid IN (
+        SELECT ctid FROM sign_ups WHERE expires_at < %(expired_before)s ORDER BY expires_at LIMIT 1000)
+    RETURNING 1
 )
 SELECT (SELECT count(*) FROM old_sessions) + (SELECT count(*) FROM old_operator_sessions)
-    + (SELECT count(*) FROM old_links) AS due
+    + (SELECT count(*) FROM old_links) + (SELECT count(*) FROM old_sign_ups) AS due
 """
 
 
@@ -136,6 +166,23 @@ class PostgresSignInRepository(Repository):
         }
         row = await self._one(_USE_LINK, parameters)
         return None if row is None else LINK.read(row)
+
+    async def find_member(self, email: str) -> User | None:
+        row = await self._one(_FIND_MEMBER, {"email": email})
+        return None if row is None else USER.read(row)
+
+    async def find_operator(self, email: str) -> Operator | None:
+        row = await self._one(_FIND_OPERATOR, {"email": email})
+        return None if row is None else OPERATOR.read(row)
+
+    async def add_sign_up(self, sign_up: SignUp, digest: bytes, only_users: bool) -> bool:
+        parameters = SIGN_UP.parameters(sign_up) | {"digest": digest, "only_users": only_users}
+        return await self._changed(_ADD_SIGN_UP, parameters)
+
+    async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None:
+        parameters = {"digest": digest, "browser_digest": browser_digest, "at": at}
+        row = await self._one(_USE_SIGN_UP, parameters)
+        return None if row is None else SIGN_UP.read(row)
 
     async def add_session(self, session: Session, digest: bytes) -> None:
         await self._connection.execute(_ADD_SESSION, SESSION.parameters(session) | {"digest": digest})

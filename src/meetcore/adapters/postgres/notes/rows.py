@@ -30,7 +30,13 @@ _transcript = msgspec.json.Decoder(Transcript)
 _CONTEXT = "{account_id}/notes/{note_id}/content"
 
 
-def _chunk_context(account_id: UUID, recording_id: UUID, source: str, number: int) -> str:
+def note_context(account_id: UUID, note_id: UUID) -> str:
+    """What the content of a note is sealed for."""
+    return _CONTEXT.format(account_id=account_id, note_id=note_id)
+
+
+def chunk_context(account_id: UUID, recording_id: UUID, source: str, number: int) -> str:
+    """What the transcript of a chunk is sealed for."""
     return f"{account_id}/recordings/{recording_id}/heard/{source}/{number}"
 
 
@@ -66,7 +72,7 @@ def note_parameters(note: Note, cipher: Cipher) -> Row:
 
 def transcript_chunk(row: Row, cipher: Cipher) -> Transcript:
     """The transcript of a chunk."""
-    context = _chunk_context(row["account_id"], row["recording_id"], row["source"], row["number"])
+    context = chunk_context(row["account_id"], row["recording_id"], row["source"], row["number"])
     return _transcript.decode(cipher.open(row["transcript"], context))
 
 
@@ -75,5 +81,5 @@ def sealed_transcript_chunk(
 ) -> bytes:
     """The transcript of a chunk, sealed."""
     return cipher.seal(
-        msgspec.json.encode(transcript), _chunk_context(account_id, recording_id, source, number)
+        msgspec.json.encode(transcript), chunk_context(account_id, recording_id, source, number)
     )

@@ -39,17 +39,17 @@ _CLAIM = f"""
 WITH leased AS MATERIALIZED (
     SELECT account_id, recording_id FROM notes WHERE due_at > statement_timestamp() AND lease_token IS NOT NULL
 ), waiting AS (
-    SELECT account_id, id, due_at,
+    SELECT account_id, id, due_at, lease_token IS NOT NULL AS was_leased,
            row_number() OVER (PARTITION BY account_id, recording_id ORDER BY due_at, id) AS of_recording
     FROM notes WHERE due_at <= statement_timestamp()
         AND NOT EXISTS (SELECT FROM leased l
                         WHERE l.account_id = notes.account_id AND l.recording_id = notes.recording_id)
 ), ranked AS (
-    SELECT account_id, id, due_at, row_number() OVER (PARTITION BY account_id ORDER BY due_at, id)
+    SELECT account_id, id, due_at, was_leased, row_number() OVER (PARTITION BY account_id ORDER BY due_at, id)
         + (SELECT count(*) FROM leased l WHERE l.account_id = waiting.account_id) AS turn
     FROM waiting WHERE of_recording = 1
 ), due AS (
-    SELECT account_id, id, turn, due_at AS was_due_at FROM ranked
+    SELECT account_id, id, turn, due_at AS was_due_at, was_leased FROM ranked
     ORDER BY turn, due_at, id
     LIMIT LEAST(%(limit)s, GREATEST(0, %(in_flight)s - (SELECT count(*) FROM leased)))
 ), n AS (
@@ -57,9 +57,9 @@ WITH leased AS MATERIALIZED (
         lease_expirations = lease_expirations + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
-    RETURNING notes.*, due.turn, due.was_due_at
+    RETURNING notes.*, due.turn, due.was_due_at, due.was_leased
 )
-SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.lease_expirations
+SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.lease_expirations, n.was_leased
 FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 ORDER BY n.turn, n.was_due_at, n.id
 """
@@ -68,6 +68,14 @@ ORDER BY n.turn, n.was_due_at, n.id
 _POSTPONE_UNREADABLE = """
 UPDATE notes SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
 WHERE account_id = %(account_id)s AND id = %(note_id)s
+"""
+
+# Whether the work on a note or a recording waits for so long: nobody has taken it.
+_IS_ANY_OVERDUE = """
+SELECT COALESCE(LEAST(
+    (SELECT due_at FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1),
+    (SELECT due_at FROM recordings WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+) <= statement_timestamp() - %(seconds)s * interval '1 second', false) AS is_overdue
 """
 
 # Keeps a claim, for its holder only.
@@ -124,6 +132,7 @@ class NoteWork(Repository):
                     note(row, self._cipher),
                     recording(row, self._cipher),
                     row["lease_expirations"],
+                    row["was_leased"],
                 )
             except (CipherRefused, msgspec.DecodeError):
                 log.exception("note does not open", note_id=str(row["note_id"]))
@@ -131,6 +140,10 @@ class NoteWork(Repository):
             else:
                 tasks.append(task)
         return tasks
+
+    async def is_any_overdue(self, seconds: float) -> bool:
+        row = await self._one(_IS_ANY_OVERDUE, {"seconds": seconds})
+        return row is not None and bool(row["is_overdue"])
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         return await self._changed(_RENEW, _bearer(task) | {"seconds": seconds})

@@ -1,5 +1,7 @@
 """Recordings as rows: their columns, their files one sealed document."""
 
+from uuid import UUID
+
 import msgspec
 import structlog
 
@@ -14,6 +16,11 @@ RECORDING_COLUMNS = f"{RECORDING.select}, r.files AS recording_files"
 
 _files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 _CONTEXT = "{account_id}/recordings/{recording_id}/files"
+
+
+def files_context(account_id: UUID, recording_id: UUID) -> str:
+    """What the files of a recording are sealed for."""
+    return _CONTEXT.format(account_id=account_id, recording_id=recording_id)
 
 
 def recording(row: Row, cipher: Cipher) -> Recording:

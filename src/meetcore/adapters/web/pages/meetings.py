@@ -9,6 +9,7 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web.filters import PAGE_SIZE, read_before, read_days
+from meetcore.adapters.web.formats import format_count
 from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.problems import explain
@@ -25,7 +26,9 @@ from meetcore.domain.meetings.meetings import (
     shown_host_key,
     shown_status,
 )
+from meetcore.domain.meetings.passwords import MAX_PASSWORD_LENGTH
 from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.meetings.title_search import search_words
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.pricing import PricingTier, Quote
 from meetcore.ports.queries import MeetingFilter
@@ -42,7 +45,7 @@ OPTIONS: Final[Mapping[str, str]] = {
 
 @frozen
 class _Row:
-    """A meeting in a list; `state` is the text and the kind of its mark."""
+    """A meeting in a list; `state` is the text and the kind of its mark, `credits` the price less refunds."""
 
     id: UUID
     title: str
@@ -56,7 +59,9 @@ async def list_meetings(visit: Visit) -> Response:
     """A page of meetings with filters."""
     days, text = read_days(visit), visit.query("status")
     status = MeetingStatus(text) if text in [each.value for each in MEETING_STATES] else None
-    wanted = MeetingFilter(visit.now, status, days.begins_at, days.ends_at)
+    search = visit.query("search").strip()
+    words = search_words(search)
+    wanted = MeetingFilter(visit.now, status, days.begins_at, days.ends_at, words)
     found = await visit.use.reads.list_meetings(visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit))
     shown = found[:PAGE_SIZE]
     return visit.page(
@@ -64,7 +69,7 @@ async def list_meetings(visit: Visit) -> Response:
         meetings=meeting_rows(visit, shown),
         older=_older(visit, shown[-1].id) if len(found) > PAGE_SIZE else "",
         errors=days.errors,
-        chosen={"from": visit.query("from"), "to": visit.query("to"), "status": text},
+        chosen={"from": visit.query("from"), "to": visit.query("to"), "status": text, "search": search},
         statuses=[
             ("", visit.text(_("all"))),
             *((each.value, visit.text(label)) for each, (label, _kind) in MEETING_STATES.items()),
@@ -89,6 +94,7 @@ async def create_meeting(visit: Visit) -> Response:
         wanted = MeetingRequest(**texts, description=description, password=password, options=options)
         quote = visit.use.by_hand.quote_meeting(visit.signed_in, wanted.pricing_tier_id, options)
         if form.get("seen_credits") != str(quote.credits):
+            visit.use.by_hand.check_meeting(visit.signed_in, wanted, visit.now)
             return _form(visit, form, {}, quote=quote)
         outcome = await visit.use.by_hand.create_meeting(visit.signed_in, wanted, visit.sent_form())
     except DomainError as refusal:
@@ -130,7 +136,10 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         errors=errors,
         meeting=meeting,
         state=_state(visit, meeting),
-        host_key=shown_host_key(meeting, now),
+        tier=_tier_name(visit, meeting.pricing_tier_id),
+        join_url=meeting.join_url if is_open and not visit.is_view else None,
+        password=meeting.password if is_open and not visit.is_view else None,
+        host_key=None if visit.is_view else shown_host_key(meeting, now),
         recordings=found.recordings,
         notes=found.notes,
         players=[player_of(visit, each) for each in found.recordings],
@@ -143,7 +152,16 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
 
 def meeting_rows(visit: AreaVisit[Any, Any, Any], meetings: Sequence[Meeting]) -> list[_Row]:
     """Meetings as rows of `meeting_rows.html`."""
-    return [_Row(each.id, each.title, each.start_at, _state(visit, each), each.credits) for each in meetings]
+    return [
+        _Row(
+            each.id,
+            each.title,
+            each.start_at,
+            _state(visit, each),
+            each.credits - (each.credits_refunded or 0),
+        )
+        for each in meetings
+    ]
 
 
 def _state(visit: AreaVisit[Any, Any, Any], meeting: Meeting) -> tuple[str, str]:
@@ -163,19 +181,29 @@ def _form(
         errors=errors,
         quote=quote,
         available=visit.signed_in.account.balance - visit.signed_in.account.held,
-        tiers=[(tier.id, _tier_text(visit, tier)) for tier in tiers],
+        tiers=[_tier_row(visit, tier) for tier in tiers],
         options=[(name, visit.text(label)) for name, label in OPTIONS.items()],
         form_key=values.get("form_key") or visit.new_form_key(),
+        max_password=MAX_PASSWORD_LENGTH,
     )
 
 
-def _tier_text(visit: Visit, tier: PricingTier) -> str:
-    return visit.text(
-        _("%(name)s: %(seats)s participants, %(minutes)s minutes, %(credits)s credits"),
-        name=tier.name, seats=tier.capacity, minutes=tier.max_duration, credits=tier.credits,
-    )  # fmt: skip
+def _tier_row(visit: Visit, tier: PricingTier) -> tuple[str, str, str, int]:
+    """A tier of the form: its id, its name, what it holds, and its credits."""
+    text = visit.text(
+        _("%(seats)s participants, %(minutes)s minutes"),
+        seats=format_count(tier.capacity, visit.look.language),
+        minutes=format_count(tier.max_duration, visit.look.language),
+    )
+    return tier.id, tier.name, text, tier.credits
+
+
+def _tier_name(visit: Visit, tier_id: str) -> str:
+    """The name of a tier, also of one that is sold no more; its id where there is none of that id."""
+    tier = visit.use.by_hand.api.catalogue.tiers.get(tier_id)
+    return tier_id if tier is None else tier.name
 
 
 def _older(visit: Visit, last: UUID) -> str:
-    kept = {name: visit.query(name) for name in ("status", "from", "to")}
+    kept = {name: visit.query(name) for name in ("search", "status", "from", "to")}
     return f"{ROOT}?" + urlencode({name: text for name, text in kept.items() if text} | {"before": str(last)})

@@ -11,17 +11,20 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.links import download_url
+from meetcore.adapters.web.files import send_file
 from meetcore.adapters.web.filters import PAGE_SIZE, read_before
 from meetcore.adapters.web.formats import format_offset
+from meetcore.adapters.web.note_document import note_document
 from meetcore.adapters.web.page import Page
 from meetcore.adapters.web.texts import NOTE_STATES, _
-from meetcore.adapters.web.visit import HEADERS, Visit
+from meetcore.adapters.web.visit import Visit
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
 from meetcore.domain.notes.markdown import markdown
 from meetcore.domain.notes.notes import Note, NoteStatus
 from meetcore.domain.notes.recordings import Recording, segments
+from meetcore.ports.dashboard_queries import NoteDetails
 
 ROOT: Final = "/dashboard/notes"
 
@@ -55,20 +58,28 @@ class Player:
 async def list_notes(visit: Visit) -> Response:
     """A page of notes."""
     found = await visit.use.reads.list_notes(visit.signed_in, PAGE_SIZE + 1, read_before(visit))
-    shown = found[:PAGE_SIZE]
+    shown, untitled = found[:PAGE_SIZE], visit.text(_("Notes"))
     return visit.page(
         "notes.html",
-        notes=[(note, note_state(visit, note), _first_words(note)) for note in shown],
-        older=f"{ROOT}?before={shown[-1].id}" if len(found) > PAGE_SIZE else "",
-        is_live=any(note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING) for note in shown),
+        notes=[(each.note, note_state(visit, each.note), each.title or untitled) for each in shown],
+        older=f"{ROOT}?before={shown[-1].note.id}" if len(found) > PAGE_SIZE else "",
+        is_live=any(each.note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING) for each in shown),
     )
 
 
 @Page("GET", f"{ROOT}/{{id}}.md", Action.VIEW_NOTES)
 async def download_markdown(visit: Visit) -> Response:
     """The note as Markdown."""
-    note = await _completed(visit)
-    return _file(markdown(note).encode(), f"notes-{note.id}.md", "text/markdown; charset=utf-8")
+    note = (await _completed(visit)).note
+    return send_file(markdown(note).encode(), f"notes-{note.id}.md", "text/markdown; charset=utf-8")
+
+
+@Page("GET", f"{ROOT}/{{id}}.pdf", Action.VIEW_NOTES)
+async def download_pdf(visit: Visit) -> Response:
+    """The note as PDF."""
+    found = await _completed(visit)
+    made = await visit.use.printer.print_pdf(visit.signed_in.account.id, note_document(found))
+    return send_file(made, f"notes-{found.note.id}.pdf", "application/pdf")
 
 
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_NOTES)
@@ -94,24 +105,21 @@ async def read_note(visit: Visit) -> Response:
     )
 
 
-async def _completed(visit: Visit) -> Note:
+async def _completed(visit: Visit) -> NoteDetails:
     found = await visit.use.reads.find_note(
         visit.signed_in, parse_id(visit.request.path_params["id"], "note")
     )
-    if found.note.status is not NoteStatus.COMPLETED:
+    if found.note.status is not NoteStatus.COMPLETED or found.note.draft is None:
         raise NotFound("This note is not complete.")
-    return found.note
-
-
-def _file(body: bytes, name: str, media_type: str) -> Response:
-    headers = HEADERS | {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(body, headers=headers, media_type=media_type)
+    return found
 
 
 def player_of(visit: Visit, recording: Recording | None) -> Player:
-    """Where a recording is played from, part by part; without parts where its files are gone."""
-    links = [] if recording is None else visit.use.by_hand.api.download_recording.links(recording, visit.now)
-    if recording is None or not links:
+    """Where a recording is played from, by parts; without any in a view, or where its files are gone."""
+    if recording is None or visit.is_view:
+        return Player((), (0.0,))
+    links = visit.use.by_hand.api.download_recording.links(recording, visit.now)
+    if not links:
         return Player((), (0.0,))
     lengths = [one.sound.media_s or 0.0 for one in segments(recording)]
     # As a path: the page's policy lets media come from its own origin alone.
@@ -128,15 +136,6 @@ def note_state(visit: Visit, note: Note) -> tuple[str, str]:
     """How a note stands, as a text and the kind of its mark."""
     label, kind = NOTE_STATES[note.status]
     return visit.text(label), kind
-
-
-def _first_words(note: Note) -> str:
-    text = (
-        note.draft.summary
-        if note.draft is not None and note.status is NoteStatus.COMPLETED
-        else note.error or ""
-    )
-    return text if len(text) <= 140 else text[:139] + "…"
 
 
 def _note_id(visit: Visit) -> UUID:

@@ -43,13 +43,22 @@ async def show_overview(visit: Visit) -> Response:
         reads.list_last_meetings(who, MeetingFilter(visit.now), MEETINGS),
     )
     days = _every_day(found.spending, today)
+    chart = [_bar(visit, each) for each in days]
     return visit.page(
         "overview.html",
         balance=who.account.balance,
         held=who.account.held,
         spent_today=days[-1].meetings + days[-1].notes,
-        warnings=[*_low(visit, days), *_capped(visit, found.capped_keys), *_troubled(visit, found.troubled)],
-        chart=[_bar(visit, each) for each in days],
+        warnings=[
+            *_below(visit, found.low_threshold),
+            *_low(visit, days),
+            *_capped(visit, found.capped_keys),
+            *_troubled(visit, found.troubled),
+        ],
+        chart=chart,
+        first_day=days[0].day,
+        last_day=today,
+        highest=max(sum(bar.parts) for bar in chart),
         days=[each for each in reversed(days) if each.meetings or each.notes],
         capped_keys=found.capped_keys,
         meetings=meeting_rows(visit, meetings),
@@ -71,6 +80,19 @@ def _bar(visit: Visit, each: DaySpending) -> Bar:
         notes=format_count(each.notes, language),
     )
     return Bar((max(each.meetings, 0), max(each.notes, 0)), title)
+
+
+def _below(visit: Visit, low_threshold: int) -> list[_Warning]:
+    """Warn where the available credits are below the threshold of the account, as `credit.low` does."""
+    available, language = visit.signed_in.account.balance - visit.signed_in.account.held, visit.look.language
+    if available >= low_threshold:
+        return []
+    text = visit.text(
+        _("%(credits)s credits are available, fewer than the threshold of %(threshold)s."),
+        credits=format_count(available, language),
+        threshold=format_count(low_threshold, language),
+    )
+    return [_Warning(text, "/dashboard/ledger", visit.text(_("Ledger")))]
 
 
 def _low(visit: Visit, days: Sequence[DaySpending]) -> list[_Warning]:

@@ -18,7 +18,7 @@ _DIGITS: Final = 12
 @Page("GET", ROOT, Action.VIEW_SETTINGS)
 async def show_settings(visit: Visit) -> Response:
     """The settings, and the sessions of who looks."""
-    return await _show(visit, {})
+    return await show_with_errors(visit, {})
 
 
 @Page("POST", f"{ROOT}/threshold", Action.MANAGE_SETTINGS)
@@ -26,8 +26,18 @@ async def change_threshold(visit: Visit) -> Response:
     """Change the balance below which `credit.low` is sent."""
     text = visit.form.get("low_threshold", "").strip()
     if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-        return await _show(visit, {"low_threshold": visit.text(_("Write a whole number of credits."))})
+        return await show_with_errors(
+            visit, {"low_threshold": visit.text(_("Write a whole number of credits."))}
+        )
     await visit.use.settings.set_low_threshold(visit.signed_in, visit.client_address, int(text))
+    return see_other(f"{ROOT}?done=settings_changed")
+
+
+@Page("POST", f"{ROOT}/statement-mails", Action.MANAGE_SETTINGS)
+async def change_statement_mails(visit: Visit) -> Response:
+    """Mail owners and finance when a month's statement is there, or stop."""
+    is_on = visit.form.get("statement_mails") == "on"
+    await visit.use.settings.set_statement_mails(visit.signed_in, visit.client_address, is_on=is_on)
     return see_other(f"{ROOT}?done=settings_changed")
 
 
@@ -46,7 +56,8 @@ async def end_other_sessions(visit: Visit) -> Response:
     return see_other(f"{ROOT}?done=session_ended")
 
 
-async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
+async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
+    """The settings, with what is wrong in a form."""
     settings = await visit.use.settings.find(visit.signed_in)
     return visit.page(
         "settings.html",

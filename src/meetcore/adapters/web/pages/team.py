@@ -31,7 +31,9 @@ async def invite(visit: Visit) -> Response:
     if role is None:
         return await _show(visit, {"role": visit.text(_("Choose a role."))})
     try:
-        await visit.use.members.invite(visit.signed_in, email, role, visit.client_address)
+        await visit.use.members.invite(
+            visit.signed_in, email, role, visit.client_address, visit.look.language
+        )
     except InvalidEmail:
         return await _show(visit, {"email": visit.text(_("Write the address like name@example.com."))})
     return see_other(f"{ROOT}?done=invited")

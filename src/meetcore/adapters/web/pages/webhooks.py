@@ -22,11 +22,14 @@ from meetcore.domain.members.roles import Action
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointChanges
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.endpoint_health import HEALTH_SAMPLE
 from meetcore.usecases.idempotency import Outcome
 from meetcore.usecases.work_by_hand import SentForm
 
 ROOT: Final = "/dashboard/webhooks"
 _KIND: Final = "kind:"
+_HIDDEN: Final = frozenset({"join_url", "password", "host_key"})
+"""What an operator who looks at an account does not see of a payload."""
 
 Change = Callable[[SentForm], Awaitable[Outcome]]
 
@@ -34,9 +37,23 @@ Change = Callable[[SentForm], Awaitable[Outcome]]
 @Page("GET", ROOT, Action.VIEW_WEBHOOKS)
 async def list_webhooks(visit: Visit) -> Response:
     """Every endpoint, and how its deliveries have gone."""
-    found = await visit.use.webhooks.list_endpoints(visit.signed_in)
+    found = await visit.use.webhooks.list_endpoints(visit.signed_in, visit.now)
     return visit.page(
-        "webhooks.html", endpoints=[(one, _mark(visit, ENDPOINT_STATES[one.state])) for one in found]
+        "webhooks.html",
+        endpoints=[(one, _mark(visit, ENDPOINT_STATES[one.endpoint.state])) for one in found],
+        sample=HEALTH_SAMPLE,
+    )
+
+
+@Page("GET", f"{ROOT}/events", Action.VIEW_WEBHOOKS)
+async def show_events(visit: Visit) -> Response:
+    """The events that an endpoint can subscribe to, each with an example of what is posted."""
+    return visit.page(
+        "events.html",
+        kinds=[
+            (kind.value, visit.text(text), _indented(example_payload(kind)))
+            for kind, text in EVENT_TEXTS.items()
+        ],
     )
 
 
@@ -147,13 +164,23 @@ async def show_delivery(visit: Visit) -> Response:
     event = await visit.use.webhooks.find_event(visit.signed_in, found.delivery.event_id, visit.now)
     return visit.page(
         "delivery.html",
-        payload="" if event is None or event.payload is None else _indented(json.loads(event.payload)),
+        payload="" if event is None or event.payload is None else _payload(visit, event.payload),
         endpoint_id=_id(visit),
         delivery=found.delivery,
         attempts=found.attempts,
         state=_mark(visit, DELIVERY_STATES[found.delivery.status]),
         form_key=visit.new_form_key(),
     )
+
+
+def _payload(visit: Visit, text: bytes) -> str:
+    """A payload to read; in a view without what opens a meeting."""
+    payload = json.loads(text)
+    data = payload.get("data")
+    if visit.is_view and isinstance(data, dict):
+        hidden = visit.text(_("(hidden)"))
+        payload["data"] = {name: hidden if name in _HIDDEN and data[name] else data[name] for name in data}
+    return _indented(payload)
 
 
 def _indented(payload: Mapping[str, Any]) -> str:
@@ -183,7 +210,8 @@ async def _show(
 ) -> Response:
     use, text = visit.use.webhooks, visit.query("status")
     who, endpoint_id = visit.signed_in, _id(visit)
-    endpoint = await use.find_endpoint(who, endpoint_id)
+    health = await use.find_endpoint(who, endpoint_id, visit.now)
+    endpoint = health.endpoint
     status = DeliveryStatus(text) if text in set(DeliveryStatus) else None
     found = await use.list_deliveries(who, endpoint_id, status, PAGE_SIZE + 1, read_before(visit))
     shown = found[:PAGE_SIZE]
@@ -195,6 +223,8 @@ async def _show(
         **({"notice": notice} if notice else {}),
         since=visit.form.get("since", ""),
         endpoint=endpoint,
+        health=health,
+        sample=HEALTH_SAMPLE,
         secret=secret,
         state=_mark(visit, ENDPOINT_STATES[endpoint.state]),
         deliveries=[(one, _mark(visit, DELIVERY_STATES[one.delivery.status])) for one in shown],

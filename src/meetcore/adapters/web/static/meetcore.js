@@ -14,6 +14,48 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
   });
 }
 
+// Sign in with a passkey, or make one: what the server asks goes to the device, its answer into the form.
+const toBytes = text => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), one => one.charCodeAt(0));
+const toText = buffer => buffer && btoa(String.fromCharCode(...new Uint8Array(buffer)))
+  .replace(/\+/g, "-").replace(/\//g, "_").replace(/=/g, "");
+const askDevice = async (kind, options) => {
+  options.challenge = toBytes(options.challenge);
+  for (const known of [...options.allowCredentials ?? [], ...options.excludeCredentials ?? []]) known.id = toBytes(known.id);
+  if (options.user) options.user.id = toBytes(options.user.id);
+  const made = await navigator.credentials[kind]({publicKey: options});
+  const response = {};
+  for (const name of ["clientDataJSON", "attestationObject", "authenticatorData", "signature", "userHandle"]) {
+    if (made.response[name]) response[name] = toText(made.response[name]);
+  }
+  return JSON.stringify({id: made.id, rawId: toText(made.rawId), type: made.type, response});
+};
+for (const form of window.PublicKeyCredential ? document.querySelectorAll("form[data-passkey]") : []) {
+  form.hidden = false;
+  for (const hint of document.querySelectorAll("[data-without-passkey]")) hint.hidden = true;
+  const {credential} = form.elements, problem = form.querySelector("[role=alert]");
+  let isAsking = false;
+  form.addEventListener("submit", async event => {
+    if (credential.value) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    if (isAsking) return;
+    isAsking = problem.hidden = true;
+    try {
+      const asked = await fetch(form.dataset.options, {method: "POST", body: new URLSearchParams(new FormData(form))});
+      if (asked.redirected) return location.assign(asked.url);
+      if (!asked.ok) throw new Error(asked.status);
+      credential.value = await askDevice(form.dataset.passkey, await asked.json());
+      form.requestSubmit();
+    } catch {
+      problem.textContent = form.dataset.problem;
+      problem.hidden = false;
+    } finally {
+      isAsking = false;
+    }
+  });
+  addEventListener("pageshow", () => { credential.value = ""; });
+}
+
 // A form is sent once: a second click would repeat the change.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", event => {
@@ -53,4 +95,11 @@ if (live) {
     setTimeout(renew, 1000 * Number(live.dataset.refreshS));
   };
   setTimeout(renew, 1000 * Number(live.dataset.refreshS));
+}
+
+// On a phone the menu is one row: its page is in sight.
+const here = document.querySelector(".menu [aria-current]");
+if (here) {
+  const menu = here.closest(".menu");
+  menu.scrollLeft = here.offsetLeft - (menu.clientWidth - here.offsetWidth) / 2;
 }

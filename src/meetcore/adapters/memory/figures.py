@@ -1,0 +1,72 @@
+"""The figures that an operator watches, in memory."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from meetcore.adapters.memory.state import MemoryState, StoredVerification, Tables
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.notes.notes import NoteStep
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import EndpointState
+from meetcore.ports.clock import Clock
+from meetcore.ports.figures import Figures
+
+
+class MemoryFigures:
+    """Reads them. Here nothing is parked, and there is no server whose transactions could be old."""
+
+    def __init__(self, state: MemoryState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    async def read(self) -> Figures:
+        now, tables = self._clock.now(), self._state.committed
+        deliveries = [stored.delivery for stored in tables.deliveries.values()]
+        states = Counter(each.status for each in deliveries)
+        endpoints = Counter(each.state for each in tables.endpoints.values())
+        verification = tables.verification.get(True, StoredVerification())
+        return Figures(
+            deliveries_oldest_due_s=_oldest(now, (each.next_attempt_at for each in deliveries)),
+            deliveries={
+                "pending": states[DeliveryStatus.PENDING], "held": states[DeliveryStatus.HELD], "parked": 0,
+            },
+            endpoints={state.value: endpoints[state] for state in EndpointState},
+            provider_events_oldest_due_s=_oldest(now, (one.due_at for one in
+            tables.provider_events.values())), mails_oldest_due_s=_oldest(now, (stored.mail.due_at for stored
+            in tables.mails.values())), meetings_oldest_in_progress_s=_oldest(now, _in_progress(tables)),
+            notes_oldest_due_s={
+                step.value: _oldest(
+                    now, (one.due_at for one in tables.notes.values() if one.note.step is step)
+                )
+                for step in NoteStep
+            },
+            hosts=_hosts(tables, now),
+            ledger_verified_at=verification.verified_at,
+            ledger_is_sound=verification.is_sound,
+        )  # fmt: skip
+
+
+def _oldest(now: datetime, due: Iterable[datetime | None]) -> float:
+    since = min((each for each in due if each is not None), default=now)
+    return max(0.0, (now - since).total_seconds())
+
+
+def _in_progress(tables: Tables) -> Iterable[datetime]:
+    for stored in tables.meetings.values():
+        if stored.lease is not None:
+            is_new = stored.meeting.status is MeetingStatus.PROVISIONING
+            yield stored.meeting.created_at if is_new else stored.lease.until
+
+
+def _hosts(tables: Tables, now: datetime) -> Mapping[str, int]:
+    taken = Counter(one.host_id for one in tables.reservations.values() if one.start_at <= now < one.end_at)
+    states = Counter({"free": 0, "busy": 0, "unavailable": 0, "disabled": 0})
+    for host in tables.hosts.values():
+        if not host.is_active:
+            states["disabled"] += 1
+        elif host.unavailable_until is not None and host.unavailable_until > now:
+            states["unavailable"] += 1
+        else:
+            states["busy" if taken[host.id] >= host.max_concurrent else "free"] += 1
+    return states

@@ -1,0 +1,55 @@
+"""What a session needs, and how it gets it behind a pooler that lends connections for one transaction each.
+
+PgBouncer in transaction mode refuses start-up options, or drops them silently, and a statement that was prepared on
+one connection is unknown to the next. There the role has the settings, and nothing is prepared.
+"""
+
+import psycopg
+from psycopg import sql
+
+from meetcore.adapters.postgres.pool import network_parameters, session_settings, translated
+
+__all__ = ["MissingSettings", "check_role_settings"]
+
+# The settings of a session that has set none itself; limits in milliseconds.
+_READ = """
+SELECT lower(name), CASE unit WHEN 'ms' THEN setting::bigint END AS limit_ms, setting, current_user
+FROM pg_settings WHERE lower(name) = ANY(%(names)s::text[])
+"""
+
+
+class MissingSettings(Exception):
+    """The role lacks settings that each session needs; the message has the statement to run."""
+
+
+def check_role_settings(url: str, deadline_s: int) -> None:
+    """Make sure that the role has the settings of each session by itself. A shorter time limit will do, too.
+
+    Raises:
+        MissingSettings: it has not.
+        StoreUnavailable: the database does not answer.
+    """
+    wanted = session_settings(deadline_s)
+    with translated(), psycopg.connect(url, autocommit=True, **network_parameters(url)) as connection:
+        connection.prepare_threshold = None
+        rows = connection.execute(_READ.encode(), {"names": list(wanted)}).fetchall()
+    lacking = [name for name, limit_ms, value, _ in rows if not _is_as_wanted(wanted[name], limit_ms, value)]
+    if lacking:
+        statements = "; ".join(_alter(rows[0][3], name, wanted[name]) for name in lacking)
+        raise MissingSettings(
+            f"behind a pooler the role itself must have what each session needs; run: {statements}"
+        )
+
+
+def _is_as_wanted(wanted: str, limit_ms: int | None, value: str) -> bool:
+    """Whether a setting has the value, or is a time limit of at most as long."""
+    if limit_ms is None:
+        return value.upper() == wanted.upper()
+    return 0 < limit_ms <= 1000 * int(wanted.removesuffix("s"))
+
+
+def _alter(role: str, name: str, value: str) -> str:
+    statement = sql.SQL("ALTER ROLE {} SET {} = {}").format(
+        sql.Identifier(role), sql.Identifier(name), sql.Literal(value)
+    )
+    return statement.as_string()

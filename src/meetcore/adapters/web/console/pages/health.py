@@ -1,0 +1,80 @@
+"""The health of the service, and the prices in force."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from starlette.responses import Response
+
+from meetcore.adapters.web.console.page import ConsolePage, ConsoleVisit
+from meetcore.adapters.web.texts import _
+from meetcore.domain.members.roles import OperatorAction
+from meetcore.ports.health import HealthStatus, QueueName
+
+STATES: Final[Mapping[HealthStatus, tuple[str, str]]] = {
+    HealthStatus.OK: (_("well"), "good"),
+    HealthStatus.WARNING: (_("warning"), "warn"),
+    HealthStatus.FAILED: (_("failed"), "bad"),
+    HealthStatus.SKIPPED: (_("not checked"), ""),
+}
+QUEUES: Final[Mapping[QueueName, tuple[str, str]]] = {
+    QueueName.DELIVERIES: (
+        _("Deliveries of webhooks"),
+        _("No worker sends them, or it is too slow: start another meetcore worker."),
+    ),
+    QueueName.MAILS: (
+        _("Mails"),
+        _("No worker sends them, or the mail server does not take them: see the check of mail."),
+    ),
+    QueueName.NOTES: (_("Notes"), _("No worker writes them: start meetcore worker with the extra notes.")),
+    QueueName.RECORDINGS: (
+        _("Recordings to be measured"),
+        _("No worker measures them: start meetcore worker with the extra notes."),
+    ),
+    QueueName.PROVIDER_EVENTS: (
+        _("Events of the provider"),
+        _("No worker handles them: start meetcore worker."),
+    ),
+    QueueName.MEETINGS: (
+        _("Meetings that a process left"),
+        _("No worker takes them over, or the provider does not answer: see the meetings in doubt."),
+    ),
+    QueueName.REMOVALS: (
+        _("Looks for meetings without a record"),
+        _("No worker looks, or the provider does not answer: see the check of the provider."),
+    ),
+}
+"""What each queue is called, and what to do where it is late."""
+MOST_SHOWN: Final = 1000
+
+
+@ConsolePage("GET", "/console/health", OperatorAction.VIEW_HEALTH)
+async def show_health(visit: ConsoleVisit) -> Response:
+    """Checks, queues and the database."""
+    health = await visit.use.health.look(visit.signed_in)
+    return visit.page(
+        "console/health.html",
+        health=health,
+        checks=[(check, *_state(visit, check.status)) for check in health.checks],
+        queues=[
+            (each, *map(visit.text, QUEUES[each.queue.name]), _seconds(each.waited)) for each in health.queues
+        ],
+        clock_ms=round(health.clock_difference / timedelta(milliseconds=1)),
+        oldest_s=None if health.oldest_transaction is None else _seconds(health.oldest_transaction),
+        most_shown=MOST_SHOWN,
+    )
+
+
+@ConsolePage("GET", "/console/prices", OperatorAction.VIEW_PRICES)
+async def show_prices(visit: ConsoleVisit) -> Response:
+    """Every tier and the price of notes."""
+    return visit.page("console/prices.html", prices=await visit.use.prices.list_prices(visit.signed_in))
+
+
+def _state(visit: ConsoleVisit, status: HealthStatus) -> tuple[str, str]:
+    label, kind = STATES[status]
+    return visit.text(label), kind
+
+
+def _seconds(length: timedelta) -> int:
+    return int(length.total_seconds())

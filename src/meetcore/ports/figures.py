@@ -1,0 +1,47 @@
+"""What an operator watches of a store: a few counts and ages, cheap to read however much is in it."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from attrs import field, frozen
+
+__all__ = ["MOST_COUNTED", "FigureReader", "Figures"]
+
+MOST_COUNTED = 100_000
+"""Rows of one state are counted up to here."""
+
+
+@frozen
+class Figures:
+    """The figures of one moment.
+
+    Ages are in seconds and 0 where there is nothing: how long the oldest has been due. A count stops at
+    `MOST_COUNTED`. Where the ledger was never verified whole, `ledger_verified_at` is `None` and
+    `ledger_is_sound` true.
+    """
+
+    deliveries_oldest_due_s: float = 0.0
+    deliveries: Mapping[str, int] = field(factory=dict)
+    endpoints: Mapping[str, int] = field(factory=dict)
+    provider_events_oldest_due_s: float = 0.0
+    mails_oldest_due_s: float = 0.0
+    meetings_oldest_in_progress_s: float = 0.0
+    notes_oldest_due_s: Mapping[str, float] = field(factory=dict)
+    hosts: Mapping[str, int] = field(factory=dict)
+    ledger_verified_at: datetime | None = None
+    ledger_is_sound: bool = True
+    oldest_transaction_s: float = 0.0
+    replication_lag_s: float = 0.0
+    schema_version: int = 0
+
+
+class FigureReader(Protocol):
+    """Reads them."""
+
+    async def read(self) -> Figures:
+        """Read the present figures.
+
+        Raises:
+            StoreUnavailable: the store does not answer in good time.
+        """

@@ -1,0 +1,55 @@
+"""How far the periodic verification of the ledger is, kept where every worker finds it."""
+
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.ports.lease import Lease
+
+__all__ = ["VerificationLog", "VerificationRun"]
+
+
+@frozen
+class VerificationRun:
+    """A run over the whole ledger that is in progress, under the caller's lease.
+
+    The accounts up to `after_account` are verified; `None` at the beginning. `accounts` and `entries` count
+    them. `findings` are the first ones, as texts.
+    """
+
+    token: UUID = field(repr=False)
+    started_at: datetime
+    after_account: UUID | None = None
+    accounts: int = 0
+    entries: int = 0
+    findings: tuple[str, ...] = ()
+
+
+class VerificationLog(Protocol):
+    """Keeps one run, and what came of the last one."""
+
+    async def claim(self, lease: Lease, at: datetime) -> VerificationRun | None:
+        """Take the run that is due, a new one beginning at the given instant; `None` where none is due.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+
+    async def save(self, run: VerificationRun, wait_s: float) -> bool:
+        """Keep how far a run is, and let it go on after so many seconds; false when the lease is lost.
+
+        From the first finding on the ledger counts as unsound.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+
+    async def finish(self, run: VerificationRun, at: datetime, next_s: float) -> bool:
+        """Keep the result of a run that is over; the next is due so many seconds after it. False when the
+        lease is lost.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """

@@ -1,0 +1,214 @@
+"""The suite of OpenID providers on the adapter, and what a provider can get wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import jwt
+import pytest
+from attrs import frozen
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from meetcore.adapters.oidc import OidcClient, OidcProvider
+from meetcore.adapters.oidc.http import MAX_ANSWER_BYTES, OidcHttp
+from meetcore.domain.members.identities import Identity
+from meetcore.ports.identity_provider import IdentityRefused, IdentityUnavailable, ProviderAnswer
+from meetcore.testing.contracts import IdentityProviderContract
+from meetcore.testing.contracts.identity_provider import CALLBACK, FLOW
+from meetcore.testing.wire import Reply, as_json
+from tests.support.openid_provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, openid_provider
+
+PERSON = {"email": "dewi@example.com", "email_verified": True, "name": "Dewi Ayu"}
+METADATA, KEYS, TOKEN = "/tenant/.well-known/openid-configuration", "/keys", "/token"
+
+
+@frozen
+class Rig:
+    """The adapter, and the provider that it speaks to; `seconds` is its clock."""
+
+    provider: OidcProvider
+    there: OpenIdProvider
+    identity: Identity
+    seconds: list[float]
+
+    async def approve(self, url: str) -> ProviderAnswer:
+        return await self.there.brought_back(url)
+
+    async def identify(self) -> Identity:
+        answer = await self.approve(await self.provider.authorization_url(FLOW, CALLBACK, False))
+        return await self.provider.identify(answer, FLOW, CALLBACK)
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    async with openid_provider(person=PERSON) as there:
+        http, seconds = OidcHttp(timeout_s=1.0), [0.0]
+        client = OidcClient(there.issuer, CLIENT_ID, CLIENT_SECRET)
+        yield Rig(
+            OidcProvider(client, http, lambda: seconds[0]),
+            there,
+            Identity("dewi@example.com", "Dewi Ayu"),
+            seconds,
+        )
+        await http.aclose()
+
+
+class TestOidcProvider(IdentityProviderContract):
+    """On a provider of our own."""
+
+
+@pytest.mark.parametrize("methods", [None, ["client_secret_basic"], ["client_secret_post"]])
+async def test_the_secret_goes_as_the_provider_takes_it(rig: Rig, methods: list[str] | None) -> None:
+    rig.there.metadata = {"token_endpoint_auth_methods_supported": methods}
+    assert await rig.identify() == rig.identity
+    assert CLIENT_SECRET not in repr(OidcClient(rig.there.issuer, CLIENT_ID, CLIENT_SECRET))
+
+
+@pytest.mark.parametrize(("key", "algorithm"), [(ec.SECP256R1(), "ES256"), (None, "PS256"), (None, "RS512")])
+async def test_signatures_of_the_usual_kinds_hold(rig: Rig, key: Any, algorithm: str) -> None:
+    if key is not None:
+        rig.there.key = ec.generate_private_key(key)
+    rig.there.algorithm = algorithm
+    assert await rig.identify() == rig.identity
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://evil.example"}, {"iss": None}, {"aud": "another"}, {"aud": None}, {"aud": []},
+        {"aud": [CLIENT_ID, "another"]}, {"aud": [CLIENT_ID, "another"], "azp": "another"},
+        {"azp": "another"}, {"exp": 1_000_000_000}, {"exp": None}, {"iat": 4_102_444_800}, {"iat": None},
+        {"nbf": 4_102_444_800}, {"sub": None}, {"nonce": "another"}, {"nonce": None}, {"nonce": 1},
+        {"nonce": "é"},
+        {"email": None}, {"email": "no address"}, {"email": 1}, {"email_verified": False},
+        {"email_verified": None}, {"email_verified": "false"}, {"email_verified": 1},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+async def test_a_token_with_another_claim_is_refused(rig: Rig, claims: dict[str, Any]) -> None:
+    rig.there.claims = claims
+    with pytest.raises(IdentityRefused):
+        await rig.identify()
+
+
+@pytest.mark.parametrize("time", [None, True, "now", -1, float("inf"), float("nan"), 10**30, [1], {}])
+async def test_a_time_of_authentication_that_is_none_is_no_time(rig: Rig, time: Any) -> None:
+    rig.there.claims = {"auth_time": time}
+    assert (await rig.identify()).authenticated_at is None
+
+
+@pytest.mark.parametrize("time", [1_700_000_000, 1_700_000_000.0])
+async def test_the_time_of_authentication_is_that_of_the_token(rig: Rig, time: float) -> None:
+    rig.there.claims = {"auth_time": time}
+    assert (await rig.identify()).authenticated_at == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+async def test_a_token_for_several_is_taken_where_it_was_issued_to_us(rig: Rig) -> None:
+    rig.there.claims = {"aud": [CLIENT_ID, "another"], "azp": CLIENT_ID, "name": None}
+    assert await rig.identify() == Identity("dewi@example.com", "")
+
+
+@pytest.mark.parametrize("kind", ["none", "secret", "public key", "another key", "no key", "text"])
+async def test_a_token_that_the_provider_did_not_sign_is_refused(rig: Rig, kind: str) -> None:
+    other = rsa.generate_private_key(65537, 2048)
+    signed: dict[str, Any] = {
+        "none": lambda claims: jwt.encode(claims, "", "none", headers={"kid": "one"}),
+        "secret": lambda claims: jwt.encode(claims, CLIENT_SECRET * 3, "HS256", headers={"kid": "one"}),
+        "public key": lambda claims: jwt.encode(claims, "n" * 64, "HS512", headers={"kid": "one"}),
+        "another key": lambda claims: jwt.encode(claims, other, "RS256", headers={"kid": "one"}),
+        "no key": lambda claims: jwt.encode(claims, other, "RS256", headers={"kid": "unknown"}),
+        "text": lambda claims: "a.b.c",
+    }
+    rig.there.sign = signed[kind]
+    with pytest.raises(IdentityRefused):
+        await rig.identify()
+
+
+async def test_an_answer_that_names_another_issuer_is_refused(rig: Rig) -> None:
+    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
+    with pytest.raises(IdentityRefused):
+        await rig.provider.identify(ProviderAnswer(answer.code, "https://evil.example"), FLOW, CALLBACK)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://evil.example"}, {"issuer": None}, {"token_endpoint": None},
+        {"token_endpoint": "file:///etc/passwd"}, {"jwks_uri": 1}, {"jwks_uri": "//evil.example/keys"},
+        {"authorization_endpoint": "javascript:alert(1)"}, {"token_endpoint": "http://[::1"},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
+async def test_metadata_of_another_issuer_or_without_an_endpoint_is_none(
+    rig: Rig, metadata: dict[str, Any]
+) -> None:
+    rig.there.metadata = metadata
+    with pytest.raises(IdentityUnavailable):
+        await rig.provider.check()
+
+
+async def test_an_issuer_with_tls_has_no_endpoint_without(rig: Rig) -> None:
+    from meetcore.adapters.oidc.metadata import ProviderMetadata
+
+    http = OidcHttp(timeout_s=0.5)
+    metadata = ProviderMetadata("https://issuer.example", http, lambda: 0.0)
+    with pytest.raises(IdentityUnavailable):
+        metadata._address({"token_endpoint": "http://issuer.example/token"}, "token_endpoint")
+    assert metadata._address({"a": "https://other.example/token"}, "a") == "https://other.example/token"
+    await http.aclose()
+
+
+@pytest.mark.parametrize("path", [METADATA, KEYS, TOKEN])
+@pytest.mark.parametrize("fault", ["drop", "hang", "huge", "status", "redirect", "no json", "deep", "list"])
+async def test_a_provider_that_does_not_answer_as_one_is_unavailable(rig: Rig, path: str, fault: str) -> None:
+    async def never() -> object:
+        return await asyncio.Event().wait()
+
+    replies = {
+        "drop": None,
+        "hang": Reply(200, b"{}", sent=1, lingers=never),
+        "huge": Reply(200, b" " * (MAX_ANSWER_BYTES + 1)),
+        "status": Reply(503),
+        "redirect": Reply(302, headers={"Location": f"{rig.there.url}/elsewhere"}),
+        "no json": Reply(200, b"<html>"),
+        "deep": Reply(200, b"[" * 100_000),
+        "list": as_json([]),
+    }
+    url = "" if path == METADATA else await rig.provider.authorization_url(FLOW, CALLBACK, False)
+    rig.there.answers[path] = lambda: replies[fault]
+    with pytest.raises((IdentityUnavailable, IdentityRefused)) as caught:
+        await (
+            rig.identify()
+            if path == METADATA
+            else rig.provider.identify(await rig.approve(url), FLOW, CALLBACK)
+        )
+    assert rig.there.url not in str(caught.value)
+    assert "/elsewhere" not in rig.there.calls
+    del rig.there.answers[path]
+    assert await rig.identify() == rig.identity, "nothing of the fault is kept"
+
+
+async def test_metadata_and_keys_are_kept_for_an_hour_and_a_new_key_is_found(rig: Rig) -> None:
+    for _ in range(3):
+        await rig.identify()
+    assert (rig.there.calls[METADATA], rig.there.calls[KEYS]) == (1, 1)
+    rig.there.key, rig.there.head = rsa.generate_private_key(65537, 2048), {"kid": "two"}
+    with pytest.raises(IdentityRefused):
+        await rig.identify()
+    assert rig.there.calls[KEYS] == 1, "keys that were just read are not read again"
+    rig.there.head = {}
+    rig.seconds[0] = 3600.0
+    assert await rig.identify() == rig.identity
+    assert (rig.there.calls[METADATA], rig.there.calls[KEYS]) == (2, 2)
+
+
+async def test_a_token_with_an_unknown_key_makes_us_read_the_keys_again(rig: Rig) -> None:
+    await rig.identify()
+    rig.there.head, rig.seconds[0] = {"kid": "two"}, 61.0
+    with pytest.raises(IdentityRefused):
+        await rig.identify()
+    assert rig.there.calls[KEYS] == 2

@@ -1,0 +1,356 @@
+"""Migrations beside a service that runs: what they lock and read, interruptions, releases side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres import migrate as module
+from meetcore.adapters.postgres.migrate import migrate, missing, needed
+from meetcore.adapters.postgres.migration_plan import Lock, locks_of, plan_migrations
+from meetcore.adapters.postgres.migration_steps import (
+    Migration,
+    MigrationRefused,
+    load_migrations,
+    oldest_schema,
+)
+from meetcore.adapters.settings import SettingsRefused
+from meetcore.composition.infrastructure import check_schema
+from tests.support import servers
+from tests.support.api_harness import settings_for
+
+FIRST_CHECKED = 23
+"""Steps before it are as they were: nothing was released that had to run beside them."""
+
+SMALL = {"hosts", "operators", "operator_tokens", "schema_migrations", "schema_migrations_batches"}
+"""Tables that stay small. Every other one is taken to grow."""
+
+WORKING = ("DROP TABLE IF EXISTS ledger_totals_due",)
+"""The end of tables that only steps use."""
+
+READ_ONCE = {"ledger_day_totals": {"accounts"}}
+"""Steps that read a table whole all the same: one row for each account."""
+
+MODES = {lock.text.title().replace(" ", "") + "Lock": lock for lock in Lock}
+REMOVALS = ("DROP TABLE", "DROP COLUMN", "RENAME", " TYPE ", "SET NOT NULL")
+ONLINE = (
+    "CREATE INDEX CONCURRENTLY",
+    "CREATE UNIQUE INDEX CONCURRENTLY",
+    "DROP INDEX CONCURRENTLY",
+    "ANALYZE",
+)
+
+
+def step(number: int, text: str) -> Migration:
+    return Migration(number, f"step_{number}", text)
+
+
+@pytest.fixture
+def migrated(postgres_server_url: str) -> Iterator[str]:
+    with servers.migrated_database(postgres_server_url) as url:
+        yield url
+
+
+class Steps:
+    """The steps that the release knows: its own, and further ones of a test."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.own = load_migrations()
+        self.next = self.own[-1].number + 1
+        self._monkeypatch = monkeypatch
+
+    def are(self, *more: Migration, until: int | None = None) -> None:
+        """Let the release know its steps up to a number, and these."""
+        own = [each for each in self.own if until is None or each.number <= until]
+        self._monkeypatch.setattr(module, "load_migrations", lambda: [*own, *more])
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch)
+
+
+# What a step locks and reads
+
+
+def scans(connection: psycopg.Connection) -> dict[str, int]:
+    """How often this transaction has read each table whole."""
+    rows = connection.execute("SELECT relname, seq_scan FROM pg_stat_xact_user_tables").fetchall()
+    return dict(rows)
+
+
+def locked(connection: psycopg.Connection, tables: Sequence[str]) -> dict[str, Lock]:
+    """The strongest lock that this transaction holds on each of these tables."""
+    found: dict[str, Lock] = {}
+    held = connection.execute(
+        """SELECT c.relname, l.mode FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+        WHERE l.pid = pg_backend_pid() AND c.relkind IN ('r', 'p') AND c.relname = ANY(%s)""",
+        (list(tables),),
+    )
+    for table, mode in held.fetchall():
+        found[table] = max(found.get(table, MODES[mode]), MODES[mode])
+    return found
+
+
+def tables_of(connection: psycopg.Connection) -> list[str]:
+    rows = connection.execute(
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
+    )
+    return [name for (name,) in rows]
+
+
+def faults_of(connection: psycopg.Connection, each: Migration) -> list[str]:
+    """Apply a step, and describe what of it would stop a service: a table that grows, read under a lock."""
+    if each.is_online:
+        others = [statement.text for statement in each.statements
+            if not statement.text.startswith(ONLINE + WORKING) and "VALIDATE CONSTRAINT" not in statement.text
+            and not statement.is_batched]  # fmt: skip
+        for statement in each.statements:
+            if not statement.is_batched:
+                connection.execute(statement.text.encode())
+        return [f"not for an online step: {text}" for text in others]
+    before = set(tables_of(connection))
+    with connection.transaction():
+        counted = scans(connection)
+        connection.execute(each.text.encode())
+        read = {table for table, times in scans(connection).items() if times > counted.get(table, 0)}
+        held = locked(connection, sorted(before))
+    named = locks_of(each.text)
+    growing = before - SMALL - READ_ONCE.get(each.name, set())
+    return [
+        *(f"reads all of {table}" for table in sorted(read & growing)),
+        *(f"{table}: takes {held[table].text}, which the plan does not say" for table in sorted(held)
+          if held[table] > named.get(table, 0)),
+        *(f"{word.strip()} without '-- needs code of'" for word in REMOVALS
+          if word in each.text.upper() and not each.needs_code_of),
+    ]  # fmt: skip
+
+
+def test_no_step_stops_the_service(empty_database_url: str, steps: Steps) -> None:
+    steps.are(until=FIRST_CHECKED - 1)
+    migrate(empty_database_url)
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        faults = {
+            each.name: faults_of(connection, each) for each in steps.own if each.number >= FIRST_CHECKED
+        }
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("CREATE INDEX slow ON meetings (title)", "reads all of meetings"),
+        ("ALTER TABLE meetings ADD CHECK (title <> '')", "reads all of meetings"),
+        ("ALTER TABLE events ADD COLUMN drawn double precision DEFAULT random()", "reads all of events"),
+        ("ALTER TABLE notes ALTER error SET NOT NULL", "SET NOT NULL without '-- needs code of'"),
+        ("UPDATE deliveries SET attempts_made = 0", "reads all of deliveries"),
+        ("ALTER TABLE meetings RENAME title TO name", "RENAME without '-- needs code of'"),
+        ("-- online\nUPDATE notes SET error = '';\n", "not for an online step: UPDATE notes SET error = ''"),
+        ("LOCK TABLE accounts", "accounts: takes ACCESS EXCLUSIVE, which the plan does not say"),
+    ],
+)  # fmt: skip
+def test_a_step_that_would_stop_it_is_found(migrated: str, text: str, fault: str) -> None:
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        assert fault in faults_of(connection, step(9000, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE meetings ADD COLUMN wider integer NOT NULL DEFAULT 0",
+        "ALTER TABLE meetings ADD CONSTRAINT is_named CHECK (title <> '') NOT VALID",
+        "CREATE TABLE more (account_id uuid REFERENCES accounts); CREATE INDEX more_of ON more (account_id)",
+        "-- needs code of 9000\nALTER TABLE notes DROP COLUMN error",
+        "-- online\nCREATE INDEX CONCURRENTLY quick ON meetings (title);\n",
+    ],
+)
+def test_a_step_that_would_not_is_let_pass(migrated: str, text: str) -> None:
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        assert faults_of(connection, step(9000, text)) == []
+
+
+def test_the_plan_names_steps_locks_and_sizes(migrated: str, steps: Steps) -> None:
+    wider = step(steps.next, "ALTER TABLE meetings ADD COLUMN wider integer")
+    index = step(
+        steps.next + 1,
+        "-- online\n-- optional\nCREATE INDEX CONCURRENTLY quick ON ledger_entries (amount);\n",
+    )
+    steps.are(wider, index)
+    first, second = plan_migrations(migrated)
+    assert (first.step, first.locks, first.reads_bytes) == (wider, {"meetings": Lock.ACCESS_EXCLUSIVE}, 0)
+    assert (second.step, second.locks) == (index, {"ledger_entries": Lock.SHARE_UPDATE_EXCLUSIVE})
+    assert second.reads_bytes > 0
+    assert missing(migrated) == [wider, index]
+
+
+# Online steps
+
+
+BACKFILL = """-- online
+-- in batches
+WITH batch AS (
+    SELECT id FROM filled WHERE id > coalesce(%(after)s::integer, 0) ORDER BY id LIMIT %(rows)s
+), done AS (UPDATE filled f SET value = f.id + 1 FROM batch WHERE f.id = batch.id)
+SELECT max(id)::text FROM batch;
+-- The index is built beside writers.
+CREATE INDEX CONCURRENTLY filled_value ON filled (value);
+"""
+
+
+@pytest.fixture
+def filled(migrated: str) -> str:
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        connection.execute("CREATE TABLE filled (id integer PRIMARY KEY, value integer)")
+        connection.execute("INSERT INTO filled SELECT generate_series(1, 10000)")
+    return migrated
+
+
+def progress_of(url: str) -> tuple[int, list[tuple[str]]]:
+    with psycopg.connect(url) as connection:
+        done = connection.execute("SELECT count(*) FROM filled WHERE value = id + 1").fetchone()
+        keys = connection.execute("SELECT last_key FROM schema_migrations_batches").fetchall()
+    assert done is not None
+    return done[0], keys
+
+
+def test_a_backfill_goes_on_where_it_was_interrupted(
+    filled: str, steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backfill = step(steps.next, BACKFILL)
+    steps.are(backfill)
+    original, batches = module._run_batch, 0
+
+    def run_batch(*arguments: object) -> bool:
+        nonlocal batches
+        batches += 1
+        if batches == 3:
+            raise KeyboardInterrupt
+        return original(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_run_batch", run_batch)
+    with pytest.raises(KeyboardInterrupt):
+        migrate(filled)
+    assert progress_of(filled) == (4_000, [("4000",)])
+    assert missing(filled) == [backfill]
+    assert migrate(filled) == [backfill]
+    assert progress_of(filled) == (10_000, [])
+    assert batches == 3 + 3 + 1  # two done, one interrupted; three more, and one that finds none
+    assert migrate(filled) == []
+
+
+@pytest.mark.parametrize("done", range(3))
+def test_a_step_goes_on_after_the_statements_that_are_done(
+    filled: str, steps: Steps, monkeypatch: pytest.MonkeyPatch, done: int
+) -> None:
+    """Its last statement takes away what the one before it needs."""
+    text = BACKFILL.replace("FROM filled", "FROM source")
+    moved = step(steps.next, f"{text}DROP TABLE source;\n")
+    steps.are(moved)
+    with psycopg.connect(filled, autocommit=True) as connection:
+        connection.execute("CREATE TABLE source AS SELECT id, value FROM filled")
+    original, run = module._run_online, 0
+
+    def run_online(*arguments: object) -> None:
+        nonlocal run
+        original(*arguments)  # type: ignore[arg-type]
+        run += 1
+        if run == done + 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(module, "_run_online", run_online)
+        with pytest.raises(KeyboardInterrupt):
+            migrate(filled)
+    assert migrate(filled) == [moved]
+    assert migrate(filled) == []
+
+
+def test_a_limit_of_the_role_does_not_end_a_long_statement(filled: str, steps: Steps) -> None:
+    steps.are(step(steps.next, "-- online\nSELECT pg_sleep(0.3);\n"))
+    with psycopg.connect(filled, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET statement_timeout = '100ms'".encode())
+    assert len(migrate(filled)) == 1
+
+
+def test_what_an_interrupted_build_left_is_built_anew(filled: str, steps: Steps) -> None:
+    build = step(steps.next, "-- online\nCREATE UNIQUE INDEX CONCURRENTLY filled_value ON filled (value);\n")
+    steps.are(build)
+    with psycopg.connect(filled, autocommit=True) as connection:
+        connection.execute("UPDATE filled SET value = 1")
+        with pytest.raises(MigrationRefused, match="could not create unique index"):
+            migrate(filled)
+        connection.execute("UPDATE filled SET value = id")
+        assert migrate(filled) == [build]
+        row = connection.execute(
+            "SELECT indisvalid FROM pg_index WHERE indexrelid = 'filled_value'::regclass"
+        )
+        assert row.fetchall() == [(True,)]
+
+
+def test_a_build_that_waits_for_a_long_transaction_stops_nobody(filled: str, steps: Steps) -> None:
+    steps.are(step(steps.next, "-- online\nCREATE INDEX CONCURRENTLY filled_value ON filled (value);\n"))
+    builder = threading.Thread(target=migrate, args=(filled,), kwargs={"lock_timeout_s": 0.1})
+    waiting = """SELECT count(*) FROM pg_stat_activity
+        WHERE starts_with(query, 'CREATE INDEX') AND wait_event_type = 'Lock'"""
+    with psycopg.connect(filled) as holder, psycopg.connect(filled, autocommit=True) as service:
+        holder.execute("UPDATE filled SET value = 0 WHERE id = 1")
+        builder.start()
+        for _ in range(1000):
+            if service.execute(waiting).fetchone() == (1,):
+                break
+            threading.Event().wait(0.01)
+        else:
+            pytest.fail("the build did not begin to wait")
+        service.execute("SET statement_timeout = 1000")
+        service.execute("UPDATE filled SET value = 2 WHERE id = 2")
+        service.execute("SELECT count(*) FROM filled")
+        holder.commit()
+        builder.join(timeout=30)
+    assert missing(filled) == []
+
+
+# Releases side by side
+
+
+def test_a_release_runs_before_a_step_that_is_optional(migrated: str, steps: Steps) -> None:
+    later = step(steps.next, "-- optional\nALTER TABLE meetings ADD COLUMN wider integer")
+    steps.are(later)
+    assert (missing(migrated), needed(migrated)) == ([later], [])
+    check_schema(settings_for(migrated))
+
+
+def test_a_release_does_not_run_before_a_step_that_it_needs(migrated: str, steps: Steps) -> None:
+    later = step(steps.next, "ALTER TABLE meetings ADD COLUMN wider integer")
+    steps.are(later)
+    assert needed(migrated) == [later]
+    with pytest.raises(SettingsRefused, match="run `meetcore migrate` first"):
+        check_schema(settings_for(migrated))
+
+
+def test_an_earlier_release_runs_after_a_step_that_only_adds(migrated: str, steps: Steps) -> None:
+    steps.are(step(steps.next, "ALTER TABLE meetings ADD COLUMN wider integer"))
+    migrate(migrated)
+    steps.are()
+    check_schema(settings_for(migrated))
+    assert migrate(migrated) == []
+
+
+def test_an_earlier_release_does_not_run_after_a_step_that_takes_something_away(
+    migrated: str, steps: Steps
+) -> None:
+    text = f"-- needs code of {steps.next:04}\nALTER TABLE meetings DROP COLUMN title"
+    steps.are(step(steps.next, text))
+    migrate(migrated)
+    steps.are()
+    with pytest.raises(SettingsRefused, match=f"at migration {steps.next:04}, too new for this release"):
+        check_schema(settings_for(migrated))
+
+
+def test_the_oldest_schema_is_that_of_the_last_step_that_is_needed() -> None:
+    assert oldest_schema([]) == 0
+    assert oldest_schema([step(1, ""), step(2, ""), step(3, "-- optional\n")]) == 2
+    assert oldest_schema([step(1, ""), step(2, "-- optional\n"), step(3, "")]) == 3

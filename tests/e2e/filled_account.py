@@ -1,0 +1,131 @@
+"""An account with something on every page, at one running service: what tests of the pages begin with."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+from attrs import field, frozen
+from typed_settings import SecretStr
+
+from meetcore.adapters.settings import Settings
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import open_application
+from meetcore.domain.members.roles import OperatorRole
+from meetcore.domain.members.sign_in_links import MAX_PORTAL_MINUTES
+from meetcore.domain.requests.keys import Scope
+from tests.e2e.customers import client, meeting_body
+from tests.e2e.receiver import Receiver
+from tests.support.program import SECRETS_KEY, Running, Site, until
+
+T = TypeVar("T")
+
+LONG_TITLE = "Rapat-koordinasi-" + "anggaran-" * 20
+
+
+@frozen
+class FilledAccount:
+    """An account, its ids by the part of the address that they stand in, and ways in."""
+
+    account_id: str
+    email: str
+    operator_email: str
+    ids: Mapping[str, str]
+    links: Callable[[], tuple[str, str]] = field(repr=False)
+    """Makes a link to the dashboard for its owner, and one to the console for an admin."""
+
+
+def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
+    """Make an account with meetings, a recording, notes, webhooks, deliveries, keys and an invitation."""
+    opened = with_application(site, server.url, _open_account)
+    account_id, email, key, operator_id, operator_email = opened
+    with client(server.url, key) as api:
+        note, meeting = _hold_meetings(server.url, api)
+        webhook, delivery = _deliver(api, receiver)
+
+    async def make_links(application: Application) -> tuple[str, str]:
+        links = application.access.portal_links
+        member = await links.for_member(UUID(account_id), email, MAX_PORTAL_MINUTES)
+        operator = await links.for_operator(UUID(operator_id), MAX_PORTAL_MINUTES)
+        return member.url, operator.url
+
+    ids = {
+        "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
+        "deliveries": delivery,
+    }  # fmt: skip
+    return FilledAccount(
+        account_id, email, operator_email, ids,
+        lambda: with_application(site, server.url, make_links),
+    )  # fmt: skip
+
+
+def with_application(site: Site, base_url: str, work: Callable[[Application], Awaitable[T]]) -> T:
+    """Do an operator's work on a site, in a thread: Playwright has the event loop of its own."""
+    settings = Settings(
+        database_url=SecretStr(site.database_url), secrets_key=SecretStr(SECRETS_KEY), base_url=base_url
+    )
+
+    async def run() -> T:
+        async with open_application(settings) as application:
+            return await work(application)
+
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: asyncio.run(run())).result()
+
+
+async def _open_account(application: Application) -> tuple[str, str, str, str, str]:
+    admin = application.administration
+    email, operator = (f"{secrets.token_hex(4)}@example.test" for _ in range(2))
+    account = await admin.create_account(email, "PT Sinar Rapat Nusantara", 12_500)
+    key = await admin.create_key(account.id, tuple(Scope), 500)
+    await admin.create_key(account.id, (Scope.MEETINGS_READ,), None)
+    ended = await admin.create_key(account.id, (Scope.CREDITS_READ,), None)
+    await admin.revoke_key(ended.key.id)
+    operator_id = (await application.access.operators.add(operator, OperatorRole.ADMIN)).id
+    return str(account.id), email, key.text, str(operator_id), operator
+
+
+def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str]:
+    """Hold one that is recorded and noted, plan one, cancel one; return the ids of the note and the first."""
+
+    def make(**fields: object) -> dict[str, Any]:
+        return dict(api.post("/meetings", json=meeting_body(**fields)).raise_for_status().json())
+
+    held = make(title="Rapat mingguan tim produk", with_recording=True, description="Baris satu\nBaris dua")
+    make(title=LONG_TITLE)
+    cancelled = make(title="Wawancara")
+    api.delete(f"/meetings/{cancelled['id']}").raise_for_status()
+    page = urlsplit(held["join_url"])
+    for button in ("start", "end"):
+        answer = httpx.post(f"{url}{page.path}/{button}?{page.query}", trust_env=False)
+        assert answer.status_code == 303, answer.text
+    recordings = f"/recordings?meeting_id={held['id']}"
+    found = until(lambda: api.get(recordings).json()["data"], "it is recorded")
+    note = api.post("/notes", json={"recording_id": found[0]["id"]}).raise_for_status().json()
+    until(lambda: api.get(f"/notes/{note['id']}").json()["status"] == "completed", "notes are written")
+    return str(note["id"]), str(held["id"])
+
+
+def _deliver(api: httpx.Client, receiver: Receiver) -> tuple[str, str]:
+    """Register a webhook that works and one that fails; return the ids of the second and of its delivery."""
+    _posted(api, receiver.url("works"))
+    return _posted(api, receiver.url(f"fail/{'x' * 80}"))
+
+
+def _posted(api: httpx.Client, url: str) -> tuple[str, str]:
+    """Register a webhook and wait for its first post; return both ids."""
+    body = {"url": url, "event_types": ["meeting.created"], "description": "Produksi"}
+    hook = api.post("/webhooks", json=body).raise_for_status().json()["id"]
+    api.post(f"/webhooks/{hook}/test").raise_for_status()
+
+    def attempted() -> list[dict[str, Any]]:
+        return [each for each in api.get(f"/webhooks/{hook}/deliveries").json()["data"] if each["attempts"]]
+
+    [delivery] = until(attempted, "it is posted")
+    return str(hook), str(delivery["id"])

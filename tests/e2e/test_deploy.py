@@ -1,0 +1,148 @@
+"""What deploy/ says is what runs: the commands of the units, with their environment, behind haproxy."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+from attrs import evolve, frozen
+
+from tests.conftest import absent
+from tests.e2e.customers import enrol
+from tests.support import pooler, servers
+from tests.support.balancer import balanced
+from tests.support.program import ROOT, START_S, Site, at_port, environment, free_port, until
+
+sys.path.append(str(ROOT / "scripts"))
+
+import lint_deploy  # scripts are no package
+
+UNITS = ROOT / "deploy" / "systemd"
+PROGRAM = str(Path(sys.executable).with_name("meetcore"))
+STOPPED = (0, -signal.SIGTERM)
+
+
+@frozen
+class Unit:
+    """A process that was started as a unit says, and its log."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    metrics_url: str
+
+    def events(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+@contextmanager
+def started(name: str, directory: Path, variables: Mapping[str, str], instance: str = "") -> Iterator[Unit]:
+    """Run ExecStart with the unit's Environment, and with the variables of its EnvironmentFile."""
+    unit = UNITS / name
+    _, *words = lint_deploy.exec_start(unit, instance)
+    metrics = str(free_port())
+    words[words.index("--metrics-port") + 1] = metrics
+    own = lint_deploy.unit_environment(unit)
+    scratch = own.pop("MEETCORE_SCRATCH_DIRECTORY", None)
+    own |= {} if scratch is None else {"MEETCORE_SCRATCH_DIRECTORY": str(directory)}  # its CacheDirectory
+    log = directory / f"{name}-{instance}.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [PROGRAM, *words],
+            env={**variables, **own},
+            cwd="/",
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    try:
+        yield Unit(process, log, f"http://127.0.0.1:{metrics}/metrics")
+    finally:
+        process.terminate()
+        code = process.wait(60)
+    assert code in STOPPED, log.read_text()[-3000:]
+
+
+def servers_up(figures: str) -> int:
+    """How many servers the balancer sends requests to, by what it shows Prometheus."""
+    try:
+        text = httpx.get(f"{figures}/metrics", trust_env=False, timeout=5).text
+    except httpx.TransportError:
+        return 0
+    up = r'^haproxy_server_status\{proxy="servers",server="s\d",state="UP"\} 1$'
+    return len(re.findall(up, text, re.MULTILINE))
+
+
+def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
+    site: Site, tmp_path: Path
+) -> None:
+    with servers.service_role(site.database_url) as url, ExitStack() as stack:
+        migrate(site.database_url, role=str(urlsplit(url).username), is_embedded=url == site.database_url)
+        variables = environment(database_url=url) | {"PYTHONPATH": ""}
+        ports = [free_port(), free_port()]
+        apis = [
+            stack.enter_context(started("meetcore-serve@.service", tmp_path, variables, str(port)))
+            for port in ports
+        ]
+        worker = stack.enter_context(started("meetcore-worker.service", tmp_path, variables))
+        front, figures = stack.enter_context(balanced(ports, tmp_path))
+        until(lambda: servers_up(figures) == 2, "both servers get requests", START_S)
+
+        _, _, key = enrol(site)
+        headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "192.0.2.7"}
+        with httpx.Client(base_url=front, headers=headers, trust_env=False, timeout=10) as http:
+            assert {http.get("/api/v1/me").status_code for _ in range(20)} == {200}
+            for api in apis:
+                clients = {line["client"] for line in api.events() if line.get("path") == "/api/v1/me"}
+                assert clients == {"127.0.0.1"}, (
+                    "each answered some, and what a client claims is not believed"
+                )
+            apis[0].process.terminate()
+            until(lambda: servers_up(figures) == 1, "the balancer sees that one drains")
+            assert {http.get("/api/v1/me").status_code for _ in range(10)} == {200}
+        assert worker.process.poll() is None, worker.log.read_text()
+        for each in (apis[1], worker):
+            assert "meetcore_build_info" in httpx.get(each.metrics_url, trust_env=False).text
+
+
+def test_the_pooler_runs_with_its_file(site: Site) -> None:
+    if pooler.program() is None:
+        absent("no PgBouncer")
+    at, port = urlsplit(site.database_url), free_port()
+    server = f"host={at.hostname} port={at.port or 5432}"
+    text = (lint_deploy.DEPLOY / "pgbouncer" / "pgbouncer.ini").read_text("utf-8")
+    of_this_test = {
+        "meetcore = host=postgres port=5432 dbname=meetcore": f"* = {server}",
+        "listen_addr = *\nlisten_port = 6432": f"listen_addr = 127.0.0.1\nlisten_port = {port}",
+        "auth_type = scram-sha-256": "auth_type = trust",
+        "/etc/pgbouncer/users.txt": pooler.USERS,
+    }
+    for was, becomes in of_this_test.items():
+        assert text.count(was) == 1, was
+        text = text.replace(was, becomes)
+    pooler.keep_session_settings(site.database_url)
+    url = at_port(site.database_url, port)
+    with (
+        pooler.running(text, url),
+        evolve(site, database_url=url).serve(database_pooler="transaction") as api,
+    ):
+        assert httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 200
+
+
+def migrate(url: str, *, role: str, is_embedded: bool) -> None:
+    """Run the unit that migrates, for a role of this test; an embedded server has no other than its owner."""
+    _, *words = lint_deploy.exec_start(UNITS / "meetcore-migrate.service")
+    assert words[-2:] == ["--grant-to", "meetcore_service"]
+    words = words[:-2] if is_embedded else [*words[:-1], role]
+    done = subprocess.run(
+        [PROGRAM, *words], env=environment(database_url=url) | {"PYTHONPATH": ""}, cwd="/",
+        capture_output=True, text=True, check=False, timeout=START_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,304 @@
+"""What an account has here as a whole: all of it as a file, and its erasure."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.composition.application import Application
+from meetcore.domain.members.roles import Role
+from meetcore.ports.queries import TransactionFilter
+from meetcore.ports.store import ConnectionLost, Store, Transaction
+from tests.http.test_dashboard import SignIn, browsers, sign_in
+from tests.support.api_harness import ApiHarness, Customer, until
+from tests.support.sandbox_recordings import a_recording, note_in
+
+__all__ = ["browsers", "sign_in"]  # fixtures
+
+EXPORT = "/dashboard/settings/export"
+ERASE = "/dashboard/settings/erase"
+
+# Every column of a text, by table.
+_TEXTS = """
+SELECT table_name, string_agg(quote_ident(column_name) || '::text', ', ') AS columns
+FROM information_schema.columns
+WHERE table_schema = 'public' AND data_type IN ('text', 'jsonb', 'ARRAY')
+    AND table_name IN (SELECT table_name FROM information_schema.columns WHERE column_name = 'account_id')
+GROUP BY table_name
+"""
+
+
+def files_of(archive: bytes) -> dict[str, list[dict[str, Any]]]:
+    """The lines of each file, by its name."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        assert opened.testzip() is None
+        return {
+            name.removesuffix(".jsonl"): [json.loads(line) for line in opened.read(name).splitlines()]
+            for name in opened.namelist()
+            if name.endswith(".jsonl")
+        }
+
+
+async def test_everything_of_an_account_comes_as_a_file(
+    customer: Customer, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    webhook = await customer.make_webhook()
+    recording = await a_recording(customer)
+    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    await note_in(customer, note["id"], "completed")
+    for number in range(3):
+        await customer.make_meeting(title=f"Rapat <{number}>")
+    other = await harness.customer()
+    foreign = await other.make_meeting(title="Of another account")
+    browser = await sign_in(customer.account_id)
+    assert EXPORT in (await browser.get("/dashboard/settings")).text
+    answer = await browser.post(EXPORT)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/zip"
+    assert str(customer.account_id) in answer.headers["content-disposition"]
+    files = files_of(answer.content)
+    assert [one["email"] for one in files["account"]] == [customer.email]
+    assert [one["role"] for one in files["members"]] == ["owner"]
+    assert len(files["meetings"]) == 4
+    assert {one["title"] for one in files["meetings"]} >= {"Rapat <0>", "Rapat <1>", "Rapat <2>"}
+    assert [one["id"] for one in files["recordings"]] == [recording["id"]]
+    assert files["notes"][0]["transcript"]
+    assert [one["id"] for one in files["webhooks"]] == [webhook["id"]]
+    assert files["ledger"][0]["balance_after"] == await customer.balance()
+    assert min(len(files["deliveries"]), len(files["events"])) >= 4
+    assert files["audit_log"][0]["action"] == "account.exported"
+    content = json.dumps(files)
+    assert foreign["id"] not in content
+    for secret in ("whsec_", customer.key.text, '"secret"'):
+        assert secret not in content
+    assert {one["password"] for one in files["meetings"]} == {None}
+
+
+async def test_an_export_is_the_owners_and_is_in_the_audit_log(
+    customer: Customer, sign_in: SignIn, application: Application
+) -> None:
+    for role in set(Role) - {Role.OWNER}:
+        browser = await sign_in(customer.account_id, role)
+        assert EXPORT not in (await browser.get("/dashboard/settings")).text
+        assert (await browser.post(EXPORT)).status_code == 403
+    log = await application.ports.queries.list_audit_entries(customer.account_id, 10, None)
+    assert "account.exported" not in {entry.action for entry in log}
+    await (await sign_in(customer.account_id)).post(EXPORT)
+    log = await application.ports.queries.list_audit_entries(customer.account_id, 10, None)
+    assert log[0].action == "account.exported"
+    assert log[0].client_address == "127.0.0.1"
+
+
+async def test_an_export_asks_for_a_fresh_sign_in(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
+    browser = await sign_in(customer.account_id)
+    await harness.query(
+        "UPDATE sessions SET authenticated_at = authenticated_at - interval '1 hour' WHERE account_id = %s",
+        customer.account_id,
+    )
+    answer = await browser.post(EXPORT)
+    assert answer.status_code == 303
+    assert "reason=fresh" in answer.headers["location"]
+
+
+async def test_one_export_of_an_account_is_made_at_a_time(
+    customer: Customer, application: Application
+) -> None:
+    export = application.account_data.export
+    pieces = await export(customer.account_id)
+    first = await anext(pieces)
+    assert customer.account_id in export.running
+    browser_gave_up = pieces
+    await browser_gave_up.aclose()  # type: ignore[attr-defined]
+    assert export.running == set()
+    again = b"".join([piece async for piece in await export(customer.account_id)])
+    assert again.startswith(first[:4])
+    assert export.running == set()
+
+
+async def test_long_lists_come_whole(
+    customer: Customer, harness: ApiHarness, application: Application
+) -> None:
+    await harness.query(
+        "INSERT INTO audit_log (id, account_id, at, actor_kind, actor_name, action, target_id, details,"
+        " is_impersonated)"
+        " SELECT gen_random_uuid(), %s, now(), 'system', 'root', 'key.created', 'x', '{}', false"
+        " FROM generate_series(1, 450)",
+        customer.account_id,
+    )
+    pieces = await application.account_data.export(customer.account_id)
+    files = files_of(b"".join([piece async for piece in pieces]))
+    assert len(files["audit_log"]) >= 450
+    assert len({one["id"] for one in files["audit_log"]}) == len(files["audit_log"])
+
+
+async def live(customer: Customer) -> dict[str, Any]:
+    """A life in which something of every kind is kept; returns its recording."""
+    await customer.make_webhook(description="RAHASIA hook")
+    recording = await a_recording(customer)
+    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    await note_in(customer, note["id"], "completed")
+    meeting = await customer.make_meeting(title="RAHASIA rapat", description="RAHASIA agenda")
+    await customer.delete(f"/meetings/{meeting['id']}")
+    return recording
+
+
+async def texts_of(harness: ApiHarness, account_id: UUID) -> str:
+    """What the database keeps of an account in the clear, without what is only ever added to."""
+    found = []
+    for table in await harness.query(_TEXTS):
+        name = table["table_name"]
+        if name not in ("audit_log", "ledger_transfers", "ledger_entries"):
+            texts = f"SELECT concat_ws(' ', {table['columns']}) AS texts FROM {name} WHERE account_id = %s"
+            found += await harness.query(texts, account_id)
+    found += await harness.query(
+        "SELECT concat_ws(' ', email, full_name) AS texts FROM accounts WHERE id = %s", account_id
+    )
+    return " ".join(row["texts"] for row in found)
+
+
+async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
+    customer: Customer, harness: ApiHarness, application: Application, sign_in: SignIn
+) -> None:
+    await live(customer)
+    before = (await customer.get("/credits/transactions?limit=100")).json()["data"]
+    assert "RAHASIA" in await texts_of(harness, customer.account_id)
+    browser = await sign_in(customer.account_id)
+    wrong = await browser.post(ERASE, account_id="x")
+    assert wrong.status_code == 422
+    assert "Nothing was erased" in wrong.text
+    page = await browser.post(ERASE, account_id=str(customer.account_id).upper())
+    assert page.status_code == 200, page.text
+    assert "The account is erased" in page.text
+    assert (await browser.get("/dashboard")).status_code == 303, "the session is over"
+    assert (await customer.get("/me")).status_code == 401
+    erase = application.account_data.erase
+
+    async def finished() -> bool | None:
+        await erase.work_on(customer.account_id)
+        rows = await harness.query(
+            "SELECT finished_at FROM account_erasures WHERE account_id = %s", customer.account_id
+        )
+        return rows[0]["finished_at"] is not None or None
+
+    await until(finished, 60.0)
+    left = await texts_of(harness, customer.account_id)
+    for text in ("RAHASIA", customer.email, "Sari Dewi"):
+        assert text not in left
+    for table in (
+        "events",
+        "deliveries",
+        "webhook_endpoints",
+        "transcript_chunks",
+        "mails",
+        "memberships",
+        "idempotency_keys",
+    ):
+        assert await harness.query(f"SELECT 1 FROM {table} WHERE account_id = %s", customer.account_id) == []
+    account = await application.ports.registry.find_account(customer.account_id)
+    assert (account.full_name, account.suspended_at is not None) == ("Erased", True)
+    entries = await application.ports.queries.list_transactions(
+        customer.account_id, TransactionFilter(), 100, None
+    )
+    assert [entry.balance_after for entry in entries] == [one["balance_after"] for one in before]
+    audit = await application.verify_ledger()
+    assert [one for one in audit.findings if str(customer.account_id) in str(one)] == []
+    assert (await erase(customer.account_id)).finished_at is not None, "asked again, nothing happens"
+    log = await application.ports.queries.list_audit_entries(customer.account_id, 50, None)
+    assert [entry.action for entry in log].count("account.erased") == 1
+
+
+async def test_meetings_that_are_to_take_place_are_cancelled_first(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    meeting = await customer.make_meeting()
+    browser = await sign_in(customer.account_id)
+    refused = await browser.post(ERASE, account_id=str(customer.account_id))
+    assert refused.status_code == 409
+    assert "Cancel them first" in refused.text
+    assert (await customer.get("/me")).status_code == 200
+    await customer.delete(f"/meetings/{meeting['id']}")
+    assert (await browser.post(ERASE, account_id=str(customer.account_id))).status_code == 200
+
+
+async def test_an_erasure_is_the_owners(customer: Customer, sign_in: SignIn) -> None:
+    for role in set(Role) - {Role.OWNER}:
+        browser = await sign_in(customer.account_id, role)
+        assert ERASE not in (await browser.get("/dashboard/settings")).text
+        assert (await browser.post(ERASE, account_id=str(customer.account_id))).status_code == 403
+    assert (await customer.get("/me")).status_code == 200
+
+
+@pytest.mark.parametrize("dies_at", range(1, 12))
+async def test_an_erasure_that_was_interrupted_is_finished_by_the_workers(
+    dies_at: int, harness: ApiHarness, application: Application
+) -> None:
+    customer = await harness.customer()
+    for _ in range(3):
+        meeting = await customer.make_meeting(title="RAHASIA rapat")
+        await customer.delete(f"/meetings/{meeting['id']}")
+    await customer.make_webhook(description="RAHASIA hook")
+    erase = evolve(application.account_data.erase, portion=1)
+    with contextlib.suppress(ConnectionLost):
+        dying = evolve(erase, store=_DyingStore(application.ports.store, dies_at))
+        await dying(customer.account_id)
+        await dying.work_on(customer.account_id)
+    if dies_at == 1:
+        await erase(customer.account_id)
+    await erase.sweep()
+    assert "RAHASIA" not in await texts_of(harness, customer.account_id)
+    rows = await harness.query(
+        "SELECT finished_at FROM account_erasures WHERE account_id = %s", customer.account_id
+    )
+    assert rows[0]["finished_at"] is not None
+
+
+async def test_an_erasure_that_fails_stops_neither_others_nor_its_own_other_parts(
+    harness: ApiHarness, application: Application
+) -> None:
+    broken, other = await harness.customer(), await harness.customer()
+    await live(broken)
+    erase = application.account_data.erase
+    kept = await harness.query("SELECT files FROM recordings WHERE account_id = %s", broken.account_id)
+    write = "UPDATE recordings SET files = %s WHERE account_id = %s"
+    await harness.query(write, b"unreadable", broken.account_id)
+    for one in (broken, other):
+        await erase(one.account_id)
+    with pytest.raises(ExceptionGroup) as failed:
+        await erase.sweep()
+    assert str(broken.account_id) in "".join(failed.value.exceptions[0].__notes__)
+    finished = "SELECT finished_at FROM account_erasures WHERE account_id = %s"
+    assert (await harness.query(finished, broken.account_id))[0]["finished_at"] is None
+    assert (await harness.query(finished, other.account_id))[0]["finished_at"] is not None
+    assert "RAHASIA" not in await texts_of(harness, broken.account_id)
+    await erase.sweep()
+    await harness.query(write, kept[0]["files"], broken.account_id)
+    await erase.work_on(broken.account_id)
+
+
+class _DyingStore:
+    """A store whose process ends before a commit, counted from 1: nothing of that transaction is kept."""
+
+    def __init__(self, store: Store, dies_at: int) -> None:
+        self._store = store
+        self._left = dies_at
+
+    @contextlib.asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        async with self._store.begin() as tx:
+            yield tx
+            self._left -= 1
+            if self._left <= 0:
+                raise ConnectionLost("the process ends here")
+
+    def at_once(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
+        return self._store.at_once()

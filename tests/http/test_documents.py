@@ -1,0 +1,193 @@
+"""Documents of the dashboard: statements of months, notes on paper."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from meetcore.composition.application import Application
+from meetcore.domain.members.roles import Role
+from meetcore.domain.money import ledger
+from meetcore.domain.money.statements import Month, month_of
+from meetcore.domain.money.transfers import Reference
+from meetcore.ports.document_printer import PrinterBusy
+from meetcore.usecases.mail_queue import MailQueue
+from meetcore.usecases.mail_statements import MailStatements
+from tests.http.test_dashboard import SignIn, browsers, sign_in
+from tests.support.api_harness import ApiHarness, Customer
+from tests.support.sandbox_recordings import a_recording, note_in
+
+pypdf = pytest.importorskip("pypdf")
+
+__all__ = ["browsers", "sign_in"]  # fixtures
+
+
+def text_of(pdf: bytes) -> str:
+    return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf)).pages)
+
+
+async def an_account(
+    application: Application, harness: ApiHarness, moves: Sequence[tuple[datetime, int]]
+) -> UUID:
+    """An account whose credits were moved at these instants."""
+    account = (await harness.customer(credits=0)).account_id
+    for at, amount in moves:
+        operation = str(application.runtime.new_id(at))
+        async with application.ports.store.begin() as tx:
+            view = await tx.ledger.load_locked(account, operation)
+            posting = ledger.adjust(
+                view.funds, application.runtime.new_id(at), operation, amount,
+                Reference("ticket", operation), at,
+            )  # fmt: skip
+            assert posting.entry is not None
+            await tx.ledger.append(posting.funds, posting.entry, [])
+    return account
+
+
+def last_month(application: Application) -> Month:
+    return month_of(month_of(application.runtime.now()).begins_at - timedelta(days=1))
+
+
+async def test_a_statement_leads_from_one_balance_to_the_other(
+    application: Application, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    month = last_month(application)
+    before, begin = month.begins_at - timedelta(seconds=1), month.begins_at
+    moves = [
+        (before, 100_000), (begin, 500), (begin + timedelta(hours=1), -20),
+        (begin + timedelta(days=3), -30_000), (month.ends_at - timedelta(seconds=1), 5), (month.ends_at, 7),
+    ]  # fmt: skip
+    account_id = await an_account(application, harness, moves)
+    browser = await sign_in(account_id, Role.FINANCE)
+    answer = await browser.get(f"/dashboard/statements/{month}.pdf")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/pdf"
+    assert answer.headers["content-disposition"] == f'attachment; filename="statement-{month}.pdf"'
+    text = text_of(answer.content)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    for line in (
+        "Account Sari Dewi", "Opening balance 100,000", "Closing balance 70,485",
+        "Adjustment 4 \N{MINUS SIGN}29,515", "Sum 4 \N{MINUS SIGN}29,515",
+    ):  # fmt: skip
+        assert line in lines, text
+    days = [line for line in lines if line.endswith(("Adjustment 2 +480", "Adjustment 1 +5"))]
+    assert len(days) == 2, text
+    assert "WIB" in text
+    browser.http.headers["Accept-Language"] = "id"
+    indonesian = text_of((await browser.get(f"/dashboard/statements/{month}.pdf")).content)
+    assert "Saldo awal" in indonesian
+    assert "\N{MINUS SIGN}29.515" in indonesian
+
+
+async def test_only_months_that_are_over_have_a_statement(
+    application: Application, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    month, now = last_month(application), application.runtime.now()
+    account_id = await an_account(application, harness, [(month.begins_at, 1000)])
+    browser = await sign_in(account_id)
+    ledger_page = (await browser.get("/dashboard/ledger")).text
+    assert f"/dashboard/statements/{month}.pdf" in ledger_page
+    assert f"from={month.first_day}&amp;to={month.last_day}" in ledger_page
+    earlier = month_of(month.begins_at - timedelta(days=1))
+    for text in (month_of(now), earlier, "2026-13", "x", "9999-12"):
+        assert f"/dashboard/statements/{text}.pdf" not in ledger_page
+        assert (await browser.get(f"/dashboard/statements/{text}.pdf")).status_code == 404, text
+    empty = await sign_in((await harness.customer()).account_id)
+    assert "/dashboard/statements/" not in (await empty.get("/dashboard/ledger")).text
+
+
+async def test_statements_are_for_owners_and_finance(
+    application: Application, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    month = last_month(application)
+    account_id = await an_account(application, harness, [(month.begins_at, 1)])
+    for role in Role:
+        browser = await sign_in(account_id, role)
+        answer = await browser.get(f"/dashboard/statements/{month}.pdf")
+        is_open = role in (Role.OWNER, Role.FINANCE)
+        assert (answer.status_code == 200) is is_open, role
+        page = (await browser.get("/dashboard/ledger")).text
+        assert (f"/dashboard/statements/{month}.pdf" in page) is is_open
+
+
+async def test_owners_and_finance_are_mailed_once_when_a_statement_is_ready(
+    application: Application, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    month = last_month(application)
+    account_id = await an_account(application, harness, [(month.begins_at, 1000)])
+    browser, path = await sign_in(account_id, Role.FINANCE), "/dashboard/settings/statement-mails"
+    runtime, ports = application.runtime, application.ports
+    queue = MailQueue(runtime, "https://meetcore.test", is_on=True)
+    mail_statements = MailStatements(ports.store, ports.queries, queue, ports.notifier, runtime)
+    count = "SELECT count(*) AS mails FROM mails WHERE account_id = %s AND kind = 'statement_ready'"
+
+    async def mails() -> int:
+        await mail_statements()
+        return int((await harness.query(count, account_id))[0]["mails"])
+
+    assert await mails() == 0, "nobody asked"
+    for _ in range(2):
+        assert (await browser.post(path, statement_mails="on")).status_code == 303
+    assert 'name="statement_mails" checked' in (await browser.get("/dashboard/settings")).text
+    assert await mails() == 0, "from the present month on"
+    await harness.query(
+        "UPDATE accounts SET statements_mailed = statements_mailed - interval '1 month' WHERE id = %s",
+        account_id,
+    )
+    assert await mails() == 1
+    assert await mails() == 1, "once"
+    await browser.post(path)
+    assert "checked" not in (await browser.get("/dashboard/settings")).text
+    log = await ports.queries.list_audit_entries(account_id, 10, None)
+    changes = [entry for entry in log if entry.action == "account.statement_mails_changed"]
+    assert [entry.details["after"] for entry in changes] == [False, True]
+
+
+async def test_a_note_comes_as_pdf_and_as_markdown(
+    customer: Customer, harness: ApiHarness, sign_in: SignIn
+) -> None:
+    recording = await a_recording(customer)
+    queued = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    browser = await sign_in(customer.account_id, Role.VIEWER)
+    path = f"/dashboard/notes/{queued['id']}"
+    note = await note_in(customer, queued["id"], "completed")
+    page = (await browser.get(path)).text
+    assert f"{path}.pdf" in page
+    assert f"{path}.md" in page
+    answer = await browser.get(f"{path}.pdf")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/pdf"
+    text = " ".join(text_of(answer.content).split())
+    for heading in ("Ringkasan", "Keputusan", "Transkrip"):
+        assert heading in text, "in the language of the note"
+    for one in (*note["decisions"], *note["action_items"]):
+        assert " ".join(one["quote"].split()) in text
+    last = note["transcript"][-1]
+    assert " ".join(last["text"].split()) in text
+    other = await sign_in((await harness.customer()).account_id)
+    for kind in ("pdf", "md"):
+        assert (await other.get(f"{path}.{kind}")).status_code == 404
+        assert (
+            await (await sign_in(customer.account_id, Role.FINANCE)).get(f"{path}.{kind}")
+        ).status_code == 403
+
+
+async def test_a_printer_that_is_busy_says_when_to_come_back(
+    customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = await a_recording(customer)
+    queued = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    await note_in(customer, queued["id"], "completed")
+    browser = await sign_in(customer.account_id)
+
+    async def busy(*_: object) -> bytes:
+        raise PrinterBusy("others wait")
+
+    monkeypatch.setattr("meetcore.adapters.pdf.printer.PdfPrinter.print_pdf", busy)
+    answer = await browser.get(f"/dashboard/notes/{queued['id']}.pdf")
+    assert answer.status_code == 503
+    assert "Try again in a few seconds" in answer.text

@@ -1,0 +1,170 @@
+"""What the pages say before and after a change, so that nobody has to guess."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from uuid import UUID, uuid4
+
+from attrs import evolve
+
+from meetcore.adapters.postgres.notes.rows import note_parameters
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.settings import Settings
+from meetcore.composition.application import Application
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.notes.notes import Decision, NoteDraft
+from tests.support.api_harness import ApiHarness, Customer
+from tests.support.console_pages import logged
+from tests.support.mailed_service import mailed_service
+from tests.support.names import Names
+from tests.support.pages import FORM_KEY, Browser
+from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.visitors import Visitors
+
+SUSPENDED = "The account is suspended. Ask the operator of the service."
+
+
+async def price(browser: Browser, harness: ApiHarness, **fields: str) -> tuple[int, str]:
+    """Ask for the price of a meeting: the status and the page."""
+    body = harness.body(title="By hand")
+    sent = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
+    answer = await browser.post("/dashboard/meetings", **sent | {"form_key": str(uuid4())} | fields)
+    return answer.status_code, answer.text
+
+
+async def test_a_suspended_account_says_so_on_every_page_and_at_the_price(
+    application: Application, harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    browser, operator = await visitors.member(customer.account_id), await visitors.operator()
+    assert SUSPENDED not in (await browser.get("/dashboard")).text
+    await application.administration.suspend_account(customer.account_id)
+    for path in ("", "/meetings", "/meetings/new", "/notes", "/ledger", "/keys", "/webhooks", "/settings"):
+        assert SUSPENDED in (await browser.get(f"/dashboard{path}")).text, path
+    status, page = await price(browser, harness)
+    assert status == 422
+    assert page.count(SUSPENDED) == 2, "in the banner and as the problem"
+    assert "seen_credits" not in page
+    assert SUSPENDED not in (await operator.get(f"/console/accounts/{customer.account_id}")).text
+    browser.http.headers["Accept-Language"] = "id"
+    _, page = await price(browser, harness)
+    assert page.count("Akun ditangguhkan. Hubungi operator layanan.") == 2
+
+
+async def test_the_price_is_shown_for_a_start_that_can_be(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    assert "seen_credits" in (await price(browser, harness))[1]
+    for days in (-1, 366):
+        day = (datetime.now(WIB) + timedelta(days=days)).date().isoformat()
+        status, page = await price(browser, harness, date=day)
+        assert status == 422
+        assert "seen_credits" not in page
+        assert "Choose a start between now and a year from now" in page
+        assert 'href="#f-start_time"' in page
+        assert "date and start_time" not in page
+
+
+async def test_an_invitation_is_in_the_language_of_the_page(
+    service_settings: Settings, names: Names, customer: Customer
+) -> None:
+    async with mailed_service(service_settings, names) as site:
+        browser = await site.browser()
+        await site.enter(browser, customer.email)
+        for language, words in (("en", "invites you to"), ("id", "mengundang Anda")):
+            browser.http.headers["Accept-Language"] = language
+            email = f"{uuid4().hex}@example.com"
+            page = "/dashboard/team"
+            answer = await browser.post(f"{page}/invitations", page=page, email=email, role="viewer")
+            assert answer.status_code == 303, answer.text
+            await site.mailed_path(email)
+            assert words in site.mails_to(email)[0].partition("\n")[0]
+
+
+async def test_credits_that_are_counted_already_are_not_said_to_be_added(
+    customer: Customer, visitors: Visitors
+) -> None:
+    operator = await visitors.operator()
+    account = f"/console/accounts/{customer.account_id}"
+    for kind in ("top-up", "adjust"):
+        said = []
+        for _ in range(2):
+            sent = {"amount": "5", "reason": "paid", "reference": f"INV-{kind}", "form_key": str(uuid4())}
+            answer = await operator.post(f"{account}/{kind}", **sent)
+            said.append((await operator.get(answer.headers["location"])).text)
+        assert "The credits are in the ledger." in said[0]
+        assert "Already counted under that reference; nothing was added." in said[1]
+        assert "The credits are in the ledger." not in said[1]
+    assert await customer.balance() == 1010
+
+
+async def test_the_audit_log_names_the_host(
+    application: Application, harness: ApiHarness, visitors: Visitors
+) -> None:
+    operator, name = await visitors.operator(), f"host-{uuid4().hex}"
+    host = await application.administration.hosts.add(name, 7)
+    for change in ("disable", "enable", "disable"):
+        await operator.post(f"/console/hosts/{host.id}/{change}")
+    for action, times in (("host.disabled", 2), ("host.enabled", 1)):
+        named = [
+            each for each in await logged(harness, action) if each["details"] == {"provider_user_id": name}
+        ]
+        assert len(named) == times
+
+
+async def test_a_meeting_that_is_over_shows_no_way_in(customer: Customer, visitors: Visitors) -> None:
+    meeting = await customer.make_meeting()
+    browser, path = await visitors.member(customer.account_id), f"/dashboard/meetings/{meeting['id']}"
+    page = (await browser.get(path)).text
+    assert meeting["join_url"] in page
+    assert meeting["password"] in page
+    assert re.search(r"You get \d+ credits back\.", page)
+    form = FORM_KEY.search(page)
+    assert form is not None
+    answer = await browser.post(f"{path}/cancel", page=path, form_key=form[1])
+    page = (await browser.get(answer.headers["location"])).text
+    assert "The meeting is cancelled." in page
+    assert meeting["join_url"] not in page
+    assert f"<code>{meeting['password']}</code>" not in page
+
+
+async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer, visitors: Visitors) -> None:
+    browsers = {"/dashboard": await visitors.member(customer.account_id), "/console": visitors.stranger()}
+    for root, browser in browsers.items():
+        for path in ("nothing", "meetings/a/b/c", "a//b"):
+            answer = await browser.get(f"{root}/{path}")
+            assert answer.status_code == 404
+            assert answer.headers["content-type"].startswith("text/html")
+            assert "There is nothing at this address" in answer.text
+            assert f'href="{root}"' in answer.text
+        assert (await browser.get(f"{root}/audit/")).headers["location"] == f"{root}/audit"
+
+
+async def test_a_quote_is_shown_where_it_says_more_than_its_decision(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    recording = await a_recording(customer)
+    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
+    await note_in(customer, made, "completed")
+    store = harness.application.ports.store
+    note = await harness.application.ports.queries.find_note(customer.account_id, UUID(made))
+    assert isinstance(store, PostgresStore)
+    assert note is not None
+    decisions = (Decision("The same words", "The same words", 1.0), Decision("A rule", "As it was said", 2.0))
+    changed = evolve(note, draft=NoteDraft("In short", decisions, (), ()))
+    sealed = note_parameters(changed, store._cipher)["note_content"]
+    await harness.query("UPDATE notes SET content = %s WHERE id = %s", sealed, made)
+    page = (await (await visitors.member(customer.account_id)).get(f"/dashboard/notes/{made}")).text
+    assert page.count("The same words") == 1
+    assert page.count("As it was said") == 1
+
+
+async def test_the_overview_warns_below_the_threshold_of_the_account(
+    application: Application, customer: Customer, visitors: Visitors
+) -> None:
+    browser, words = await visitors.member(customer.account_id), "fewer than the threshold of"
+    for threshold, is_low in ((1000, False), (1001, True)):
+        await application.administration.set_low_threshold(customer.account_id, threshold)
+        assert (words in (await browser.get("/dashboard")).text) is is_low
+    assert f"1,000 credits are available, {words} 1,001." in (await browser.get("/dashboard")).text

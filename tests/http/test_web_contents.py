@@ -1,0 +1,198 @@
+"""What others write is shown as text on every page (stored XSS), and no page shows a secret again."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from html.parser import HTMLParser
+from uuid import UUID
+
+import httpx
+from attrs import evolve
+
+from meetcore.adapters.postgres.notes.rows import note_parameters
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
+from meetcore.adapters.web.routes import PAGES
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
+from meetcore.domain.notes.transcripts import Utterance
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.pages import Browser
+from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.visitors import Visitors
+
+KEY, SECRET = re.compile(r"mk_live_[\w-]{43}"), re.compile(r"whsec_[\w+/=-]{20,}")
+
+FIELDS = (
+    "account name", "member name", "meeting title", "meeting description", "note summary",
+    "note decision", "note quote", "note task", "note owner", "note due", "note topic", "note utterance",
+    "note speaker", "note error", "key name", "webhook description", "response excerpt",
+    "attempt error", "browser", "reason", "reference", "host",
+)  # fmt: skip
+"""What a customer, a participant, a receiver of webhooks, a browser, a provider or an operator writes."""
+
+
+def hostile(name: str) -> str:
+    """A text that would become an element, leave an attribute or end a script, with a mark to find it by."""
+    return f"</script>{mark(name)}\"'><xss-x onload=alert(1)>{{{{7*7}}}}&lt;"
+
+
+def mark(name: str) -> str:
+    return f"mark{FIELDS.index(name)}q"
+
+
+class _Page(HTMLParser):
+    """Collects what an attacker would need, and the texts that are shown."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.wrong: list[str] = []
+        self.shown: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        scripted = [name for name in given if name.startswith("on") or name == "style"]
+        targets = [given.get(name) or "" for name in ("href", "src", "action", "formaction")]
+        is_foreign = [
+            each for each in targets if re.match(r"\s*(javascript|data|vbscript):", each, re.IGNORECASE)
+        ]
+        if tag.startswith("xss") or scripted or is_foreign or (tag == "script" and not given.get("src")):
+            self.wrong.append(self.get_starttag_text() or tag)
+        self.shown.extend(value or "" for value in given.values())
+
+    def handle_data(self, data: str) -> None:
+        self.shown.append(data)
+
+
+async def write_everywhere(
+    harness: ApiHarness, customer: Customer, member: Browser, operator: Browser
+) -> dict[str, str]:
+    """Write a hostile text into every field; return the ids of what has them, by the part of the path."""
+    account = customer.account_id
+    fields = {"title": hostile("meeting title"), "description": hostile("meeting description")}
+    recording = await a_recording(customer, **fields)
+    note_id = await _write_notes(harness, customer, recording["id"])
+    webhook = await customer.make_webhook(description=hostile("webhook description"))
+    await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    [delivery] = await harness.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
+    await harness.query(
+        "INSERT INTO delivery_attempts VALUES (%s, %s, 1, now(), 5, 500, %s, %s, NULL)",
+        account, delivery["id"], hostile("attempt error"), hostile("response excerpt"),
+    )  # fmt: skip
+    await harness.query("UPDATE accounts SET full_name = %s WHERE id = %s", hostile("account name"), account)
+    await harness.query(
+        "UPDATE users SET full_name = %s WHERE id = %s", hostile("member name"), customer.user_id
+    )
+    await member.post(
+        "/dashboard/keys", name=hostile("key name")[:60], form_key="k", **{"scope:meetings:read": "on"}
+    )
+    moved = {"amount": "5", "reason": hostile("reason"), "reference": hostile("reference"), "form_key": "m"}
+    answer = await operator.post(f"/console/accounts/{account}/top-up", **moved)
+    assert answer.status_code == 303, answer.text
+    return {
+        "accounts": str(account), "meetings": recording["meeting_id"], "notes": note_id,
+        "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
+        "statements": f"{datetime.now(WIB):%Y-%m}",
+    }  # fmt: skip
+
+
+async def _write_notes(harness: ApiHarness, customer: Customer, recording_id: str) -> str:
+    """One completed note of hostile texts, as participants speak them, and one that failed."""
+    made = [
+        (await customer.post("/notes", {"recording_id": recording_id, "language": language})).json()["id"]
+        for language in ("en", "id")
+    ]
+    for each in made:
+        await note_in(customer, each, "completed")
+    queries, store = harness.application.ports.queries, harness.application.ports.store
+    note = await queries.find_note(customer.account_id, UUID(made[0]))
+    draft = NoteDraft(
+        hostile("note summary"),
+        (Decision(hostile("note decision"), hostile("note quote"), 1.0),),
+        (ActionItem(hostile("note task"), "", 1.0, hostile("note owner"), hostile("note due")),),
+        (hostile("note topic"),),
+    )
+    spoken = Utterance(0.0, 1.0, hostile("note utterance"), hostile("note speaker"))
+    assert isinstance(store, PostgresStore)
+    assert note is not None
+    sealed = note_parameters(evolve(note, draft=draft, transcript=(spoken,)), store._cipher)["note_content"]
+    await harness.query("UPDATE notes SET content = %s WHERE id = %s", sealed, made[0])
+    await harness.query(
+        "UPDATE notes SET status = 'failed', error = %s, content = NULL WHERE id = %s",
+        hostile("note error"),
+        made[1],
+    )
+    return str(made[0])
+
+
+def paths(ids: dict[str, str]) -> list[str]:
+    """Every page and file of both areas."""
+    listed = [(page.method, page.path) for page in PAGES]
+    listed += [(page.method, page.path) for page in CONSOLE_PAGES]
+    return [
+        re.sub(r"/([a-z-]+)/\{\w+\}", lambda found: f"/{found[1]}/{ids[found[1]]}", path)
+        for method, path in listed
+        if method == "GET"
+    ]
+
+
+async def read_everything(
+    member: Browser, operator: Browser, ids: dict[str, str]
+) -> dict[str, httpx.Response]:
+    """The answers of every page and file."""
+    answers = {}
+    for path in paths(ids):
+        answers[path] = await (operator if path.startswith("/console") else member).get(path)
+        is_month = "/statements/" in path  # nothing is stated before it is over
+        assert answers[path].status_code in ((404,) if is_month else (200, 303)), path
+    return answers
+
+
+async def test_what_anybody_writes_is_shown_as_text(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    await harness.application.administration.hosts.add(hostile("host"), 1)
+    member, operator = await visitors.member(customer.account_id), await visitors.operator()
+    ids = await write_everywhere(harness, customer, member, operator)
+    agent = {"User-Agent": hostile("browser")}
+    link = await visitors.application.access.portal_links.for_member(customer.account_id, customer.email)
+    path, other = link.url.removeprefix(BASE_URL), visitors.stranger()
+    other.http.headers.update(agent)
+    assert (await other.post(path, page=path)).status_code == 303
+    shown = ""
+    for path, answer in (await read_everything(member, operator, ids)).items():
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            page = _Page()
+            page.feed(answer.text)
+            assert page.wrong == [], path
+            assert "49" not in re.findall(r"mark\d+q\S*?(49)", answer.text), "no template is made of a text"
+            shown += "\n".join(page.shown)
+        else:
+            assert answer.status_code == 303 or "attachment" in answer.headers["content-disposition"], path
+    assert [name for name in FIELDS if mark(name) not in shown] == []
+
+
+async def test_a_secret_is_shown_where_it_is_made_and_never_again(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    member, operator = await visitors.member(customer.account_id), await visitors.operator()
+    ids = await write_everywhere(harness, customer, member, operator)
+    made = await member.post("/dashboard/keys", name="CI", form_key="s", **{"scope:meetings:read": "on"})
+    [key] = await harness.query(
+        "SELECT id FROM api_keys WHERE name = 'CI' AND account_id = %s", customer.account_id
+    )
+    rolled = await member.post(f"/dashboard/keys/{key['id']}/roll", overlap_h="24", form_key="r")
+    webhook = f"/dashboard/webhooks/{ids['webhooks']}"
+    shown = await member.post(f"{webhook}/secret", form_key="w")
+    rotated = await member.post(f"{webhook}/rotate", form_key="x")
+    secrets = {customer.key.text}
+    for answer, form in ((made, KEY), (rolled, KEY), (shown, SECRET), (rotated, SECRET)):
+        [secret] = set(form.findall(answer.text))
+        assert answer.text.count(secret) == 1
+        assert secret not in secrets
+        secrets.add(secret)
+    secrets |= {value for each in (member, operator) for value in each.http.cookies.values()}
+    for path, answer in (await read_everything(member, operator, ids)).items():
+        assert [each for each in secrets if each in answer.text or each in str(answer.headers)] == [], path
+        assert KEY.findall(answer.text) == SECRET.findall(answer.text) == [], path

@@ -1,0 +1,274 @@
+"""The pages against other accounts, other sites and crafted links, for every route that there is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from meetcore.adapters.web.routes import PAGES
+from meetcore.composition.application import Application
+from meetcore.domain.members.roles import OperatorRole, Role
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.pages import TOKEN, Browser
+from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.visitors import BY_TOKEN, SESSIONS, Visitors, root_of
+
+FIELDS = {
+    "amount": "5", "daily_cap": "5", "date": "2030-01-01", "email": "someone@example.com", "form_key": "a",
+    "is_active": "no", "language": "id", "low_threshold": "5", "name": "CI", "overlap_h": "0",
+    "pricing_tier_id": "standard-100", "reason": "a slip", "role": "viewer", "scope:meetings:read": "on",
+    "since": "2026-01-01T00:00", "start_time": "09:00", "title": "Rapat", "url": "https://hooks.test/a",
+}  # fmt: skip
+"""Fields that the forms of all pages take; each reads its own."""
+
+
+def path_of(route: str, ids: Mapping[str, str]) -> str:
+    """A path of a route, with an id of each kind; one that nothing has for a kind that is missing."""
+    return re.sub(r"/([a-z-]+)/\{\w+\}", lambda found: f"/{found[1]}/{ids.get(found[1], uuid4())}", route)
+
+
+async def a_passkey(harness: ApiHarness, customer: Customer) -> str:
+    """A passkey of the owner of an account."""
+    statement = (
+        "INSERT INTO passkeys (id, user_id, credential, public_key, sign_count, name, created_at)"
+        " SELECT %s, user_id, %s, 'x', 0, 'Laptop', now() FROM memberships WHERE account_id = %s RETURNING id"
+    )
+    id_ = uuid4()
+    [row] = await harness.query(statement, id_, id_.bytes, customer.account_id)
+    return str(row["id"])
+
+
+async def ids_of(harness: ApiHarness, customer: Customer, browser: Browser) -> Mapping[str, str]:
+    """An id of each kind in an account, by the part of the path before it."""
+    recording = await a_recording(customer, title="Of the other account")
+    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    await note_in(customer, note["id"], "completed")
+    webhook = await customer.make_webhook()
+    await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    await browser.post("/dashboard/team/invitations", email=f"{uuid4().hex}@example.com", role="viewer")
+
+    async def one(table: str, column: str = "id") -> str:
+        statement = f"SELECT {column} AS id FROM {table} WHERE account_id = %s LIMIT 1"
+        [row] = await harness.query(statement, customer.account_id)
+        return str(row["id"])
+
+    return {
+        "accounts": str(customer.account_id), "meetings": recording["meeting_id"],
+        "notes": note["id"], "webhooks": webhook["id"],
+        "deliveries": await one("deliveries"), "keys": await one("api_keys"),
+        "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
+        "invitations": await one("invitations"), "passkeys": await a_passkey(harness, customer),
+    }  # fmt: skip
+
+
+async def state_of(harness: ApiHarness, customer: Customer) -> list[Any]:
+    """What a change in an account would leave a trace in, apart from the pages that were looked at."""
+    counted = ("audit_log", "meetings", "webhook_endpoints", "deliveries", "invitations", "ledger_entries")
+    statements = [f"SELECT count(*) FROM {table} WHERE account_id = %s" for table in counted]
+    statements.append("SELECT id, revoked_at, expires_at, daily_cap FROM api_keys WHERE account_id = %s")
+    statements.append("SELECT id, ended_at FROM sessions WHERE account_id = %s ORDER BY id")
+    statements.append("SELECT role FROM memberships WHERE account_id = %s")
+    statements.append("SELECT name FROM passkeys JOIN memberships USING (user_id) WHERE account_id = %s")
+    return [await harness.query(each, customer.account_id) for each in statements]
+
+
+async def test_nothing_of_another_account_is_found_by_its_id(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    other = await harness.customer()
+    ids = await ids_of(harness, other, await visitors.member(other.account_id))
+    before, browser = await state_of(harness, other), await visitors.member(customer.account_id)
+    own_webhook = await customer.make_webhook()
+    for page in (each for each in PAGES if "{id}" in each.path):
+        kinds = {*re.findall(r"/([a-z-]+)/\{", page.path)}
+        assert kinds <= {*ids}, f"ids_of has no id for {page.path}"
+        whole = path_of(page.path, ids)
+        paths = {whole, whole.replace(ids["webhooks"], own_webhook["id"])} if "{d" in page.path else {whole}
+        for path in paths:
+            sent = FIELDS | {"form_key": uuid4().hex}
+            answer = await (browser.get(path) if page.method == "GET" else browser.post(path, **sent))
+            assert answer.status_code == 404, f"{page.method} {path}"
+            assert "Of the other account" not in answer.text
+    assert await state_of(harness, other) == before
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [
+        pytest.param({"Origin": BASE_URL}, "wrong", id="wrong token"),
+        pytest.param({"Origin": BASE_URL}, "", id="no token"),
+        pytest.param({"Origin": "https://evil.example"}, "right", id="foreign origin"),
+        pytest.param({"Origin": "null"}, "right", id="opaque origin"),
+        pytest.param({"Origin": f"{BASE_URL}.evil.example"}, "right", id="origin that begins alike"),
+        pytest.param({"Origin": BASE_URL, "Sec-Fetch-Site": "cross-site"}, "right", id="cross-site"),
+        pytest.param({"Origin": BASE_URL, "Sec-Fetch-Site": "same-site"}, "right", id="same-site"),
+        pytest.param({}, "right", id="no header"),
+    ],
+)
+async def test_no_form_is_taken_from_another_site(
+    headers: dict[str, str], token: str, harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    browsers = {
+        "/dashboard": await visitors.member(customer.account_id),
+        "/console": await visitors.operator(),
+    }
+    tokens = {root: await form_token(each) for root, each in browsers.items()}
+    [key] = await harness.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
+    ids = {"accounts": str(customer.account_id), "keys": str(key["id"])}
+    before = await state_of(harness, customer)
+    for route in visitors.routes():
+        if "POST" not in (route.methods or ()):
+            continue
+        root = root_of(route.path)
+        path = path_of(route.path, ids)
+        sent = FIELDS | ({"form_token": {"right": tokens[root]}.get(token, token)} if token else {})
+        answer = await browsers[root].http.post(path, data=sent, headers=headers)
+        if not (route.path.endswith("/language") and token != "right"):
+            assert answer.status_code == 403, route.path
+        assert (await browsers[root].get(root)).status_code in (200, 303), "still signed in"
+    assert await state_of(harness, customer) == before
+    for root, browser in browsers.items():
+        assert "/sign-in" not in (await browser.get(root)).headers.get("location", "")
+
+
+async def test_a_session_is_nothing_where_a_token_is_asked_for(visitors: Visitors) -> None:
+    operator = await visitors.operator()
+    for path in BY_TOKEN:
+        answer = await operator.post(path, **FIELDS)
+        assert answer.status_code == 401, path
+        assert answer.headers["cache-control"] == "no-store"
+
+
+async def form_token(browser: Browser) -> str:
+    found = TOKEN.search((await browser.get(browser.home)).text)
+    assert found is not None
+    return found[1]
+
+
+async def test_a_token_of_one_session_is_none_of_another(customer: Customer, visitors: Visitors) -> None:
+    one, other = [await visitors.member(customer.account_id) for _ in range(2)]
+    sent = {"low_threshold": "7", "form_token": await form_token(other)}
+    answer = await one.http.post("/dashboard/settings/threshold", data=sent, headers={"Origin": BASE_URL})
+    assert answer.status_code == 403
+
+
+AFTER = "__Host-meetcore-after"
+ELSEWHERE = (
+    "https://evil.example", "//evil.example", "///evil.example", "/\\evil.example", "\\\\evil.example",
+    "/dashboard/\\evil.example", "/dashboard@evil.example", "/dashboard.evil.example", "/dashboardx",
+    "/dashboard/\r\nSet-Cookie: a=b", "/dashboard/\tx", "javascript:alert(1)", "data:text/html,x", "/", "",
+    "/console", "http:/dashboard", "/dashboard/" + "a" * 2000, "/dashboard/\u202eevil",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("after", ELSEWHERE)
+async def test_no_parameter_leads_elsewhere(after: str, customer: Customer, visitors: Visitors) -> None:
+    signed_in, stranger = await visitors.member(customer.account_id), visitors.stranger()
+    asked = await signed_in.get(f"/dashboard/sign-in?next={quote(after)}")
+    switched = await signed_in.post("/dashboard/language", language="en", next=after)
+    link = await visitors.application.access.portal_links.for_guest(customer.account_id)
+    path = link.url.removeprefix(BASE_URL)
+    token = TOKEN.search((await stranger.get(path)).text)
+    assert token is not None
+    # As a cookie that a page of another name of this site planted.
+    cookies = [f"{name}={value}" for name, value in stranger.http.cookies.items()]
+    planted = "; ".join([*cookies, f"{AFTER}={quote(after)}"])
+    entered = await stranger.http.post(
+        path, data={"form_token": token[1]}, headers={"Origin": BASE_URL, "Cookie": planted}
+    )
+    for answer in (asked, switched, entered):
+        assert answer.status_code == 303
+        leads_to = urlsplit(urljoin(f"{BASE_URL}/dashboard/sign-in", answer.headers["location"]))
+        assert f"{leads_to.scheme}://{leads_to.netloc}" == BASE_URL
+        assert f"{leads_to.path}/".startswith("/dashboard/")
+        assert "console" not in leads_to.path
+        assert "set-cookie" not in answer.headers or "a=b" not in answer.headers["set-cookie"]
+
+
+async def test_a_mailed_link_leads_nowhere_else_either(visitors: Visitors) -> None:
+    for after in (ELSEWHERE[0], "/dashboard/keys"):
+        sent = await visitors.stranger().post("/dashboard/sign-in", email="someone@example.com", next=after)
+        kept = "/dashboard" if after == ELSEWHERE[0] else after
+        assert f"{AFTER}={kept};" in sent.headers["set-cookie"].replace('"', "")
+
+
+async def test_what_leads_on_within_the_dashboard_does(customer: Customer, visitors: Visitors) -> None:
+    browser, path = await visitors.member(customer.account_id), "/dashboard/meetings?status=ended"
+    asked = await browser.get(f"/dashboard/sign-in?next={quote(path)}")
+    assert asked.headers["location"] == path
+
+
+def check_headers(answer: httpx.Response) -> None:
+    """Check what keeps an answer from being framed, sniffed, cached or scripted."""
+    where, headers = f"{answer.request.method} {answer.request.url.path}", answer.headers
+    policy = {name: values for name, *values in map(str.split, headers["content-security-policy"].split(";"))}
+    assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == ["'none'"], where
+    assert policy["script-src"] == policy["style-src"] == policy["form-action"] == ["'self'"], where
+    assert headers["x-frame-options"] == "DENY", where
+    assert headers["x-content-type-options"] == "nosniff", where
+    assert headers["cache-control"] == "no-store", where
+    assert headers["referrer-policy"] == "same-origin", where
+    assert headers["cross-origin-opener-policy"] == "same-origin", where
+
+
+async def test_no_answer_can_be_framed_cached_or_sniffed(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    member = await visitors.member(customer.account_id)
+    ids = await ids_of(harness, customer, member)
+    for home, browser in (("/dashboard", member), ("/console", await visitors.operator())):
+        stranger = visitors.stranger(f"{home}/sign-in")
+        for route in visitors.routes():
+            if root_of(route.path) != home or "/assets/" in route.path:
+                continue
+            path = path_of(route.path, ids)
+            if "GET" in (route.methods or ()):
+                for each in (browser, stranger):
+                    check_headers(await each.get(path))
+                check_headers(await browser.get(re.sub(r"\{\w+\}", "nothing", route.path)))
+            else:
+                check_headers(await stranger.http.post(path))
+
+
+async def test_no_page_is_framed_by_a_page_of_ours_either(customer: Customer, visitors: Visitors) -> None:
+    text = (await (await visitors.member(customer.account_id)).get("/dashboard")).text
+    assert not re.search(r"<(iframe|object|embed|base)\b", text)
+
+
+@pytest.mark.parametrize("area", SESSIONS)
+async def test_a_session_that_was_planted_is_never_taken(
+    area: str, application: Application, customer: Customer, visitors: Visitors
+) -> None:
+    """Session fixation: the token of a session is made at the sign-in, and never one that was there."""
+    links = application.access.portal_links
+    if area == "/dashboard":
+        url = (await links.for_guest(customer.account_id)).url
+    else:
+        operator = await application.access.operators.add(f"{uuid4().hex}@example.com", OperatorRole.SUPPORT)
+        url = (await links.for_operator(operator.id)).url
+    planted, browser = "P" * 43, visitors.stranger(f"{area}/sign-in")
+    browser.http.cookies.set(SESSIONS[area], planted, domain="meetcore.test")
+    path = url.removeprefix(BASE_URL)
+    entered = await browser.post(path, page=path)
+    assert entered.status_code == 303
+    assert entered.cookies[SESSIONS[area]] != planted
+    attacker = visitors.stranger()
+    attacker.http.cookies.set(SESSIONS[area], planted, domain="meetcore.test")
+    assert "/sign-in" in (await attacker.get(area)).headers["location"]
+
+
+async def test_a_session_ends_where_it_is_ended_and_nowhere_else(
+    harness: ApiHarness, customer: Customer, visitors: Visitors
+) -> None:
+    first, second = [await visitors.member(customer.account_id) for _ in range(2)]
+    guest = await visitors.member(customer.account_id, Role.VIEWER)
+    assert (await first.post("/dashboard/settings/sessions/end-others")).status_code == 303
+    assert (await first.get("/dashboard")).status_code == 200
+    assert (await second.get("/dashboard")).status_code == 303
+    assert (await guest.get("/dashboard")).status_code == 200, "a guest is somebody else"

@@ -1,0 +1,42 @@
+"""haproxy with the file of deploy/, in front of servers of a test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.conftest import absent
+from tests.support.program import ROOT, free_port
+
+sys.path.append(str(ROOT / "scripts"))
+
+import lint_deploy  # scripts are no package
+
+
+@contextmanager
+def balanced(ports: list[int], directory: Path) -> Iterator[tuple[str, str]]:
+    """Run haproxy with the file of deploy/: its address, and that of its figures."""
+    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    if program is None:
+        absent("no haproxy")
+    front, figures = free_port(), free_port()
+    variables = {
+        "HAPROXY_BIND": f"127.0.0.1:{front}",
+        "HAPROXY_STATS": f"127.0.0.1:{figures}",
+        **{f"MEETCORE_SERVER_{number}": f"127.0.0.1:{port}" for number, port in enumerate(ports, 1)},
+    }
+    with (directory / "haproxy.log").open("wb") as log:
+        child = subprocess.Popen(
+            [str(program), "-db", "-f", str(lint_deploy.DEPLOY / "haproxy.cfg")],
+            env=os.environ | variables, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        yield f"http://127.0.0.1:{front}", f"http://127.0.0.1:{figures}"
+    finally:
+        child.terminate()
+        child.wait(10)

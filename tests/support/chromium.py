@@ -1,0 +1,102 @@
+"""A real browser that tests drive: Debian's Chromium under Playwright, and what its pages did."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+from attrs import define, field
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+from tests.conftest import absent
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+TIMEOUT_MS = 15_000
+
+
+def chromium_path() -> str:
+    """Where the browser is installed; nothing is ever downloaded."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        absent("no Chromium is installed")
+    return str(found)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run one browser without a window, that resolves no name."""
+    arguments = [
+        "--no-proxy-server", "--disable-background-networking", "--disable-component-update",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+    ]  # fmt: skip
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@define
+class Window:
+    """One page of a browser at one service, and what went wrong on it since `clear`."""
+
+    page: Page
+    url: str
+    console: list[str] = field(factory=list)
+    foreign: list[str] = field(factory=list)
+
+    def __attrs_post_init__(self) -> None:
+        self.page.set_default_timeout(TIMEOUT_MS)
+        self.page.on("console", lambda said: self._note(said.type, said.text))
+        self.page.on("pageerror", lambda error: self.console.append(str(error)))
+        self.page.on("request", lambda request: self._check(request))
+
+    def open(self, path: str) -> int:
+        """Open a path of the service; return the status of the answer."""
+        answer = self.page.goto(f"{self.url}{path}")
+        assert answer is not None, path
+        return answer.status
+
+    def press(self, button: str) -> None:
+        """Press the one button that is shown with this text, and wait for the page that follows."""
+        with self.page.expect_navigation():
+            self.page.get_by_role("button", name=button, exact=True).click()
+
+    @property
+    def path(self) -> str:
+        """The path of the page, without its query."""
+        return urlsplit(self.page.url).path
+
+    def clear(self) -> None:
+        """Forget what went wrong so far."""
+        self.console.clear()
+        self.foreign.clear()
+
+    def close(self) -> None:
+        """Close the page with its context."""
+        self.page.context.close()
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.console.append(text)
+
+    def _check(self, request: Request) -> None:
+        if not request.url.startswith((f"{self.url}/", "data:")):
+            self.foreign.append(request.url)
+
+
+def window(context: BrowserContext, url: str) -> Window:
+    """Open an empty page in a context."""
+    return Window(context.new_page(), url)
+
+
+def enter(context: BrowserContext, link: str) -> None:
+    """Sign a browser in by a one-time link."""
+    page = context.new_page()
+    page.goto(link)
+    with page.expect_navigation():
+        page.locator("main button").click()
+    page.close()

@@ -1,0 +1,127 @@
+"""PgBouncer in transaction mode in front of a server of the tests.
+
+`python -m tests.support.pooler pytest tests/e2e` runs a command in which every program of a test has its
+database behind one, on the server of `MEETCORE_TEST_DATABASE_URL`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from attrs import frozen
+
+from meetcore.adapters.postgres.pool import session_settings
+from tests.support.program import START_S, at_port, free_port, until
+
+CONFIGURATION = """
+[databases]
+* = host={host} port={server_port}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {users}
+pool_mode = transaction
+max_client_conn = 1000
+default_pool_size = {connections}
+min_pool_size = 0
+server_idle_timeout = 1
+query_wait_timeout = 20
+admin_users = postgres
+logfile =
+"""
+
+
+USERS = "@users@"
+
+
+def program() -> str | None:
+    """Where PgBouncer is, if it is installed."""
+    return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+
+
+@frozen
+class Pooler:
+    """A running PgBouncer that opens a number of connections for each database and user."""
+
+    port: int
+
+    def url(self, direct: str) -> str:
+        """The address of a database through it."""
+        return at_port(direct, self.port)
+
+
+@contextmanager
+def pooling(server_url: str, connections: int = 20) -> Iterator[Pooler]:
+    """Run one before a server, with this number of connections for each database and user."""
+    at, port = urlsplit(server_url), free_port()
+    text = CONFIGURATION.format(
+        host=at.hostname, server_port=at.port or 5432, port=port, users=USERS, connections=connections
+    )
+    pooler = Pooler(port)
+    with running(text, pooler.url(server_url)):
+        yield pooler
+
+
+@contextmanager
+def running(configuration: str, url: str) -> Iterator[None]:
+    """Run one with a configuration, in which `USERS` stands for the file with the user of an address.
+
+    Args:
+        configuration: as PgBouncer has it.
+        url: a database through it.
+    """
+    binary, at = program(), urlsplit(url)
+    assert binary is not None
+    with tempfile.TemporaryDirectory() as place:
+        directory = Path(place)
+        directory.chmod(0o755)
+        users, file = directory / "users.txt", directory / "pgbouncer.ini"
+        users.write_text(f'"{at.username or "postgres"}" "{at.password or ""}"\n')
+        file.write_text(configuration.replace(USERS, str(users)))
+        # It does not run as root.
+        ordinary = ["--user", _ordinary_user()] if os.geteuid() == 0 else []
+        child = subprocess.Popen([binary, "-q", *ordinary, str(file)], stderr=subprocess.DEVNULL)
+        try:
+            until(lambda: _answers(url), "PgBouncer is up", START_S)
+            yield
+        finally:
+            child.terminate()
+            child.wait(10)
+
+
+def keep_session_settings(direct: str, deadline_s: int = 12) -> None:
+    """Set on a database what the service's role would have: the role of the tests is everybody's."""
+    name = urlsplit(direct).path.lstrip("/")
+    with psycopg.connect(direct, autocommit=True) as connection:
+        for setting, value in session_settings(deadline_s).items():
+            connection.execute(f"ALTER DATABASE {name} SET {setting} = '{value}'".encode())
+
+
+def _ordinary_user() -> str:
+    return next(user.pw_name for user in pwd.getpwall() if user.pw_name in {"postgres", "nobody"})
+
+
+def _answers(url: str) -> bool:
+    try:
+        with psycopg.connect(url, prepare_threshold=None, connect_timeout=5) as connection:
+            return connection.execute("SELECT 1").fetchone() == (1,)
+    except psycopg.OperationalError:
+        return False
+
+
+if __name__ == "__main__":
+    with pooling(os.environ["MEETCORE_TEST_DATABASE_URL"]) as pooler:
+        own = {"MEETCORE_TEST_POOLER_PORT": str(pooler.port)}
+        raise SystemExit(subprocess.call(sys.argv[1:], env=os.environ | own))

@@ -1,0 +1,187 @@
+"""What the application reports to the metrics, as Prometheus would read it."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from attrs import evolve, field, frozen
+from prometheus_client import CollectorRegistry, generate_latest
+
+from meetcore.adapters.prometheus import exposition
+from meetcore.adapters.prometheus.exposition import ENDED_KEPT, Exposition, forget_ended
+from meetcore.adapters.prometheus.families import FAMILIES
+from meetcore.adapters.prometheus.metrics import PrometheusMetrics
+from meetcore.composition.application import build
+from meetcore.composition.policy import Policy
+from meetcore.domain.errors import UpstreamError
+from meetcore.domain.meetings.meetings import MeetingRequest
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import new_secret
+from meetcore.ports.deliveries import ClaimLimits
+from meetcore.ports.figures import Figures
+from meetcore.ports.metrics import PoolState
+from meetcore.ports.webhook_sender import OutgoingPost
+from meetcore.testing.contracts.outbox import BAD, outbox
+from meetcore.testing.memory_rig import MemoryRig
+from meetcore.usecases.deliver_webhooks import result_of
+from tests.support.scrape import samples_of, value
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
+from tests.unit.usecases.note_scenario import note_scenario
+
+
+@frozen
+class Kept:
+    """Metrics in memory, and what is in them."""
+
+    registry: CollectorRegistry = field(factory=CollectorRegistry)
+
+    def metrics(self) -> PrometheusMetrics:
+        return PrometheusMetrics(self.registry)
+
+    def __call__(self, name: str, **labels: str) -> float:
+        return value(samples_of(generate_latest(self.registry).decode()), f"meetcore_{name}", **labels)
+
+
+async def measured(**changes: Any) -> tuple[ApplicationHarness, Kept]:
+    kept, harness = Kept(), ApplicationHarness(**changes)
+    harness.metrics = kept.metrics()
+    return await harness.start(), kept
+
+
+async def create(harness: ApplicationHarness, key: str, wanted: MeetingRequest | None = None) -> Any:
+    creating = harness.create()
+    return await creating(harness.caller, wanted or request(), harness.request_key(key), harness.now())
+
+
+async def test_credits_and_calls_of_the_provider_are_counted() -> None:
+    harness, kept = await measured()
+    assert kept("credits_total", kind="topup") == 100
+    outcome = await create(harness, "a")
+    await create(harness, "a")
+    assert kept("credits_total", kind="meeting_charge") == 10
+    assert kept("provider_calls_total", call="create", result="done") == 1
+    assert kept("provider_call_duration_seconds_count", call="create") == 1
+    cancelling = harness.process().api.cancel_meeting
+    meeting_id = harness.meetings()[0].id
+    assert str(meeting_id) == outcome.record["id"]
+    for _ in range(2):
+        await cancelling(harness.caller, meeting_id, harness.request_key("c", "cancel"), harness.now())
+    assert kept("credits_total", kind="meeting_refund") == 10
+    await harness.administration.adjust(harness.caller.account.id, -7, "a correction")
+    await harness.administration.adjust(harness.caller.account.id, 3, "a correction")
+    taken, added = (kept("credits_total", kind=f"adjustment_{way}") for way in ("taken", "added"))
+    assert (taken, added) == (7, 3)
+
+
+async def test_refusals_of_the_provider_are_counted_by_their_code() -> None:
+    harness, kept = await measured()
+    with pytest.raises(UpstreamError):
+        await create(harness, "a", request(title="[sandbox:refuse]"))
+    assert kept("provider_calls_total", call="create", result="refused") == 1
+    assert kept("credits_total", kind="meeting_charge") == 0
+
+
+async def test_a_meeting_that_another_process_left_is_counted_by_its_outcome() -> None:
+    harness, kept = await measured()
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(4))(
+            harness.caller, request(), harness.request_key("k"), harness.now()
+        )
+    harness.expire_leases()
+    await harness.reconcile().sweep()
+    await harness.reconcile().sweep()
+    assert kept("leases_expired_total", subject="meeting") == 1
+    assert kept("meetings_reconciled_total") == 1
+
+
+async def test_a_meeting_without_a_host_is_counted_by_its_seats() -> None:
+    harness, kept = await measured(hosts=0)
+    with pytest.raises(Exception, match="host"):
+        await create(harness, "a")
+    assert kept("no_host_total", capacity="100") == 1
+
+
+async def test_a_note_is_counted_as_charged_or_by_the_reason_of_its_failure() -> None:
+    for is_deaf in (False, True):
+        one, kept = await note_scenario(), Kept()
+        one.harness.metrics = kept.metrics()
+        one.harness.listener.is_deaf = is_deaf
+        await one.ask()
+        await one.work(one.harness.write_notes())
+        assert kept("notes_failed_total", reason="no_speech") == is_deaf
+        assert (kept("credits_total", kind="notulen_charge") > 0) is not is_deaf
+
+
+class Sender:
+    """Fails every post."""
+
+    async def post(self, _: OutgoingPost) -> Any:
+        return BAD
+
+
+async def test_attempts_and_endpoints_that_they_disable_are_counted() -> None:
+    rig, kept = MemoryRig(), Kept()
+    harness = ApplicationHarness()
+    ports = evolve(
+        harness.process().ports, clock=rig.clock, store=rig.store, sender=cast(Any, Sender()),
+        metrics=kept.metrics(),
+    )  # fmt: skip
+    limits = ClaimLimits(per_endpoint=500, per_account=500, per_host=500, per_host_per_s=500)
+    deliver = build(ports, Policy(claim_limits=limits, retry_schedule=RetrySchedule((5,)))).deliver
+    assert deliver is not None
+    await outbox(rig, DISABLE_AFTER_FAILURES, secret=new_secret(bytes(32)))
+    await deliver.record([await deliver.post(one) for one in await deliver.claim(500)])
+    assert kept("delivery_attempts_total", result=result_of(BAD)) == DISABLE_AFTER_FAILURES
+    assert kept("delivery_attempt_duration_seconds_count") == DISABLE_AFTER_FAILURES
+    assert kept("endpoints_disabled_total") == 1
+
+
+def test_attempts_have_few_results() -> None:
+    assert result_of(evolve(BAD, status_code=503)) == "5xx"
+    assert result_of(evolve(BAD, status_code=None, error="timeout")) == "timeout"
+
+
+def test_totals_of_the_pool_are_counted_once() -> None:
+    kept = Kept()
+    metrics = kept.metrics()
+    metrics.pool_state(PoolState(4, 1, 2, 10, 1.5))
+    metrics.pool_state(PoolState(3, 3, 0, 12, 1.75))
+    assert (kept("pool_connections"), kept("pool_idle_connections"), kept("pool_waiting")) == (3, 3, 0)
+    assert (kept("pool_waits_total"), kept("pool_wait_seconds_total")) == (12, 1.75)
+
+
+def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
+    figures = Figures(
+        deliveries_oldest_due_s=7.5, deliveries={"pending": 3}, hosts={"free": 2},
+        notes_oldest_due_s={"write": 4}, schema_version=38,
+    )  # fmt: skip
+    seen = samples_of(Exposition(tmp_path, lambda: figures, "1.2").render().decode())
+    assert value(seen, "meetcore_deliveries_oldest_due_seconds") == 7.5
+    assert value(seen, "meetcore_deliveries", state="pending") == 3
+    assert value(seen, "meetcore_notes_oldest_due_seconds", step="write") == 4
+    assert value(seen, "meetcore_build_info", version="1.2") == 1
+    names = {name for name, _ in seen}
+    assert {family.name for family in FAMILIES if family.of_store} - names == {"meetcore_endpoints"}
+    nothing = samples_of(Exposition(tmp_path, lambda: None, "1.2").render().decode())
+    assert {name for name, _ in nothing} == {"meetcore_build_info", "meetcore_store_figures_up"}
+    assert value(nothing, "meetcore_store_figures_up") == 0
+
+
+def test_processes_that_ended_leave_their_counts_and_only_so_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exposition, "_is_alive", lambda pid: pid == 1)
+    for pid in range(1, ENDED_KEPT + 12):
+        for kind in ("counter", "gauge_livesum"):
+            (tmp_path / f"{kind}_{pid}.db").touch()
+    forget_ended(tmp_path)
+    assert [file.name for file in tmp_path.glob("gauge_*")] == ["gauge_livesum_1.db"]
+    assert len(list(tmp_path.glob("counter_*"))) == ENDED_KEPT + 1
+
+
+def test_names_follow_the_conventions() -> None:
+    for family in FAMILIES:
+        assert family.name.startswith("meetcore_")
+        assert family.name.endswith("_total") is (family.kind.value == "counter"), family.name
+    assert len({family.name for family in FAMILIES}) == len(FAMILIES)

@@ -1,0 +1,69 @@
+"""Why nobody was signed in by an OpenID provider is logged for the operator, and shown to nobody else."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.composition.operation_logs import LOGGED
+from meetcore.domain.errors import Unprocessable
+from meetcore.domain.members.identities import FlowSecrets, Identity, flow_secrets, identity_refused
+from meetcore.ports.identity_provider import IdentityRefused, IdentityUnavailable, ProviderAnswer
+from meetcore.usecases.redeem_sign_in_link import Browser
+from meetcore.usecases.sign_in_with_identity import SignInWithIdentity
+from tests.unit.usecases.application import ApplicationHarness
+
+TOKEN = "t" * 43
+
+
+class Provider:
+    """Answers with an identity, or raises."""
+
+    def __init__(self, outcome: Identity | Exception) -> None:
+        self._outcome = outcome
+
+    async def authorization_url(self, flow: FlowSecrets, redirect_uri: str, asks_again: bool) -> str:
+        raise IdentityUnavailable("metadata")
+
+    async def identify(self, answer: ProviderAnswer, flow: FlowSecrets, redirect_uri: str) -> Identity:
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
+@pytest.mark.parametrize("is_operators", [False, True])
+@pytest.mark.parametrize(
+    ("outcome", "state", "reason"),
+    [
+        (IdentityRefused("nonce"), "", "nonce"),
+        (IdentityUnavailable("timeout"), "", "timeout"),
+        (Identity("nobody@example.com", "A"), "", "no access"),
+        (Identity("nobody@example.com", "A"), "another", "state"),
+    ],
+)
+async def test_a_refusal_is_one_line_with_its_reason(
+    outcome: Identity | Exception, state: str, reason: str, is_operators: bool
+) -> None:
+    harness = await ApplicationHarness().start()
+    sign_in = SignInWithIdentity(
+        harness.store, MemoryRateCounters(), harness.runtime, Provider(outcome), "https://meet.example/callback",
+        is_operators=is_operators, report=LOGGED.failed_sign_on,
+    )  # fmt: skip
+    state = state or flow_secrets(TOKEN).state
+    with capture_logs() as lines, pytest.raises(Unprocessable) as caught:
+        await sign_in.enter(TOKEN, state, ProviderAnswer("code"), Browser("cookie"))
+    assert caught.value.message == identity_refused().message
+    area = "console" if is_operators else "dashboard"
+    assert lines == [{"event": "sign-on refused", "log_level": "info", "reason": reason, "area": area}]
+
+
+async def test_a_provider_that_is_away_is_logged_at_the_start() -> None:
+    harness = await ApplicationHarness().start()
+    sign_in = SignInWithIdentity(
+        harness.store, MemoryRateCounters(), harness.runtime, Provider(IdentityRefused("x")), "https://a.example",
+        report=LOGGED.failed_sign_on,
+    )  # fmt: skip
+    with capture_logs() as lines, pytest.raises(Unprocessable):
+        await sign_in.ask(TOKEN, None, False)
+    assert [line["reason"] for line in lines] == ["metadata"]

