@@ -162,6 +162,7 @@ lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS=
 	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics \
 	  -c requirements/run.txt pyproject.toml -o requirements/image.txt
 	@$(UV_COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
+	@$(UV_COMPILE) -c requirements/dev.txt requirements/peers.in -o requirements/peers.txt
 	@! grep -nE '^-|://|file:|(^|[^a-z])/[a-z]' requirements/*.txt \
 	  || { echo "lock: an address or a path got into the lock" >&2; exit 1; }
 	@echo "lock: the files of requirements/ are up to date"

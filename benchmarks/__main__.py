@@ -1,8 +1,8 @@
-"""`python -m benchmarks [--quick | --smoke | --pages]`: measure, print the table, write `results.json`.
+"""`python -m benchmarks [--quick | --smoke | --pages | --peers]`: measure, print, write `results.json`.
 
 `--smoke` asks only whether every benchmark still yields its figures. `--pages` measures the pages of the
 dashboard alone, for an account with ten million ledger entries, a million meetings and a million deliveries.
-Neither writes a file.
+`--peers` measures packages that do what we do. None of these writes a file.
 """
 
 import argparse
@@ -29,6 +29,8 @@ from benchmarks.hosts import measure_hosts
 from benchmarks.metrics import measure_metrics
 from benchmarks.notes import NoteLoad, measure_beside_notes
 from benchmarks.pages import PAGE_ROUNDS, PageLoad, measure_dashboard, show_pages
+from benchmarks.peers.run import FULL as PEERS
+from benchmarks.peers.run import measure_peers
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
 from benchmarks.posts import measure_posts
@@ -161,11 +163,15 @@ def main() -> None:
         help="figures that say nothing, in under 90 s: whether every benchmark works",
     )  # fmt: skip
     how.add_argument("--pages", action="store_true", help="the pages of the dashboard for a large account")
+    how.add_argument("--peers", action="store_true", help="packages that do what we do, beside us")
     parser.add_argument("--entries", type=int, default=10_000_000, help="of the ledger, with --pages")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of meetings and others, with --pages")
     chosen = parser.parse_args()
     effort = chosen.effort or FULL
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    if chosen.peers:
+        show(measure_peers(PEERS))
+        return
     if chosen.pages:
         load = PageLoad(chosen.entries, chosen.rows, chosen.rows, chosen.rows)
         show_pages(_measure_pages(load, PAGE_ROUNDS))
