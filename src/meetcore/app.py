@@ -33,7 +33,7 @@ from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.settings import Settings, load_settings
-from meetcore.adapters.system import allow_open_files, configure_logs
+from meetcore.adapters.system import allow_open_files, configure_logs, stop_with_parent
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import Network, check_schema, open_application
 from meetcore.composition.notes_extra import warn_of_notes
@@ -132,6 +132,7 @@ class Service:
             self._metrics = application.ports.metrics
             self._bounded_pages = MeasuredPages(BoundedQuery(self._pages, limits, refuse), self._metrics)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
+            stop_with_parent()  # one of several processes: nobody else would stop it
             self._pages.router.routes[:] = [
                 *_health_routes(application.ports.queries, settings.ready_timeout_s, drain),
                 *docs_routes(OPERATIONS),

@@ -2,10 +2,10 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.context import SpawnProcess
 from typing import Literal
 
 import uvicorn
@@ -15,7 +15,7 @@ from meetcore.adapters.postgres.migration_plan import PlannedStep, plan_migratio
 from meetcore.adapters.postgres.migration_steps import Migration, MigrationRefused
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
-from meetcore.adapters.system import configure_logs, stdlib_logging
+from meetcore.adapters.system import configure_logs, stdlib_logging, stop_with_parent
 from meetcore.cli.inputs import Json, Whole, check_counts
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import ExitCode, complain, log_or_print, log_refusals, print_message, show
@@ -210,32 +210,43 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    stop_with_parent()
     async with open_application(settings, parts=parts) as application, working(application, threads):
         await stop.wait()
 
 
-def _supervise(processes: int, threads: int, only: str | None) -> None:
-    """Keep a number of worker processes alive until a signal stops them."""
-    command = [sys.executable, "-m", "meetcore.cli.main", "worker", "--threads", str(threads)]
-    command += [] if only is None else ["--only", only]
-    children = [subprocess.Popen(command) for _ in range(processes)]
+def _supervise(processes: int, threads: int, only: Literal["webhooks", "notes"] | None) -> None:
+    """Keep a number of worker processes alive until a signal stops them.
+
+    Without this process they stop, too.
+    """
     is_stopping = False
 
     def stop(*_: object) -> None:
         nonlocal is_stopping
         is_stopping = True
 
+    def start() -> SpawnProcess:
+        child = get_context("spawn").Process(target=_work_supervised, args=(threads, only))
+        child.start()
+        return child
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    children = [start() for _ in range(processes)]
     while not is_stopping:
         time.sleep(RESTART_PAUSE_S)
-        children = [
-            child if child.poll() is None or is_stopping else subprocess.Popen(command) for child in children
-        ]
+        children = [child if child.is_alive() or is_stopping else start() for child in children]
     for child in children:
         child.terminate()
     for child in children:
-        try:
-            child.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        child.join(STOP_TIMEOUT_S)
+        if child.is_alive():
             child.kill()
+            child.join()
+
+
+def _work_supervised(threads: int, only: Literal["webhooks", "notes"] | None) -> None:
+    """Run one of several workers."""
+    with suppress(KeyboardInterrupt):  # before its handler is there
+        work(threads=threads, only=only)

@@ -6,12 +6,13 @@ connection. A short ledger is verified in the parent.
 
 import asyncio
 import gc
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
 
@@ -19,6 +20,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.system import at_end_of_parent
 from meetcore.domain.money.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
 from meetcore.usecases.verify_ledger import PortionVerifier, Proven, VerifierLost, Verifiers, VerifyPortion
@@ -93,6 +95,7 @@ def _start_process(counter: "Synchronized[int]") -> None:
     global _counter
     _counter = counter
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent
+    at_end_of_parent(partial(os._exit, 1))  # it only reads, and would wait for portions for ever
     _collect_seldom()
 
 
