@@ -31,7 +31,7 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
-    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s;
 
 -- The same with the usage of the key's cap on a day.
@@ -40,7 +40,7 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
-    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, u.spent AS usage_spent, u.held AS usage_held
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent, u.held AS usage_held
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
     AND u.day = %(usage_on)s
@@ -67,7 +67,7 @@ SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.s
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
-    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s;
@@ -4866,6 +4866,17 @@ SELECT (SELECT min(xact_start) FROM pg_stat_activity
         WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) AS xact_start,
     COALESCE((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8 AS lag_s,
     statement_timestamp() AS now;
+
+
+-- standby -------------------------------------------------------------------------------------------------------------
+
+-- What a standby has of an account: whether it follows a primary at all, what it replayed is of late, and it has the account in
+-- that version or a later one.
+-- _CHECK
+SELECT pg_is_in_recovery() AS is_standby,
+    COALESCE(%(read_at)s::timestamptz - pg_last_xact_replay_timestamp() <= %(most_s)s::float8 * interval '1 second', false)
+        AS is_near,
+    EXISTS (SELECT FROM accounts WHERE id = %(account_id)s AND version >= %(version)s) AS has_version;
 
 
 -- store ---------------------------------------------------------------------------------------------------------------

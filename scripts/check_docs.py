@@ -140,6 +140,10 @@ ABOUT = {
     "[behind PgBouncer](#behind-pgbouncer)",
     "database_direct_url": "where PostgreSQL itself is, for `migrate`; with a pooler required there",
     "database_pool_size": "connections to PostgreSQL of each process, at most",
+    "database_read_url": "a standby that lists of the API may be read from, with what their caller has "
+    "written; see [lists from a standby](failover.md#lists-from-a-standby)",
+    "database_read_pool_size": "connections to the standby of each process of `serve`, at most",
+    "database_read_lag_s": "seconds that the standby may be behind in what others have written",
     "database_timeout_s": "seconds after which a transaction is given up, the wait for a connection "
     "included; PostgreSQL itself ends each statement 2 s sooner",
     "unknown_keys_pool_percent": "of the connections, at most, that look up API keys that were not valid "

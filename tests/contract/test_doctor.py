@@ -98,7 +98,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
-        "database", "writable", "schema", "clock", "pooler", "sealed",
+        "database", "writable", "schema", "clock", "pooler", "standby", "sealed",
         "broker", "rate_store", "provider", "ai", "oidc", "base_url", "secrets",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
@@ -324,3 +324,15 @@ def test_a_mail_server_that_is_away_or_whose_sender_is_missing(database: str) ->
     assert (lacking.status, "MEETCORE_MAIL_FROM" in lacking.message) == (FAILED, True)
     away = checked(database, smtp_url=url, mail_from="a@b.example")["mail"]
     assert (away.status, away.message.startswith("no answer: check MEETCORE_SMTP_URL")) == (FAILED, True)
+
+
+def test_a_standby_is_looked_at_and_the_service_works_without_it(database: str) -> None:
+    with silent() as port:
+        away = checked(
+            database, database_read_url=f"postgresql://nobody@127.0.0.1:{port}/x?connect_timeout=2"
+        )
+    assert away["standby"].status is WARNING
+    assert "MEETCORE_DATABASE_READ_URL" in away["standby"].message
+    misled = checked(database, database_read_url=database)
+    assert misled["standby"].status is WARNING
+    assert "no standby" in misled["standby"].message

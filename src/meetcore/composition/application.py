@@ -237,6 +237,7 @@ def _api(
         CreateNote(store, queue, ports.notes_notifier),
         Estimate(policy.catalogue, provider.abilities),
         queries,
+        ports.lists or queries,
         policy.catalogue,
         policy.base_url,
     )  # fmt: skip

@@ -27,6 +27,7 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
+from meetcore.adapters.postgres.standby import Standby, StandbyLists
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE, broker_from_url
 from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
@@ -49,7 +50,9 @@ from meetcore.composition.providers import open_provider
 from meetcore.composition.secret_keys import LINK_PURPOSE, chain_secrets, check_secrets
 from meetcore.domain.members.sign_ups import SignUpMode
 from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.ports.cipher import Cipher
 from meetcore.ports.deliveries import ClaimLimits
+from meetcore.ports.lists import Lists
 from meetcore.ports.mailer import Mailer
 from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
@@ -58,6 +61,8 @@ from meetcore.ports.webhook_sender import WebhookSender
 
 NOTIFICATION_SPACING_S = 0.02
 RATE_WINDOWS_KEPT_S = 600
+STANDBY_DEADLINE_S = 3
+"""Seconds for which a connection to a standby is lent; the standby ends a statement 2 s earlier."""
 _QUEUES = {Part.WEBHOOKS: QUEUE, Part.NOTES: NOTES_QUEUE}
 
 log = structlog.get_logger("meetcore")
@@ -197,6 +202,7 @@ async def open_ports(
             listen=partial(_listening, broker), maintain=_maintenance(store, PostgresRateCounters(pool)),
             metrics=metrics,
             verification_log=PostgresVerificationLog(pool),
+            lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),
         )  # fmt: skip
         if Part.API in parts:
             checks = health_checks(settings, has_inbox=network.mailer is not None)
@@ -239,6 +245,29 @@ async def _open_pool(settings: Settings, metrics: Metrics, role: str) -> AsyncIt
     finally:
         if sampling is not None:
             sampling.cancel()
+        await pool.close()
+
+
+@asynccontextmanager
+async def _open_lists(
+    settings: Settings, primary: Pool, cipher: Cipher, metrics: Metrics, parts: Collection[Part]
+) -> AsyncIterator[Lists | None]:
+    """Open the standby that lists are read from, where one is named; it need not be there."""
+    url = str(settings.database_read_url)
+    if not url or Part.API not in parts:
+        yield None
+        return
+    pool = make_pool(
+        url,
+        max_size=settings.database_read_pool_size,
+        deadline_s=min(settings.database_timeout_s, STANDBY_DEADLINE_S),
+        is_pooled=settings.is_pooled,
+        role=f"{role_of(parts)} lists",
+    )
+    await pool.open(wait=False)
+    try:
+        yield StandbyLists(Standby(pool, settings.database_read_lag_s, metrics), primary, cipher)
+    finally:
         await pool.close()
 
 

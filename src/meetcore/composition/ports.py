@@ -17,6 +17,7 @@ from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.identity_provider import IdentityProvider
 from meetcore.ports.key_uses import KeyUses
 from meetcore.ports.ledger_verification import VerificationLog
+from meetcore.ports.lists import Lists
 from meetcore.ports.mail_texts import MailTexts
 from meetcore.ports.mailer import Mailer
 from meetcore.ports.metrics import NO_METRICS, Metrics
@@ -95,7 +96,8 @@ class Ports:
     a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
     does what the adapters themselves need from time to time. A process that `lacks_notes` was to write notes
     and cannot: it reports those that stay due. `metrics` take counts and
-    durations. Where there is no `verification_log`, the ledger is verified by hand only.
+    durations. Where there is no `verification_log`, the ledger is verified by hand only. `lists` may read
+    a standby, where one is named; without them `queries` are the lists.
     """
 
     clock: Clock
@@ -125,4 +127,5 @@ class Ports:
     maintain: Callable[[datetime], Awaitable[object]] = _need_nothing
     metrics: Metrics = NO_METRICS
     verification_log: VerificationLog | None = None
+    lists: Lists | None = None
     check_health: CheckHealth = _check_nothing

@@ -5,13 +5,14 @@ fails or decides anything. What a fact names comes from a closed set, never from
 or paths.
 """
 
+from enum import StrEnum
 from typing import Protocol
 
 from attrs import frozen
 
 from meetcore.domain.money.transfers import TransferKind
 
-__all__ = ["NO_METRICS", "Metrics", "NoMetrics", "PoolState", "ServedRequest"]
+__all__ = ["NO_METRICS", "ListSource", "Metrics", "NoMetrics", "PoolState", "ServedRequest"]
 
 
 @frozen
@@ -41,6 +42,16 @@ class PoolState:
     waiting: int
     waits: int
     waited_s: float
+
+
+class ListSource(StrEnum):
+    """Where a list was read: from the standby, or from the primary for this reason."""
+
+    STANDBY = "standby"
+    OWN_WRITE = "own_write"
+    BEHIND = "behind"
+    GIVEN_UP = "given_up"
+    AWAY = "away"
 
 
 class Metrics(Protocol):
@@ -88,6 +99,9 @@ class Metrics(Protocol):
     def rate_store(self, *, is_away: bool) -> None:
         """Remember whether this process counts requests by itself, because the shared store is away."""
 
+    def list_read(self, source: ListSource) -> None:
+        """Count a list of a process that may read them from a standby."""
+
 
 class NoMetrics:
     """Keeps nothing. Fills `Metrics`."""
@@ -132,6 +146,9 @@ class NoMetrics:
         """Do nothing."""
 
     def rate_store(self, *, is_away: bool) -> None:
+        """Do nothing."""
+
+    def list_read(self, source: ListSource) -> None:
         """Do nothing."""
 
 

@@ -7,21 +7,30 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.members.audit import ActionOrigin, AuditEntry
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, TransferKind
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
-from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.domain.webhooks.events import EncodedEvent, EventKind
+from meetcore.domain.webhooks.events import EncodedEvent
 from meetcore.ports.account_summary import AccountSummary
 from meetcore.ports.console_queries import ConsoleQueries
 from meetcore.ports.dashboard_queries import DashboardQueries
 from meetcore.ports.endpoint_health import EndpointHealthQueries
 from meetcore.ports.ledger_totals import LedgerTotals
+from meetcore.ports.lists import (
+    MAX_PAGE,
+    AccountVersion,
+    DeliveryHistory,
+    EventFilter,
+    ListQueries,
+    Lists,
+    MeetingFilter,
+    NoteFilter,
+)
 from meetcore.ports.member_queries import MemberQueries
 from meetcore.ports.request_log import RequestQueries
 
@@ -32,6 +41,7 @@ __all__ = [
     "MAX_PAGE",
     "NO_INCLUDES",
     "AccountSummary",
+    "AccountVersion",
     "Caller",
     "CallerIncludes",
     "DeliveryHistory",
@@ -43,9 +53,6 @@ __all__ = [
     "Queries",
     "TransactionFilter",
 ]
-
-MAX_PAGE = 1000
-"""The most that a caller may ask of a list at once."""
 
 FREE_START_WITHIN: Final = timedelta(days=7)
 """How far after the start that was wished for a free one is looked for."""
@@ -82,7 +89,8 @@ class Caller:
 
     `usage` is what the key spent and holds on that day. `load_meeting` gives the meeting as `find_meeting`
     reports it, if there is one; sealed values stay so until the key is accepted. `user_id` is the member who
-    asks, with the `dashboard_key` of the account; `origin` is who asks by hand, for the audit log.
+    asks, with the `dashboard_key` of the account; `origin` is who asks by hand, for the audit log. `version`
+    is what the store had of the account, for lists that follow.
     """
 
     key: ApiKey
@@ -91,35 +99,12 @@ class Caller:
     load_meeting: Callable[[], Meeting | None] = field(default=_no_meeting, eq=False, repr=False)
     user_id: UUID | None = None
     origin: ActionOrigin | None = None
+    version: AccountVersion | None = field(default=None, eq=False, repr=False)
 
     @property
     def actor_id(self) -> UUID:
         """Who asks: the member, else the key."""
         return self.key.id if self.user_id is None else self.user_id
-
-
-@frozen
-class DeliveryHistory:
-    """A delivery and its attempts, the first one first, each without the address that was dialled."""
-
-    delivery: Delivery
-    attempts: tuple[Attempt, ...] = ()
-
-
-@frozen
-class MeetingFilter:
-    """Which of an account's meetings a list shows. None narrows nothing.
-
-    `status` is the one that `domain.meetings.meetings.shown_status` returns at the instant `now`; the start
-    lies in [`starts_from`, `starts_before`). Each of `words`, as `search_words` gives them, begins a word of
-    the title.
-    """
-
-    now: datetime
-    status: MeetingStatus | None = None
-    starts_from: datetime | None = None
-    starts_before: datetime | None = None
-    words: tuple[str, ...] = ()
 
 
 @frozen
@@ -146,27 +131,6 @@ class EntriesOfKey:
 
 
 @frozen
-class NoteFilter:
-    """Which of an account's notes a list shows: those on a recording, of a meeting. None narrows nothing."""
-
-    recording_id: UUID | None = None
-    meeting_id: UUID | None = None
-
-
-@frozen
-class EventFilter:
-    """Which of an account's events a list shows. None narrows nothing.
-
-    The millisecond that an event's id begins with, which is that of the event, lies in
-    [`made_from`, `made_before`).
-    """
-
-    made_from: datetime
-    kind: EventKind | None = None
-    made_before: datetime | None = None
-
-
-@frozen
 class FreeStartQuery:
     """A meeting that found no host: so many seats and minutes, from `start_at`, asked for at `now`.
 
@@ -181,6 +145,8 @@ class FreeStartQuery:
 
 
 class Queries(
+    Lists,
+    ListQueries,
     MemberQueries,
     DashboardQueries,
     LedgerTotals,
@@ -208,11 +174,6 @@ class Queries(
 
     async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
         """Whether a process makes or cancels an account's meeting now: under a lease that has not run out."""
-
-    async def list_meetings(
-        self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
-    ) -> Sequence[Meeting]:
-        """The meetings that a customer may see, the newest first, each as `find_meeting` gives it."""
 
     async def list_transactions(
         self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
@@ -248,23 +209,6 @@ class Queries(
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """An account's webhook endpoint, its secret opened."""
 
-    async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
-        """An account's webhook endpoints, the newest first, their secrets opened."""
-
-    async def list_deliveries(
-        self,
-        account_id: UUID,
-        endpoint_id: UUID,
-        status: DeliveryStatus | None,
-        limit: int,
-        before: UUID | None,
-    ) -> Sequence[DeliveryHistory] | None:
-        """The deliveries to an account's endpoint, the newest first.
-
-        Returns:
-            None when there is no such endpoint.
-        """
-
     async def find_delivery(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
@@ -273,33 +217,11 @@ class Queries(
     async def find_event(self, account_id: UUID, event_id: UUID) -> EncodedEvent | None:
         """An account's event, of any age, as long as it is there."""
 
-    async def list_events(
-        self, account_id: UUID, wanted: EventFilter, limit: int, before: UUID | None
-    ) -> Sequence[EncodedEvent]:
-        """An account's events, the newest first.
-
-        Args:
-            account_id: whose.
-            wanted: which of them.
-            limit: how many at most, up to `MAX_PAGE`.
-            before: only those whose ids are less; the id may be of one that is gone.
-        """
-
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
         """An account's recording, in any state."""
 
-    async def list_recordings(
-        self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
-    ) -> Sequence[Recording]:
-        """An account's recordings that a customer may see, the newest first."""
-
     async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
         """An account's note, in any state."""
-
-    async def list_notes(
-        self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
-    ) -> Sequence[Note]:
-        """An account's notes that are not erased, the newest first."""
 
     async def list_audit_entries(
         self, account_id: UUID | None, limit: int, before: UUID | None

@@ -3,6 +3,7 @@
 from attrs import frozen
 
 from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.ports.lists import Lists
 from meetcore.ports.queries import Queries
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting
@@ -16,7 +17,10 @@ from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSec
 
 @frozen
 class UseCases:
-    """The use cases that the operations call."""
+    """The use cases that the operations call.
+
+    `lists` may read a standby; what a decision needs is in `queries`.
+    """
 
     create_meeting: CreateMeeting
     cancel_meeting: CancelMeeting
@@ -32,5 +36,6 @@ class UseCases:
     create_note: CreateNote
     estimate: Estimate
     queries: Queries
+    lists: Lists
     catalogue: TierCatalogue
     base_url: str

@@ -73,6 +73,7 @@ class SendTestEvent:
         """
 
         async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
             view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id)
             if view is None:
                 raise NotFound("No webhook with this id.")
@@ -111,6 +112,7 @@ class ResendDelivery:
         """
 
         async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
             view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id, delivery_id)
             if view is None or view.earlier is None:
                 raise NotFound("No delivery with this id.")
@@ -158,6 +160,7 @@ class RecoverDeliveries:
         """
 
         async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
             endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")

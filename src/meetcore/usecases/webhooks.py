@@ -132,6 +132,7 @@ class UpdateWebhook:
         """
 
         async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
             endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
@@ -174,6 +175,7 @@ class RotateSecret:
         secret = new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
 
         async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
             endpoint = await tx.endpoints.load_locked(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")

@@ -33,6 +33,7 @@ from meetcore.ports.queries import (
     MAX_ENTRIES_LOOKED_AT,
     MAX_PAGE,
     NO_INCLUDES,
+    AccountVersion,
     Caller,
     CallerIncludes,
     DeliveryHistory,
@@ -59,6 +60,10 @@ class MemoryQueries(
         super().__init__(state)
         self._clock = clock
 
+    def since(self, version: AccountVersion | None) -> "MemoryQueries":
+        """Return these, which read the store itself."""
+        return self
+
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         tables = self._state.committed
         key_id = tables.key_of_digest.get(key_digest)
@@ -67,14 +72,14 @@ class MemoryQueries(
         key = tables.keys[key_id]
         account = tables.accounts[key.account_id]
         shown = self._summary(account)
+        version = AccountVersion(shown.id, tables.changes, self._clock.now())
         if includes.meeting_id is not None:
-            return Caller(
-                key, shown, load_meeting=partial(_meeting_of, tables, shown.id, includes.meeting_id)
-            )
+            load = partial(_meeting_of, tables, shown.id, includes.meeting_id)
+            return Caller(key, shown, load_meeting=load, version=version)
         day = includes.usage_on
         if day is None:
-            return Caller(key, shown)
-        return Caller(key, shown, usage_of(tables, shown.id, key.id, day))
+            return Caller(key, shown, version=version)
+        return Caller(key, shown, usage_of(tables, shown.id, key.id, day), version=version)
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         return _meeting_of(self._state.committed, account_id, meeting_id)

@@ -12,9 +12,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date, datetime
+from typing import Any
 from uuid import UUID
 
-from attrs import define, evolve, field, fields, frozen
+from attrs import define, field, fields, frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.mails.mails import Mail
@@ -192,7 +193,8 @@ class StoredVerification:
 class Tables:
     """Everything by its key; what belongs to an account has the account's id first.
 
-    `creations` were made for an account on a day (UTC) on a host.
+    `creations` were made for an account on a day (UTC) on a host. `changes` is how many transactions made
+    them.
     """
 
     accounts: dict[UUID, Account] = field(factory=dict)
@@ -242,10 +244,15 @@ class Tables:
     erasures: dict[UUID, tuple[datetime, datetime | None]] = field(factory=dict)
     erasures_due: dict[UUID, datetime] = field(factory=dict)
     verification: dict[bool, StoredVerification] = field(factory=dict)
+    changes: int = 0
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""
-        return evolve(self, **{table.name: dict(getattr(self, table.name)) for table in fields(Tables)})
+        copied: dict[str, Any] = {}
+        for each in fields(Tables):
+            value = getattr(self, each.name)
+            copied[each.name] = dict(value) if isinstance(value, dict) else value
+        return Tables(**copied)
 
 
 class MemoryState:
@@ -266,6 +273,7 @@ class MemoryState:
         async with self._lock:
             draft = self._committed.copy()
             yield draft
+            draft.changes += 1
             self._committed = draft
 
 

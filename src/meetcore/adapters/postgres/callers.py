@@ -5,28 +5,31 @@ The domain judges a key. Sealed values are opened only after that.
 
 from functools import partial
 
-from meetcore.adapters.postgres.columns import Columns, Row
+from meetcore.adapters.postgres.columns import Columns, Row, utc
 from meetcore.adapters.postgres.ledger.parts import usage
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting_with_key
 from meetcore.adapters.postgres.meetings.shown import HOST_KEY
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.queries import NO_INCLUDES, AccountSummary, Caller, CallerIncludes
+from meetcore.ports.queries import NO_INCLUDES, AccountSummary, AccountVersion, Caller, CallerIncludes
 
 API_KEY = Columns(ApiKey, "k", "key_")
 
 _ACCOUNT = Columns(AccountSummary, "a", "account_")
 
+# What the account was when it was read: a standby that has this version has all that the caller may know of.
+_VERSION = "a.version AS account_version, clock_timestamp() AS read_at"
+
 # The key of a digest with its account: what authentication needs, and all that GET /me shows.
 _FIND_CALLER = f"""
-SELECT {API_KEY.select}, {_ACCOUNT.select}
+SELECT {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s
 """
 
 # The same with the usage of the key's cap on a day.
 _FIND_WITH_USAGE = f"""
-SELECT {API_KEY.select}, {_ACCOUNT.select}, u.spent AS usage_spent, u.held AS usage_held
+SELECT {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
     AND u.day = %(usage_on)s
@@ -35,7 +38,7 @@ WHERE k.digest = %(digest)s
 
 # The same with one of the account's meetings, if it is there.
 _FIND_WITH_MEETING = f"""
-SELECT {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}
+SELECT {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s
@@ -58,6 +61,8 @@ class CallerReads(Reads):
 def _caller(row: Row, includes: CallerIncludes, cipher: Cipher) -> Caller:
     key = API_KEY.read(row)
     account = _ACCOUNT.read(row)
+    version = AccountVersion(account.id, row["account_version"], utc(row["read_at"]))
     if includes.meeting_id is not None and row["meeting_id"] is not None:
-        return Caller(key, account, load_meeting=partial(meeting_with_key, row, cipher))
-    return Caller(key, account, None if includes.usage_on is None else usage(row, key.id, includes.usage_on))
+        return Caller(key, account, load_meeting=partial(meeting_with_key, row, cipher), version=version)
+    spent = None if includes.usage_on is None else usage(row, key.id, includes.usage_on)
+    return Caller(key, account, spent, version=version)

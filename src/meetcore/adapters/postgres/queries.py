@@ -19,6 +19,7 @@ from meetcore.adapters.postgres.notes.read import NoteReads
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.recordings.read import RecordingReads
 from meetcore.adapters.postgres.request_log import RequestReads
+from meetcore.ports.lists import AccountVersion
 
 # Whether writes are refused: by a standby, or by a server or role that is set so.
 _IS_READ_ONLY = """
@@ -45,6 +46,10 @@ class PostgresQueries(
     RequestReads,
 ):
     """Frequent reads that must be cheap."""
+
+    def since(self, version: AccountVersion | None) -> "PostgresQueries":
+        """Return these: a server that takes writes has all that was seen of it."""
+        return self
 
     async def ping(self) -> None:
         """Make sure that the database answers and takes writes."""

@@ -116,6 +116,13 @@ CREDITS: Final = _counter(
     "without metrics",
     "kind",
 )
+LISTS: Final = _counter(
+    "meetcore_list_reads_total",
+    "lists of a process that may read them from a standby: read from the `standby`, or from the primary, "
+    "because the standby lacked what the caller had written (`own_write`), was too far `behind` or no "
+    "standby any more, ended the statement (`given_up`), or did not answer (`away`)",
+    "source",
+)
 RATE_FALLBACK: Final = _gauge(
     "meetcore_rate_store_fallback", "processes that count requests by themselves, as the rate store is away"
 )

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from meetcore.adapters.prometheus import families
 from meetcore.adapters.prometheus.families import FAMILIES, Family, Kind
 from meetcore.domain.money.transfers import TransferKind
-from meetcore.ports.metrics import PoolState, ServedRequest
+from meetcore.ports.metrics import ListSource, PoolState, ServedRequest
 
 _NO_POOL: Final = PoolState(0, 0, 0, 0, 0.0)
 
@@ -57,6 +57,7 @@ class PrometheusMetrics:
         self._no_host = _Children(own[families.NO_HOST.name])
         self._notes_failed = _Children(own[families.NOTES_FAILED.name])
         self._credits = _Children(own[families.CREDITS.name])
+        self._lists = _Children(own[families.LISTS.name])
         self._fallback = own[families.RATE_FALLBACK.name]
         self._own = own
         self._pool = _NO_POOL
@@ -107,6 +108,9 @@ class PrometheusMetrics:
 
     def rate_store(self, *, is_away: bool) -> None:
         self._fallback.set(is_away)
+
+    def list_read(self, source: ListSource) -> None:
+        self._lists[source.value].inc()
 
 
 def _registered(registry: CollectorRegistry) -> Mapping[str, Any]:

@@ -150,6 +150,10 @@ class Settings:
     database_pooler: Annotated[str, kinds.one_of("none", "transaction")] = "none"
     database_direct_url: kinds.DatabaseUrl = _NONE
     database_pool_size: kinds.Positive = 10
+    # A standby that lists are read from.
+    database_read_url: kinds.DatabaseUrl = _NONE
+    database_read_pool_size: kinds.Positive = 5
+    database_read_lag_s: kinds.Positive = 5
     database_timeout_s: Annotated[int, kinds.at_least(3)] = 12
     unknown_keys_pool_percent: kinds.Percent = 25
     unknown_key_remembered_s: kinds.AtLeastZero = 10

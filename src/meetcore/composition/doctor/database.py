@@ -43,11 +43,11 @@ _OF_ROLE = {
 
 
 @contextmanager
-def _connected(settings: Settings) -> Iterator[psycopg.Connection]:
+def _connected(settings: Settings, url: str = "") -> Iterator[psycopg.Connection]:
     with (
         translated(),
         psycopg.connect(
-            settings.require_database(),
+            url or settings.require_database(),
             autocommit=True,
             connect_timeout=CONNECT_TIMEOUT_S,
             # Behind a pooler the role has a limit of its own.
@@ -125,6 +125,26 @@ def _check_pooler(settings: Settings) -> CheckResult:
     except MissingSettings as error:
         return failed(str(error))
     return ok("the role has what each session needs")
+
+
+def _check_standby(settings: Settings) -> CheckResult:
+    url = str(settings.database_read_url)
+    if not url:
+        return ok("none set: the primary reads lists")
+    try:
+        with _connected(settings, url) as connection:
+            is_standby, lag_s = _row(
+                connection,
+                """SELECT pg_is_in_recovery(),
+                    extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp())""",
+            )
+    except StoreUnavailable:
+        return warning("no answer: check MEETCORE_DATABASE_READ_URL; until then the primary reads lists")
+    if not is_standby:
+        return warning("MEETCORE_DATABASE_READ_URL leads to no standby: the primary reads lists")
+    if lag_s is None or float(str(lag_s)) > settings.database_read_lag_s:
+        return warning("nothing new came lately: the primary reads lists where a write is older than that")
+    return ok("follows")
 
 
 def _check_durability(settings: Settings) -> CheckResult:
@@ -220,6 +240,7 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "durability": _check_durability,
     "role": _check_role,
     "pooler": _check_pooler,
+    "standby": _check_standby,
     "clock": _check_clock,
     "sealed": _check_sealed,
 }

@@ -43,6 +43,7 @@ Subclass a suite, give its fixture, and pytest runs it::
       .ErasureRepository              ErasureRepositoryContract
       one cap of several keys         SharedCapContract
     ports.queries                   QueriesContract              rig: QueriesRig
+    ports.lists                     ListsContract                rig: ListsRig
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
       and a key's whole machine       IdempotencyMachineContract
@@ -106,6 +107,7 @@ from meetcore.testing.contracts.interactive_provider import InteractiveProviderC
 from meetcore.testing.contracts.key_uses import KeyUsesContract
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerContract, LedgerRepositoryContract
+from meetcore.testing.contracts.lists import ListsContract
 from meetcore.testing.contracts.mail_repository import MailRepositoryContract
 from meetcore.testing.contracts.mail_texts import MailTextsContract
 from meetcore.testing.contracts.mailer import MailboxRig, MailerContract, ReceivedMail
@@ -189,6 +191,7 @@ __all__ = [
     "LedgerContract",
     "LedgerRepositoryContract",
     "LedgerRig",
+    "ListsContract",
     "MailRepositoryContract",
     "MailTextsContract",
     "MailboxRig",

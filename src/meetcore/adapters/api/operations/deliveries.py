@@ -46,7 +46,7 @@ _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
 async def list_deliveries(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/deliveries."""
     endpoint_id, page = parse_id(request.path["id"], "webhook"), request.page
-    found = await use.queries.list_deliveries(
+    found = await use.lists.since(request.caller.version).list_deliveries(
         request.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
     )
     if found is None:

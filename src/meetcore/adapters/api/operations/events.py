@@ -42,7 +42,9 @@ _KEPT = f"Events are kept for {EVENTS_KEPT.days} days, whether or not a webhook 
 async def list_events(use: UseCases, request: OperationRequest) -> ApiResponse:
     page, given, oldest = request.page, request.page.filters, kept_since(request.now)
     wanted = EventFilter(max(given.get("from", oldest), oldest), given.get("type"), given.get("to"))
-    found = await use.queries.list_events(request.caller.account.id, wanted, page.limit + 1, page.before)
+    found = await use.lists.since(request.caller.version).list_events(
+        request.caller.account.id, wanted, page.limit + 1, page.before
+    )
     shown, cursor = slice_page(found, page, lambda one: one.id)
     return render_record(200, {"data": [event_record(one) for one in shown], "next_cursor": cursor})
 

@@ -97,7 +97,9 @@ async def create_meeting(use: UseCases, request: OperationRequest) -> Outcome:
 async def list_meetings(use: UseCases, request: OperationRequest) -> ApiResponse:
     page, given = request.page, request.page.filters
     wanted = MeetingFilter(request.now, given.get("status"), given.get("from"), given.get("to"))
-    found = await use.queries.list_meetings(request.caller.account.id, wanted, page.limit + 1, page.before)
+    found = await use.lists.since(request.caller.version).list_meetings(
+        request.caller.account.id, wanted, page.limit + 1, page.before
+    )
     shown, cursor = slice_page(found, page, lambda one: one.id)
     return render_record(
         200, {"data": [meeting_record(one, request.now) for one in shown], "next_cursor": cursor}

@@ -87,10 +87,10 @@ async def list_notes(use: UseCases, request: OperationRequest) -> ApiResponse:
     page, before = request.page, request.page.before
     chosen = NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
     shown: list[msgspec.Raw] = []
-    size_bytes, is_more = 0, True
+    size_bytes, is_more, lists = 0, True, use.lists.since(request.caller.version)
     while is_more and len(shown) < page.limit and size_bytes < _PAGE_BYTES:
         wanted = min(_NOTES_AT_ONCE, page.limit - len(shown))
-        found = await use.queries.list_notes(request.caller.account.id, chosen, wanted + 1, before)
+        found = await lists.list_notes(request.caller.account.id, chosen, wanted + 1, before)
         is_more = len(found) > wanted
         for note in found[:wanted]:
             shown.append(msgspec.Raw(encode_record(note_record(note))))

@@ -37,7 +37,7 @@ _READERS = (Scope.RECORDINGS_READ,)
 async def list_recordings(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/recordings."""
     page = request.page
-    found = await use.queries.list_recordings(
+    found = await use.lists.since(request.caller.version).list_recordings(
         request.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
     )
     shown, cursor = slice_page(found, page, lambda one: one.id)

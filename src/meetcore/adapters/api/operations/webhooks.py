@@ -86,7 +86,9 @@ async def register_webhook(use: UseCases, request: OperationRequest) -> Outcome:
 )
 async def list_webhooks(use: UseCases, request: OperationRequest) -> ApiResponse:
     page = request.page
-    found = await use.queries.list_endpoints(request.caller.account.id, page.limit + 1, page.before)
+    found = await use.lists.since(request.caller.version).list_endpoints(
+        request.caller.account.id, page.limit + 1, page.before
+    )
     shown, cursor = slice_page(found, page, lambda one: one.id)
     data = [endpoint_record(one, with_secret=False) for one in shown]
     return render_record(200, {"data": data, "next_cursor": cursor})

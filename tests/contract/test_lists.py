@@ -1,0 +1,219 @@
+"""Lists from a copy that may be behind: in memory, and from a standby of PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from attrs import define, field
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.memory.standby import MemoryReplica, MemoryStandbyLists
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.standby import Standby, StandbyLists
+from meetcore.ports.lists import Lists
+from meetcore.ports.metrics import ListSource, NoMetrics
+from meetcore.testing.contracts import ListsContract
+from meetcore.testing.contracts.lists import ListsRig, meetings, version_of
+from meetcore.testing.contracts.transactions import new_host, open_customer, scheduled
+from meetcore.testing.memory_rig import MemoryRig
+from tests.support.postgres_rig import PostgresRig
+from tests.support.program import until
+from tests.support.replicated_postgres import Pair, find_programs, postgres_pair
+
+MOST_S = 60.0
+
+
+@define
+class Sources(NoMetrics):
+    """Where lists were read."""
+
+    counts: Counter[ListSource] = field(factory=Counter)
+
+    def list_read(self, source: ListSource) -> None:
+        self.counts[source] += 1
+
+
+class MemoryListsRig(MemoryRig):
+    """The memory store and a replica of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._replica = MemoryReplica(self.state)
+        self.lists: Lists = MemoryStandbyLists(self._replica, self.queries, self.clock)
+
+    async def pause(self) -> None:
+        self._replica.pause()
+
+    async def resume(self) -> None:
+        self._replica.resume()
+
+
+class PostgresListsRig(PostgresRig):
+    """A primary, and lists from its standby."""
+
+    def __init__(self, pair: Pair, pool: Pool, standby: Pool, most_s: float = MOST_S) -> None:
+        super().__init__(pool, PlainCipher())
+        self.pair = pair
+        self.sources = Sources()
+        self.standby = Standby(standby, most_s, self.sources)
+        self.lists: Lists = StandbyLists(self.standby, pool, PlainCipher())
+
+    async def pause(self) -> None:
+        await asyncio.to_thread(caught_up, self.pair)
+        self.pair.ask(self.pair.standby, "SELECT pg_wal_replay_pause()")
+        paused = "SELECT pg_get_wal_replay_pause_state() = 'paused'"
+        await asyncio.to_thread(
+            until, lambda: self.pair.ask(self.pair.standby, paused) == [(True,)], "paused"
+        )
+
+    async def resume(self) -> None:
+        self.pair.ask(self.pair.standby, "SELECT pg_wal_replay_resume()")
+        await asyncio.to_thread(caught_up, self.pair)
+
+
+def caught_up(pair: Pair) -> None:
+    """Wait until the standby has replayed what the primary has written."""
+    [(position,)] = pair.ask(pair.primary, "SELECT pg_current_wal_insert_lsn()")
+    replayed = f"SELECT pg_last_wal_replay_lsn() >= '{position}'"
+    pair.ask(pair.primary, "SELECT pg_logical_emit_message(true, 'meetcore', 'flush what is written')")
+    until(lambda: pair.ask(pair.standby, replayed) == [(True,)], "the standby has caught up", 30)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    programs = find_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server programs")
+    with postgres_pair(programs) as made:
+        migrate(made.primary.url)
+        made.attach_standby(is_synchronous=False)
+        yield made
+
+
+@pytest.fixture
+async def standby_rig(pair: Pair) -> AsyncIterator[PostgresListsRig]:
+    primary = make_pool(pair.primary.url, max_size=4, timeout_s=20.0)
+    standby = make_pool(pair.standby.url, max_size=2, deadline_s=3, role="lists")
+    for pool in (primary, standby):
+        await pool.open(wait=True)
+    try:
+        rig = PostgresListsRig(pair, primary, standby)
+        await rig.reset()
+        yield rig
+        pair.ask(pair.standby, "SELECT pg_wal_replay_resume()")
+    finally:
+        for pool in (primary, standby):
+            await pool.close()
+
+
+@pytest.fixture(params=["memory", "standby"])
+def rig(request: pytest.FixtureRequest) -> ListsRig:
+    """Every store with a copy that there is."""
+    if request.param == "memory":
+        return MemoryListsRig()
+    found: PostgresListsRig = request.getfixturevalue("standby_rig")
+    return found
+
+
+class TestLists(ListsContract):
+    """In memory and in PostgreSQL."""
+
+
+async def listed(rig: PostgresListsRig, customer: Any) -> list[Any]:
+    """The account's meetings, as a request of this moment has them."""
+    return await meetings(rig.lists.since(await version_of(rig, customer)), customer)
+
+
+async def test_each_list_is_counted_by_where_it_was_read(standby_rig: PostgresListsRig) -> None:
+    rig = standby_rig
+    customer = await open_customer(rig, 100)
+    await rig.put_hosts(new_host())
+    await rig.pause()
+    await listed(rig, customer)
+    await scheduled(rig, customer)
+    await listed(rig, customer)
+    assert rig.sources.counts == {ListSource.STANDBY: 1, ListSource.OWN_WRITE: 1}
+
+
+async def test_a_standby_that_is_far_behind_is_left_alone_for_a_while(
+    standby_rig: PostgresListsRig, pair: Pair
+) -> None:
+    rig = standby_rig
+    customer = await open_customer(rig, 100)
+    await rig.pause()
+    strict = PostgresListsRig(pair, rig.pool, rig.standby._pool, most_s=0.0)
+    for _ in range(3):
+        assert await listed(strict, customer) == []
+    assert strict.sources.counts == {ListSource.BEHIND: 3}
+
+
+async def test_a_primary_is_no_standby(standby_rig: PostgresListsRig, pair: Pair) -> None:
+    """As after a failover: what was the standby takes writes, or an earlier primary has come back."""
+    rig = standby_rig
+    customer = await open_customer(rig, 100)
+    misled = PostgresListsRig(pair, rig.pool, rig.pool)
+    assert await listed(misled, customer) == []
+    assert misled.sources.counts == {ListSource.BEHIND: 1}
+
+
+async def test_a_statement_that_is_in_the_way_of_replaying_goes_to_the_primary(
+    standby_rig: PostgresListsRig, pair: Pair
+) -> None:
+    rig = standby_rig
+    customer = await open_customer(rig, 100)
+    pair.ask(pair.standby, "ALTER SYSTEM SET max_standby_streaming_delay = 0")
+    pair.ask(pair.standby, "SELECT pg_reload_conf()")
+    until(lambda: pair.ask(pair.standby, "SHOW max_standby_streaming_delay") == [("0",)], "it is set")
+    version = await version_of(rig, customer)
+    await asyncio.to_thread(caught_up, pair)
+    slow = "SELECT id, pg_sleep(0.9) FROM hosts"
+    await rig.put_hosts(new_host())
+    await asyncio.to_thread(caught_up, pair)
+    reading = asyncio.create_task(rig.standby.read(slow, {}, version))
+    sleeps = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    await asyncio.to_thread(until, lambda: pair.ask(pair.standby, sleeps), "it runs", every_s=0.005)
+    await asyncio.to_thread(_clean_up, pair)
+    assert await reading is None
+    assert rig.sources.counts == {ListSource.GIVEN_UP: 1}
+    assert await listed(rig, customer) == []
+    assert rig.sources.counts[ListSource.STANDBY] == 1
+
+
+def _clean_up(pair: Pair) -> None:
+    """Remove rows that the standby's statement can still see."""
+    pair.ask(pair.primary, "DELETE FROM hosts")
+    pair.ask(pair.primary, "VACUUM hosts")
+
+
+async def test_a_standby_that_dies_fails_no_list(standby_rig: PostgresListsRig, pair: Pair) -> None:
+    """And it is found again when it is back. The last test: it takes the standby away."""
+    rig = standby_rig
+    customer = await open_customer(rig, 100)
+    await rig.put_hosts(new_host())
+    meeting = await scheduled(rig, customer)
+    await asyncio.to_thread(caught_up, pair)
+    assert await listed(rig, customer) == [meeting]
+    pair.kill(pair.standby)
+    with pytest.raises(psycopg.OperationalError):
+        pair.ask(pair.standby, "SELECT 1")
+    for _ in range(20):
+        assert await listed(rig, customer) == [meeting]
+    assert rig.sources.counts[ListSource.AWAY] == 20
+    await asyncio.to_thread(pair.start, pair.standby)
+    before = rig.sources.counts[ListSource.STANDBY]
+    async with asyncio.timeout(30):
+        while rig.sources.counts[ListSource.STANDBY] == before:
+            assert await listed(rig, customer) == [meeting]
+            await scheduled_elsewhere(rig)
+
+
+async def scheduled_elsewhere(rig: PostgresListsRig) -> None:
+    """Write something, as other accounts do all the time, and leave the standby a moment."""
+    await open_customer(rig, 1)
+    await asyncio.sleep(0.1)
