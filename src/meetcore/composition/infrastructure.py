@@ -29,7 +29,7 @@ from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
 from meetcore.adapters.postgres.standby import Standby, StandbyLists
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE, broker_from_url
+from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE, broker_from_url, queue_named
 from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
 from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.secrets import AesGcmCipher, derive
@@ -189,8 +189,13 @@ async def open_ports(
     async with AsyncExitStack() as stack:
         metrics = process_metrics()
         pool = await stack.enter_async_context(_open_pool(settings, metrics, role_of(parts)))
-        broker = broker_from_url(str(settings.broker_url) or None)
-        notifier, notes_notifier = [_open_notifier(stack, broker, queue) for queue in (QUEUE, NOTES_QUEUE)]
+        broker = broker_from_url(str(settings.broker_url) or None, is_quorum=settings.has_quorum_queues)
+        queues = {
+            part: queue_named(name, is_quorum=settings.has_quorum_queues) for part, name in _QUEUES.items()
+        }
+        notifier, notes_notifier = [
+            _open_notifier(stack, broker, queues[part]) for part in (Part.WEBHOOKS, Part.NOTES)
+        ]
         provider, files = await stack.enter_async_context(open_provider(settings, pool, keys))
         store = PostgresStore(pool, cipher)
         ports = Ports(
@@ -199,7 +204,8 @@ async def open_ports(
             PostgresKeyUses(pool), PostgresRequestLog(pool),
             MemoryRateCounters(), notifier, notes_notifier, network.resolver,
             PdfPrinter(settings.font_files), provider, files,
-            listen=partial(_listening, broker), maintain=_maintenance(store, PostgresRateCounters(pool)),
+            listen=partial(_listening, broker, queues),
+            maintain=_maintenance(store, PostgresRateCounters(pool)),
             metrics=metrics,
             verification_log=PostgresVerificationLog(pool),
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),
@@ -322,11 +328,14 @@ async def _open_notes(settings: Settings) -> AsyncIterator[NotePorts]:
 
 @asynccontextmanager
 async def _listening(
-    broker: dramatiq.Broker, on_notify: Mapping[Part, Callable[[], object]], threads: int
+    broker: dramatiq.Broker,
+    queues: Mapping[Part, str],
+    on_notify: Mapping[Part, Callable[[], object]],
+    threads: int,
 ) -> AsyncIterator[None]:
     from meetcore.adapters.queue.worker import NotificationConsumer
 
-    on_wake = {_QUEUES[part]: wake for part, wake in on_notify.items()}
+    on_wake = {queues[part]: wake for part, wake in on_notify.items()}
     consumer = NotificationConsumer(broker, on_wake, log, threads=threads)
     consumer.start()
     try:

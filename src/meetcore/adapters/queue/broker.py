@@ -31,12 +31,25 @@ any further one could do."""
 _UNREAD_MS = 60_000  # in RabbitMQ: by then the sweeper has looked several times
 
 
-def broker_from_url(url: str | None, *, namespace: str = "meetcore") -> dramatiq.Broker:
+def queue_named(queue: str, *, is_quorum: bool) -> str:
+    """The name of a queue by its type.
+
+    RabbitMQ refuses a queue of the same name and another type: with names of their own, processes of both
+    settings run side by side while the setting is changed.
+    """
+    return f"{queue}.quorum" if is_quorum else queue
+
+
+def broker_from_url(
+    url: str | None, *, namespace: str = "meetcore", is_quorum: bool = False
+) -> dramatiq.Broker:
     """Make the broker for an address; nothing is connected yet.
 
     Args:
         url: `redis://`, `rediss://` or `amqp://`, `amqps://`; None for a queue in this process.
         namespace: the beginning of the keys in Redis.
+        is_quorum: in RabbitMQ, declare queues that every node of a cluster has a copy of. Names come from
+            `queue_named`.
 
     Raises:
         ValueError: another scheme.
@@ -49,7 +62,7 @@ def broker_from_url(url: str | None, *, namespace: str = "meetcore") -> dramatiq
         case "redis" | "rediss":
             return _redis_broker(str(url), namespace)
         case "amqp" | "amqps":
-            return _rabbitmq_broker(str(url))
+            return _rabbitmq_broker(str(url), is_quorum)
         case _:
             raise ValueError(f"A broker's address begins with redis:// or amqp://, not {scheme}://.")
 
@@ -118,16 +131,27 @@ def _redis_broker(url: str, namespace: str) -> dramatiq.Broker:
     )
 
 
-def _rabbitmq_broker(url: str) -> dramatiq.Broker:
+def _rabbitmq_broker(url: str, is_quorum: bool) -> dramatiq.Broker:
     from dramatiq.brokers.rabbitmq import RabbitmqBroker
+    from dramatiq.common import xq_name
+
+    # Without a dead-letter exchange: what overflows or grows old is dropped on purpose.
+    limits = {"x-max-length": BACKLOG, "x-overflow": "drop-head", "x-message-ttl": _UNREAD_MS}
+    arguments = limits | ({"x-queue-type": "quorum"} if is_quorum else {})
 
     class WakeRabbitmqBroker(RabbitmqBroker):
         def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Consumer:
             return _Forgiving(super().consume(queue_name, prefetch, timeout))
 
         def _build_queue_arguments(self, queue_name: str) -> dict[str, Any]:
-            # Without a dead-letter exchange: what overflows or grows old is dropped on purpose.
-            return {"x-max-length": BACKLOG, "x-overflow": "drop-head", "x-message-ttl": _UNREAD_MS}
+            return arguments
+
+        def _declare_xq_queue(self, queue_name: str) -> Any:
+            # Nothing is ever put there, but a classic queue whose node is away cannot be declared, and
+            # dramatiq declares all three or sends nothing.
+            if not is_quorum:
+                return super()._declare_xq_queue(queue_name)  # type: ignore[no-untyped-call]
+            return self.channel.queue_declare(queue=xq_name(queue_name), durable=True, arguments=arguments)
 
     # Confirmed: otherwise a notification on a connection lost unnoticed would get no second attempt.
     broker = WakeRabbitmqBroker(url=url, middleware=[], confirm_delivery=True)

@@ -57,6 +57,7 @@ class Settings:
 
     database_url: kinds.DatabaseUrl = _NONE
     broker_url: kinds.BrokerUrl = _NONE
+    broker_queues: Annotated[str, kinds.one_of("classic", "quorum")] = "classic"
     rate_store_url: kinds.RateStoreUrl = _NONE
     base_url: kinds.Origin = DEFAULT_BASE_URL
     key_prefix: kinds.KeyPrefix = "mk"
@@ -237,6 +238,11 @@ class Settings:
                 "or run `meetcore dev`, which brings its own."
             )
         return str(url)
+
+    @property
+    def has_quorum_queues(self) -> bool:
+        """Whether RabbitMQ keeps a copy of each queue on every node of its cluster."""
+        return self.broker_queues == "quorum"
 
     @property
     def is_pooled(self) -> bool:
