@@ -1,9 +1,10 @@
-"""Runs a small part of the tests on the other versions of Python that meetcore supports and this machine has.
+"""Runs a small part of the tests on the other versions of Python that this machine has.
 
 Each version gets an environment of its own with the locked packages, made by uv in some seconds. What is run
 there: the import of every module, the rules, the processes that work on media, a store on PostgreSQL, and the
 program itself from a recording to its notes. `make check` runs everything, on one version. The versions run
-side by side, each in one process; the output of each is printed as a whole.
+side by side, each in one process; the output of each is printed as a whole. A version that we do not say to
+support is tried where it is there, and fails nothing unless it was named.
 
     python scripts/other_pythons.py [3.13 ...]
 """
@@ -20,6 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ENVIRONMENTS = Path(sys.prefix) / "pythons"
 MEDIA = "tests/contract/test_audio_editor.py"
+UNCLAIMED = ("3.14",)
+"""The lock has wheels for it, but nobody has run meetcore on it: pyproject.toml does not name it."""
+
 TESTS = (
     "tests/unit/test_modules.py",
     "tests/unit/domain",
@@ -97,7 +101,11 @@ def try_version(version: str) -> bool:
     if interpreter is None:
         print(f"Python {version}: not on this machine", flush=True)
         return True
-    done = run(prepare(version, interpreter))
+    try:
+        done = run(prepare(version, interpreter))
+    except subprocess.CalledProcessError as error:
+        print(f"Python {version}: {interpreter}: {error}", flush=True)
+        return False
     print(f"Python {version}: {interpreter}\n{done.stdout}", flush=True)
     return done.returncode == 0
 
@@ -105,10 +113,11 @@ def try_version(version: str) -> bool:
 def main(versions: list[str]) -> int:
     """Try each version that was named, or each but this one."""
     own = "{}.{}".format(*sys.version_info[:2])
-    tried = versions or [each for each in supported() if each != own]
+    claimed = versions or supported()
+    tried = versions or [each for each in (*supported(), *UNCLAIMED) if each != own]
     with ThreadPoolExecutor() as executor:
         passed = dict(zip(tried, executor.map(try_version, tried), strict=True))
-    failed = [version for version in tried if not passed[version]]
+    failed = [version for version in tried if not passed[version] and version in claimed]
     if failed:
         print(f"failed on Python {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
