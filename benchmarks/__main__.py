@@ -20,6 +20,7 @@ import psycopg
 import structlog
 from attrs import field, frozen
 
+from benchmarks import migrations, resealing
 from benchmarks.agents import measure_agents
 from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_creations
@@ -184,6 +185,12 @@ def main() -> None:
     print(f"\n{len(results)} results, {time.monotonic() - _STARTED:.0f} s")
     if lacking := _lacking(results):
         raise SystemExit(f"no figure: {', '.join(lacking)}")
+    if effort is SMOKE:
+        _report("migrations beside load")
+        faults = migrations.measure()
+        _report("another secrets key")
+        if faults := [*faults, *resealing.measure()]:
+            raise SystemExit("; ".join(faults))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from meetcore.adapters.embedded_postgres import EmbeddedPostgres
 from meetcore.adapters.postgres.migrate import migrate
 from tests.support.servers import own_redis, redis_answers, with_path
 
-__all__ = ["database_server", "fresh_database", "rate_store"]
+__all__ = ["database_server", "empty_database", "fresh_database", "rate_store"]
 
 REDIS_URL = "redis://127.0.0.1:6379/14"
 
@@ -38,18 +38,24 @@ def database_server() -> Iterator[str]:
 
 
 @contextmanager
-def fresh_database(server_url: str) -> Iterator[str]:
-    """A new database with our schema, dropped at the end."""
+def empty_database(server_url: str) -> Iterator[str]:
+    """A new database, dropped at the end."""
     name = sql.Identifier(f"meetcore_bench_{secrets.token_hex(6)}")
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
     try:
-        url = with_path(server_url, name.as_string().strip('"'))
-        migrate(url)
-        yield url
+        yield with_path(server_url, name.as_string().strip('"'))
     finally:
         with psycopg.connect(server_url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+
+
+@contextmanager
+def fresh_database(server_url: str) -> Iterator[str]:
+    """A new database with our schema, dropped at the end."""
+    with empty_database(server_url) as url:
+        migrate(url)
+        yield url
 
 
 @contextmanager
