@@ -4,7 +4,7 @@ A database of the last release with that many rows in each table that grows is b
 probes read and write (`probes`). For each step: how long it takes, the longest statement of a probe, and the
 longest wait behind a lock of the step, which may be half a second. Then once more, on few rows, beside a
 transaction that holds its locks for `--hold` seconds. `--previous` is a checkout of the last release: its
-`serve` sells and lists all along, and is started once more afterwards.
+`serve` sells and lists all along, and for a while on the new schema.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 
 from benchmarks.history import LAST_RELEASE, fill, migrate_to
 from benchmarks.places import database_server, empty_database
-from benchmarks.previous import Sales, previous_release
+from benchmarks.previous import previous_release
 from benchmarks.probes import MIGRATOR, Probing, Waited, probing, watching
 from meetcore.adapters.postgres.migrate import migrate, missing, needed
 from meetcore.adapters.postgres.migration_steps import Migration
@@ -109,25 +109,19 @@ def measure_beside_load(url: str, quiet_s: float, previous: Path | None) -> list
         show_steps(done, probes)
         print(
             f"\nall steps: {done.steps[-1].ended - begun:.1f} s; {len(probes.took)} statements of probes, "
-            f"{probes.failed} failed; longest wait for a lock {done.longest_wait_s * 1000:.0f} ms"
+            f"failed: {dict(probes.failed) or 0}; longest wait for a lock {done.longest_wait_s * 1000:.0f} ms"
         )
         if sales is not None:
-            faults += _report_sales("the last release, during the upgrade", sales)
-    if previous is not None:
-        with previous_release(previous, url) as sales:
+            print(f"the last release, during the upgrade: {sales.text}")
             time.sleep(quiet_s)
-        faults += _report_sales("the last release, started on the new schema", sales)
+            print(f"and {quiet_s:g} s on the new schema: {sales.text}")
+            faults += [f"the last release refused: {dict(sales.refused)}"] if sales.refused else []
     if done.longest_wait_s > LONGEST_WAIT_S:
         worst = max(done.waited, key=lambda one: one.seconds)
         faults.append(f"waited {worst.seconds:.2f} s for a step: {worst.query}")
     if probes.failed:
-        faults.append(f"{probes.failed} statements of probes failed")
+        faults.append(f"statements of probes failed: {dict(probes.failed)}")
     return faults + _check_totals(url)
-
-
-def _report_sales(when: str, sales: Sales) -> list[str]:
-    print(f"{when}: {sales.text}")
-    return [f"{when}: {sales.text}"] if sales.refused else []
 
 
 def _check_totals(url: str) -> list[str]:
@@ -174,13 +168,13 @@ def measure_beside_transaction(url: str, hold_s: float) -> list[str]:
         f"\nbeside a transaction of {hold_s:g} s: {took_s:.1f} s; {len(done.pauses)} tries got no lock "
         f"(steps {sorted({number for number, _ in done.pauses})}, pauses {pauses} s); "
         f"longest wait of others {done.longest_wait_s * 1000:.0f} ms; "
-        f"{len(probes.took)} statements of probes, {probes.failed} failed"
+        f"{len(probes.took)} statements of probes, failed: {dict(probes.failed) or 0}"
     )
     faults = [] if done.pauses else ["no step met the transaction"]
     if done.longest_wait_s > LONGEST_WAIT_OF_A_TRY_S:
         faults.append(f"others waited {done.longest_wait_s:.1f} s for a step that got no lock")
     if probes.failed:
-        faults.append(f"{probes.failed} statements of probes failed")
+        faults.append(f"statements of probes failed: {dict(probes.failed)}")
     return faults
 
 

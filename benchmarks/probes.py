@@ -6,6 +6,7 @@ takes has the noise of the machine in it; how long it waits for a lock that the 
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -117,19 +118,19 @@ _STATEMENTS: dict[str, tuple[str, str, int]] = {
 
 @frozen
 class Took:
-    """One statement of a probe: when it began, how long it took, whether it failed."""
+    """One statement of a probe: when it began, and how long it took, in seconds."""
 
     name: str
     began: float
     seconds: float
-    is_failed: bool = False
 
 
 @define
 class Probing:
-    """What the probes took."""
+    """What the probes took, and what failed of them."""
 
     took: list[Took] = field(factory=list)
+    failed: Counter[str] = field(factory=Counter)
     stop: threading.Event = field(factory=threading.Event)
 
     def longest(self, since: float, until: float) -> Took:
@@ -137,11 +138,6 @@ class Probing:
         none = Took("none", since, 0.0)
         within = (one for one in self.took if one.began < until and one.began + one.seconds > since)
         return max(within, key=lambda one: one.seconds, default=none)
-
-    @property
-    def failed(self) -> int:
-        """How many statements failed."""
-        return sum(one.is_failed for one in self.took)
 
 
 @contextmanager
@@ -164,12 +160,12 @@ def _probe(url: str, name: str, found: Probing) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         while not found.stop.wait(_PAUSE_S):
             for kind, statement in zip(("read", "write"), both, strict=True):
-                began, is_failed = time.monotonic(), False
+                began = time.monotonic()
                 try:
                     connection.execute(statement.encode(), {"account": account})
-                except psycopg.Error:
-                    is_failed = True
-                found.took.append(Took(f"{kind} {name}", began, time.monotonic() - began, is_failed))
+                except psycopg.Error as error:
+                    found.failed[f"{kind} {name}: {' '.join(str(error).split())[:200]}"] += 1
+                found.took.append(Took(f"{kind} {name}", began, time.monotonic() - began))
 
 
 @frozen

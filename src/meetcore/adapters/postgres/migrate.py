@@ -5,9 +5,10 @@ Safe to run from many hosts at once: one holds an advisory lock, the others poll
 applied is refused. Owns the schema's history; seeds no data.
 
 A step runs in a transaction of its own, or, where it is an online step, each of its statements and batches does.
-It waits 2 s at most for a lock: every later lock request queues behind it, so that a long transaction of somebody
-else would stop the service through a migration that only waits. It is tried again after a pause. What is built
-concurrently waits as long as it takes: there no request queues behind it.
+It waits 0.3 s at most for a lock: every later lock request queues behind it, so that a long transaction of
+somebody else would stop the service through a migration that only waits. It is tried again after a pause, from the
+ninth time on with 2 s: then the server ends an autovacuum that holds the lock, which takes it a second
+(`deadlock_timeout`). What is built concurrently waits as long as it takes: there no request queues behind it.
 """
 
 import re
@@ -30,9 +31,12 @@ from meetcore.adapters.postgres.migration_steps import (
     oldest_schema,
 )
 from meetcore.adapters.postgres.pool import DEADLINE_S, network_parameters, translated
+from meetcore.adapters.postgres.roles import granting
 
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 2.0
+_SHORT_LOCK_TIMEOUT_S = 0.3
+_SHORT_TRIES = 8
 _LONGEST_PAUSE_S = 10.0
 _BATCH_ROWS = 2_000
 _LEDGER = """
@@ -72,7 +76,7 @@ def migrate(
         url: a libpq connection string.
         timeout_s: how long to wait for another host that migrates at this moment, and how long each step tries to get
             its locks.
-        lock_timeout_s: how long a try waits for a lock.
+        lock_timeout_s: how long a try waits for a lock at most; the first tries wait 0.3 s at most.
         on_step: called with each step, its number and the total, before it runs.
         on_wait: called with a step that did not get a lock and the seconds until its next try.
 
@@ -182,7 +186,8 @@ def _apply_patiently(connection: psycopg.Connection, step: Migration, waits: Wai
     deadline = time.monotonic() + waits.timeout_s
     for attempt in count():
         try:
-            _apply(connection, step, waits.lock_timeout_s)
+            most_s = _SHORT_LOCK_TIMEOUT_S if attempt < _SHORT_TRIES else waits.lock_timeout_s
+            _apply(connection, step, min(most_s, waits.lock_timeout_s))
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -207,7 +212,8 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: floa
         with connection.transaction():
             if not step.is_online:
                 _limit_waiting(connection, lock_timeout_s)
-                connection.execute(step.text.encode())
+                with granting(connection):
+                    connection.execute(step.text.encode())
             connection.execute("DELETE FROM schema_migrations_batches WHERE checksum = %s", (step.checksum,))
             connection.execute(
                 "INSERT INTO schema_migrations (number, name, checksum, needs_code_of) VALUES (%s, %s, %s, %s)",

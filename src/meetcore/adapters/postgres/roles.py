@@ -4,6 +4,8 @@ Who owns a table can do anything to it, triggers or not. The service's role is g
 nor DELETE nor TRUNCATE on the ledger and the audit log; its password does not suffice to change them.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -49,6 +51,14 @@ WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper
 _PARAMETERS: Final = {"versions": VERSIONS, "append_only": list(APPEND_ONLY)}
 
 
+# Who was given the service's work before: the roles, beside the owner, that may add accounts.
+_GRANTEES = """
+SELECT DISTINCT r.rolname AS role
+FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS a JOIN pg_roles r ON r.oid = a.grantee
+WHERE c.oid = to_regclass('accounts') AND a.privilege_type = 'INSERT' AND a.grantee <> c.relowner
+"""
+
+
 class GrantRefused(Exception):
     """The role cannot be the service's; the message says why and what to do."""
 
@@ -80,6 +90,20 @@ def grant_service(url: str, role: str) -> None:
         )
 
 
+@contextmanager
+def granting(connection: psycopg.Connection) -> Iterator[None]:
+    """Give the service's roles what they need on each table that the block makes, in its transaction.
+
+    A process that runs may need one as soon as it is there: what is posted is counted by triggers.
+    """
+    before = {row["oid"] for row in _rows(connection, _NEEDED, _PARAMETERS)}
+    yield
+    made = [row for row in _rows(connection, _NEEDED, _PARAMETERS) if row["oid"] not in before]
+    for grantee in _rows(connection, _GRANTEES, {}) if made else ():
+        for table in made:
+            connection.execute(_grant_on(table, grantee["role"]))
+
+
 def _check_grantor(connection: psycopg.Connection) -> None:
     """PostgreSQL itself only warns where nothing was granted."""
     found = _excess(connection, None)
@@ -108,12 +132,15 @@ def _grant(connection: psycopg.Connection, role: str) -> None:
         sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, grantee),
         sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schema, grantee),
     ]
-    for table in tables:
-        name = sql.Identifier(table["schema"], table["name"])
-        privileges = sql.SQL(", ").join(map(sql.SQL, table["needed"]))
-        statements.append(sql.SQL("GRANT {} ON {} TO {}").format(privileges, name, grantee))
+    statements += [_grant_on(table, role) for table in tables]
     for statement in statements:
         connection.execute(statement)
+
+
+def _grant_on(table: dict[str, Any], role: str) -> sql.Composed:
+    name = sql.Identifier(table["schema"], table["name"])
+    privileges = sql.SQL(", ").join(map(sql.SQL, table["needed"]))
+    return sql.SQL("GRANT {} ON {} TO {}").format(privileges, name, sql.Identifier(role))
 
 
 def describe_role(url: str) -> list[str]:

@@ -1,6 +1,6 @@
 -- What was moved of an account on each day (WIB) by kind, kept by the database itself as entries are added: a process of
 -- the earlier release that still runs counts, too. Entries that are there already are counted by the next step, without
--- this one's lock; until then `ledger_totals_due` has how many each account has.
+-- this one's lock; until then `ledger_totals_due` has how many an account had when its next one was counted.
 CREATE TABLE ledger_day_totals (
     account_id  uuid NOT NULL REFERENCES accounts,
     day         date NOT NULL,
@@ -26,5 +26,12 @@ END $$;
 CREATE TRIGGER ledger_entries_counted AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS added
     FOR EACH STATEMENT EXECUTE FUNCTION count_day_totals();
 
+-- Until the next step is done, the first entry that is counted of an account marks it: those before it are to be counted.
 CREATE TABLE ledger_totals_due (account_id uuid PRIMARY KEY, entries bigint NOT NULL);
-INSERT INTO ledger_totals_due SELECT id, entries FROM accounts WHERE entries > 0;
+CREATE FUNCTION mark_totals_due() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO ledger_totals_due SELECT account_id, min(number) - 1 FROM added GROUP BY account_id ON CONFLICT DO NOTHING;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER ledger_entries_marked AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS added
+    FOR EACH STATEMENT EXECUTE FUNCTION mark_totals_due();
