@@ -45,6 +45,7 @@ WITHIN = {
     "MemberQueries": "StoreContract",
     "LedgerSnapshot": "LedgerAuditContract",
     "LedgerTotals": "QueriesContract",
+    "ListQueries": "ListsContract",
     "EndpointHealthQueries": "QueriesContract",
     "RequestQueries": "RequestLogContract",
 }
