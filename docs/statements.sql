@@ -1195,6 +1195,10 @@ GROUP BY 1;
 -- _LEDGER
 SELECT verified_at, is_sound FROM ledger_verification;
 
+-- For how long the present round of each removal has run.
+-- _RETENTION
+SELECT kind, started_at, statement_timestamp() AS now FROM retention_progress;
+
 
 -- hosts.keys ----------------------------------------------------------------------------------------------------------
 
@@ -4816,6 +4820,79 @@ SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.a
 SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.at AS request_at,
     r.method AS request_method, r.path AS request_path, r.status AS request_status,
     r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM api_requests r WHERE id = %(id)s;
+
+
+-- retention -----------------------------------------------------------------------------------------------------------
+
+-- Takes the turn of a kind of records, where a round is due or in progress.
+-- _TAKE_TURN
+SELECT after_id FROM retention_progress WHERE kind = %(kind)s AND due_at <= clock_timestamp()
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- How far a round is; or that it is over, and when the next one begins.
+-- _SAVE_TURN
+UPDATE retention_progress SET after_id = %(after)s,
+    due_at = CASE WHEN %(is_over)s THEN clock_timestamp() + %(every_s)s::float8 * interval '1 second' ELSE due_at END,
+    started_at = CASE WHEN %(is_over)s THEN NULL ELSE COALESCE(started_at, clock_timestamp()) END
+WHERE kind = %(kind)s;
+
+-- Whether a record was removed.
+-- WAS_REMOVED
+SELECT FROM removed_records WHERE account_id = %(account_id)s AND id = %(id)s;
+
+-- Removes the notes of the next portion, and keeps their ids. An id begins with the time of its note.
+-- _REMOVE_NOTES
+WITH walked AS MATERIALIZED (
+    SELECT n.account_id, n.id FROM notes n
+    WHERE n.id > %(after)s AND n.id < %(before)s ORDER BY n.id LIMIT %(portion)s
+), past AS MATERIALIZED (
+    SELECT n.account_id, n.id FROM walked JOIN notes n ON n.account_id = walked.account_id AND n.id = walked.id
+    WHERE n.status = ANY(%(removable)s::text[]) AND n.lease_token IS NULL
+    FOR UPDATE OF n SKIP LOCKED
+), gone AS (
+    DELETE FROM notes n USING past WHERE n.account_id = past.account_id AND n.id = past.id
+    RETURNING n.account_id, n.id
+), kept AS (
+    INSERT INTO removed_records (account_id, id) SELECT account_id, id FROM gone ON CONFLICT DO NOTHING
+)
+    SELECT (SELECT count(*) FROM gone) AS removed, (SELECT count(*) FROM walked) AS walked,
+        (SELECT id FROM walked ORDER BY id DESC LIMIT 1) AS last;
+
+-- Removes the meetings of the next portion of which nothing is unfinished, each with its recording, and keeps the ids that
+-- customers could see.
+-- _REMOVE_MEETINGS
+WITH walked AS MATERIALIZED (
+    SELECT m.account_id, m.id FROM meetings m
+    WHERE m.id > %(after)s AND m.id < %(before)s ORDER BY m.id LIMIT %(portion)s
+), past AS MATERIALIZED (
+    SELECT m.account_id, m.id FROM walked JOIN meetings m ON m.account_id = walked.account_id AND m.id = walked.id
+    WHERE m.status = ANY(%(removable)s::text[]) AND m.end_at < %(ended_before)s
+        AND m.lease_until IS NULL AND m.due_at IS NULL AND m.hold_id IS NULL
+        AND NOT EXISTS (SELECT FROM orphan_checks c WHERE c.account_id = m.account_id AND c.meeting_id = m.id)
+        AND NOT EXISTS (SELECT FROM host_reservations h WHERE h.account_id = m.account_id AND h.meeting_id = m.id)
+        AND NOT EXISTS (
+            SELECT FROM recordings r WHERE r.account_id = m.account_id AND r.meeting_id = m.id
+                AND (r.status <> 'expired' OR r.due_at IS NOT NULL OR EXISTS (
+                    SELECT FROM notes n WHERE n.account_id = r.account_id AND n.recording_id = r.id)))
+    FOR UPDATE OF m SKIP LOCKED
+), chunks AS (
+    DELETE FROM transcript_chunks t USING past, recordings r
+    WHERE r.account_id = past.account_id AND r.meeting_id = past.id
+        AND t.account_id = r.account_id AND t.recording_id = r.id
+), recorded AS (
+    DELETE FROM recordings r USING past WHERE r.account_id = past.account_id AND r.meeting_id = past.id
+    RETURNING r.account_id, r.id
+), gone AS (
+    DELETE FROM meetings m USING past WHERE m.account_id = past.account_id AND m.id = past.id
+    RETURNING m.account_id, m.id, m.status
+), kept AS (
+    INSERT INTO removed_records (account_id, id)
+    SELECT account_id, id FROM gone WHERE status = ANY(%(visible)s::text[])
+    UNION ALL SELECT account_id, id FROM recorded
+    ON CONFLICT DO NOTHING
+)
+    SELECT (SELECT count(*) FROM gone) AS removed, (SELECT count(*) FROM walked) AS walked,
+        (SELECT id FROM walked ORDER BY id DESC LIMIT 1) AS last;
 
 
 -- roles ---------------------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.request_log import MemoryRequestLog
+from meetcore.adapters.memory.retention import MemoryRetention
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
@@ -188,7 +189,8 @@ async def running() -> AsyncIterator[Running]:
         clock=clock, entropy=SeededEntropy(1), store=MemoryStore(clock, SeededEntropy(2), state),
         queries=MemoryQueries(state, clock), registry=MemoryRegistry(state), audit=MemoryLedgerAudit(state),
         housekeeping=MemoryHousekeeping(state, clock), key_uses=MemoryKeyUses(state),
-        request_log=MemoryRequestLog(state), counters=MemoryRateCounters(),
+        request_log=MemoryRequestLog(state), retention=MemoryRetention(state, clock),
+        counters=MemoryRateCounters(),
         notifier=MemoryWorkerNotifier(), notes_notifier=MemoryWorkerNotifier(),
         resolver=_Resolver(), printer=MemoryDocumentPrinter(), provider=provider, files=files,
         sender=_Sender(), notes=NotePorts(_Editor(), None, LocalNoteWriter()),

@@ -134,6 +134,9 @@ ABOUT = {
     "media_cpu_percent": "of one processor that each process takes that works on media; 0 is 25 on a machine "
     "of up to three processors and 100 on others",
     "recording_retention_days": "days for which a recording is kept; one that is there keeps its own",
+    "meeting_retention_days": "days after its end for which a meeting is kept; 0 is for good; see "
+    "[retention](#retention)",
+    "note_retention_days": "days for which a note is kept; 0 is as many as a meeting",
     "notes_in_flight": "notes in progress, over all workers; each has one call to the AI provider at a time",
     "note_lease_s": "seconds after which a dead worker's note or recording is taken over",
     "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
@@ -167,6 +170,8 @@ MUST = {
     "media_cpu_percent": "from 10 to 100, or 0",
     "transcript_wait_s": "a whole number of at least 0",
     "drain_s": "a whole number of at least 0",
+    "meeting_retention_days": "a whole number of at least 0",
+    "note_retention_days": "a whole number of at least 0",
     "four_eyes_above": "a whole number of at least 0",
     "unknown_key_remembered_s": "a whole number of at least 0",
 }

@@ -85,6 +85,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
             now("oldest_transaction_seconds"), now("replication_lag_seconds"),
         ]),
         Panel("Requests counted without the rate store", "short", [now("rate_store_fallback", how="sum")]),
+        Panel("Rounds over what is past its retention", "s", [now("retention_round_seconds", "records")]),
         Panel("Lists by where they were read", "reqps", [rate("list_reads_total", "source")]),
     )),
     ("Webhooks", (

@@ -21,12 +21,14 @@ from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.requests.retention import RemovedKind
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointState
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.postgres_rig import PostgresRig
 
 ENUMS: dict[str, type[StrEnum]] = {
+    "retention_progress.kind": RemovedKind,
     "api_keys.scopes": Scope,
     "audit_log.actor_kind": ActorKind,
     "deliveries.event_kind": EventKind,

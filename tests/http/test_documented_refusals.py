@@ -184,6 +184,11 @@ async def past_its_retention(ask: Ask) -> httpx.Response:
         recording = await store_recording(ask.customer)
         await ask.customer.delete(f"/recordings/{recording['id']}")
         return await ask.send(ask.path.format(id=recording["id"]), body={"recording_id": recording["id"]})
+    if ask.name in ("get_meeting", "cancel_meeting", "get_recording", "delete_recording"):
+        removed = "INSERT INTO removed_records (account_id, id) VALUES (%s, %s)"
+        id_ = str(uuid4())
+        await ask.harness.query(removed, ask.customer.account_id, id_)
+        return await ask.send(ask.path.format(id=id_))
     path = await ask.real_path()
     if ask.name == "get_note":
         erased = "UPDATE notes SET status = 'erased', hold_id = NULL, due_at = NULL WHERE id = %s"

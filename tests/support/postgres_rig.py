@@ -20,6 +20,7 @@ from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
+from meetcore.adapters.postgres.retention import PostgresRetention
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.money.ledger import Entry
@@ -55,14 +56,16 @@ _TAMPERINGS = {
 _EMPTIED = (
     "hosts", "account_creations", "meetings", "orphan_checks", "host_reservations", "webhook_endpoints",
     "webhook_account_hosts", "webhook_hosts", "events", "deliveries", "delivery_attempts", "provider_events",
-    "recordings", "notes", "transcript_chunks", "mails",
+    "recordings", "notes", "transcript_chunks", "mails", "removed_records",
 )  # fmt: skip
 _UNVERIFIED = """verification AS (
     UPDATE ledger_verification SET started_at = NULL, after_account = NULL, accounts = 0, entries = 0,
     findings = '{}', due_at = now(), lease_token = NULL, verified_at = NULL, is_sound = true)"""
 # One statement, at whose end references are checked. TRUNCATE takes a hundred times as long: it makes new
 # files for each table and index, and waits for the disk.
-_EMPTY = f"WITH {', '.join(f'{table}_ AS (DELETE FROM {table})' for table in _EMPTIED)}, {_UNVERIFIED} SELECT"
+_NO_ROUNDS = "rounds AS (UPDATE retention_progress SET after_id = NULL, started_at = NULL, due_at = now())"
+_DELETIONS = ", ".join(f"{table}_ AS (DELETE FROM {table})" for table in _EMPTIED)
+_EMPTY = f"WITH {_DELETIONS}, {_UNVERIFIED}, {_NO_ROUNDS} SELECT"
 
 
 class PostgresRig:
@@ -80,6 +83,7 @@ class PostgresRig:
         self.housekeeping = PostgresHousekeeping(pool)
         self.key_uses = PostgresKeyUses(pool)
         self.request_log = PostgresRequestLog(pool)
+        self.retention = PostgresRetention(pool)
         self.audit = PostgresLedgerAudit(pool)
         self.figures = PostgresFigures(pool)
         self.verification_log = PostgresVerificationLog(pool)
@@ -109,6 +113,9 @@ class PostgresRig:
         async with self.owner.connection() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
             await connection.execute(statement, parameters)
+
+    async def begin_rounds(self) -> None:
+        await self.rows("UPDATE retention_progress SET due_at = now()")
 
     async def reset(self) -> None:
         await self.rows(_EMPTY)

@@ -44,6 +44,9 @@ class FakeRecordings:
         found = self.recordings.get(recording_id)
         return found if found is not None and found.account_id == account_id else None
 
+    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        return False
+
     @property
     def queries(self) -> Queries:
-        return cast(Queries, self)  # of which downloads ask this one question
+        return cast(Queries, self)  # of which downloads ask these two questions

@@ -44,6 +44,7 @@ from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.purge import Purge
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.remove_orphans import RemoveOrphans
+from meetcore.usecases.remove_past_retention import RemovePastRetention
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
 from meetcore.usecases.report_overdue_notes import ReportOverdueNotes
 from meetcore.usecases.runtime import Runtime
@@ -165,6 +166,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
             Part.WEBHOOKS: (
                 *_webhook_tasks(ports, policy, runtime, meetings, deliver, access.sessions, account_data),
                 *_mail_tasks(ports, policy, reports, runtime, mail_queue),
+                *_retention_tasks(ports, policy, runtime),
                 *_overdue_tasks(ports, policy, reports),
                 *_verification_tasks(ports, policy, reports, runtime, verify_ledger),
             ),
@@ -314,6 +316,13 @@ def _webhook_tasks(
         PeriodicTask("erasures", account_data.erase.sweep, every.purge_s),
         PeriodicTask("maintenance", maintain, every.purge_s),
     )
+
+
+def _retention_tasks(ports: Ports, policy: Policy, runtime: Runtime) -> tuple[PeriodicTask, ...]:
+    if ports.sender is None or not policy.retention.is_limited:
+        return ()
+    work = RemovePastRetention(ports.retention, policy.retention, runtime)
+    return (PeriodicTask("retention", work, policy.periods.retention_s),)
 
 
 def _verification_tasks(

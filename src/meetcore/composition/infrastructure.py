@@ -27,6 +27,7 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
+from meetcore.adapters.postgres.retention import PostgresRetention
 from meetcore.adapters.postgres.standby import Standby, StandbyLists
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE, broker_from_url, queue_named
@@ -139,6 +140,7 @@ def policy_of(settings: Settings) -> Policy:
             per_host_per_s=settings.webhook_posts_per_host_per_s,
         ),
         recording_retention=settings.recording_retention,
+        retention=settings.retention,
         note_schedule=settings.note_schedule,
         note_lease_s=settings.note_lease_s,
         notes_in_flight=settings.notes_in_flight,
@@ -201,7 +203,7 @@ async def open_ports(
         ports = Ports(
             SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher),
             PostgresRegistry(pool, cipher), PostgresLedgerAudit(pool), PostgresHousekeeping(pool),
-            PostgresKeyUses(pool), PostgresRequestLog(pool),
+            PostgresKeyUses(pool), PostgresRequestLog(pool), PostgresRetention(pool),
             MemoryRateCounters(), notifier, notes_notifier, network.resolver,
             PdfPrinter(settings.font_files), provider, files,
             listen=partial(_listening, broker, queues),

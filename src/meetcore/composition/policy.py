@@ -16,6 +16,7 @@ from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
+from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT, Endpoint
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
@@ -38,6 +39,7 @@ class Periods:
     sweep_s: float = 2.0
     provider_events_s: float = 1.0
     purge_s: float = 60.0
+    retention_s: float = 1.0
     recordings_s: float = 1.0
     expiry_s: float = 30.0
     mails_s: float = 1.0
@@ -74,6 +76,7 @@ class Policy:
     webhook_lease_s: float = 30.0
     claim_limits: ClaimLimits = field(factory=ClaimLimits)
     recording_retention: timedelta = RETENTION
+    retention: Retention = field(factory=Retention)
     note_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(NOTE_DELAYS_S))
     note_lease_s: float = 30.0
     notes_in_flight: int = 4

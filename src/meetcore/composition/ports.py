@@ -29,6 +29,7 @@ from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.registry import Registry
 from meetcore.ports.request_log import RequestLog
 from meetcore.ports.resolver import Resolver
+from meetcore.ports.retention import RetentionStore
 from meetcore.ports.store import Store
 from meetcore.ports.transcriber import Transcriber
 from meetcore.ports.video_provider import VideoProvider
@@ -109,6 +110,7 @@ class Ports:
     housekeeping: Housekeeping
     key_uses: KeyUses
     request_log: RequestLog
+    retention: RetentionStore
     counters: RateCounters
     notifier: WorkerNotifier
     notes_notifier: WorkerNotifier

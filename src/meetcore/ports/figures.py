@@ -17,8 +17,8 @@ class Figures:
     """The figures of one moment.
 
     Ages are in seconds and 0 where there is nothing: how long the oldest has been due. A count stops at
-    `MOST_COUNTED`. Where the ledger was never verified whole, `ledger_verified_at` is `None` and
-    `ledger_is_sound` true.
+    `MOST_COUNTED`. `retention_rounds_s` is for how long the present round of each removal has run. Where the
+    ledger was never verified whole, `ledger_verified_at` is `None` and `ledger_is_sound` true.
     """
 
     deliveries_oldest_due_s: float = 0.0
@@ -31,6 +31,7 @@ class Figures:
     hosts: Mapping[str, int] = field(factory=dict)
     ledger_verified_at: datetime | None = None
     ledger_is_sound: bool = True
+    retention_rounds_s: Mapping[str, float] = field(factory=dict)
     oldest_transaction_s: float = 0.0
     replication_lag_s: float = 0.0
     schema_version: int = 0

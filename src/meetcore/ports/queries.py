@@ -223,6 +223,9 @@ class Queries(
     async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
         """An account's note, in any state."""
 
+    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        """Whether a meeting, recording or note of the account was removed past its retention."""
+
     async def list_audit_entries(
         self, account_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[AuditEntry]:

@@ -184,6 +184,9 @@ class Transaction(Protocol):
             NotFound: no such account.
         """
 
+    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        """Whether a meeting, recording or note of the account was removed past its retention."""
+
     @property
     def registry(self) -> RegistryRepository:
         """Accounts, keys and hosts, to change them."""

@@ -15,6 +15,7 @@ from meetcore.adapters.memory.ledger_verification import MemoryVerificationLog
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.request_log import MemoryRequestLog
+from meetcore.adapters.memory.retention import MemoryRetention
 from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.domain.meetings.hosts import Host
@@ -58,6 +59,7 @@ class MemoryRig:
         self.housekeeping = MemoryHousekeeping(self.state, self.clock)
         self.key_uses = MemoryKeyUses(self.state)
         self.request_log = MemoryRequestLog(self.state)
+        self.retention = MemoryRetention(self.state, self.clock)
         self.audit = MemoryLedgerAudit(self.state)
         self.figures = MemoryFigures(self.state, self.clock)
         self.verification_log = MemoryVerificationLog(self.state, self.clock)
@@ -109,6 +111,13 @@ class MemoryRig:
             tables.transcript_chunks.clear()
             tables.mails.clear()
             tables.verification.clear()
+            tables.removed.clear()
+            tables.retention.clear()
+
+    async def begin_rounds(self) -> None:
+        """Forget when the next rounds are due."""
+        async with self.state.change() as tables:
+            tables.retention.clear()
 
     async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
+from meetcore.domain.errors import DomainError, ServiceUnavailable, UpstreamError
 from meetcore.domain.meetings.cancellation import can_cancel
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus
 from meetcore.domain.records.meetings import cancellation_record
@@ -34,6 +34,7 @@ from meetcore.usecases.idempotency import (
     store_refusal,
 )
 from meetcore.usecases.lifecycle_events import apply_lifecycle_event
+from meetcore.usecases.missing import missing
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.runtime import Runtime
 
@@ -90,7 +91,8 @@ class CancelMeeting:
         """Cancel or end a meeting.
 
         Returns:
-            What became of the meeting; or a refusal: NotFound, or Conflict where it has ended.
+            What became of the meeting; or a refusal: NotFound, Gone past its retention, or Conflict where
+            it has ended.
 
         Raises:
             UpstreamError: the provider did not remove it, or may not have; nothing was refunded yet.
@@ -177,16 +179,16 @@ async def start_cancelling(
     if (replay := await _replay(tx, account_id, view, request, now)) is not None:
         return replay
     try:
+        if view is None:
+            raise await missing(tx, account_id, meeting_id, "meeting")
         return await _start(tx, view, request, lease, now)
     except DomainError as refusal:
         return await store_refusal(tx, account_id, request, refusal)
 
 
 async def _start(
-    tx: Transaction, view: MeetingView | None, request: IdempotentRequest, lease: Lease, now: datetime
+    tx: Transaction, view: MeetingView, request: IdempotentRequest, lease: Lease, now: datetime
 ) -> _Step:
-    if view is None:
-        raise NotFound("No meeting with this id.")
     meeting = view.meeting
     if meeting.status is MeetingStatus.CANCELLING:
         return _Busy(is_expired=not view.is_leased)

@@ -24,6 +24,7 @@ from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
+from meetcore.usecases.missing import missing
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.runtime import Runtime
 
@@ -146,6 +147,8 @@ class CreateNote:
             recording_id = parse_id(wanted.recording_id, "recording")
             query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, wanted.language)
             admission = await tx.notes.load_note_creation(query)
+            if admission.recording is None:
+                raise await missing(tx, caller.account.id, recording_id, "recording")
             recording = notes.admit_note(admission.recording, admission.existing_note, now)
             note = await self.queue.add(tx, admission, recording, wanted.language, now)
             return Outcome(note_record(note))

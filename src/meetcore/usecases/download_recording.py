@@ -16,6 +16,7 @@ from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.notes.download_links import LINK_LIFETIME, DownloadLink, is_over, is_signed_by, sign_link
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus, is_gone, segments
 from meetcore.ports.queries import Queries
+from meetcore.usecases.missing import missing
 
 _UNKNOWN: Final = "This link leads to no recording. Copy the whole of it, or ask for another."
 
@@ -57,6 +58,8 @@ class DownloadRecording:
             Gone: it was deleted, or its retention is over.
         """
         recording = await self.queries.find_recording(account_id, recording_id)
+        if recording is None:
+            raise await missing(self.queries, account_id, recording_id, "recording")
         _check(recording, now, "No recording with this id.")
         return self._signed(_first_part(account_id, recording_id, now))
 

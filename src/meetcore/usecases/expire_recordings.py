@@ -11,7 +11,6 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.errors import NotFound
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.notes.recordings import Recording, RecordingStatus, expire
@@ -20,6 +19,7 @@ from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.finalize_note import fail_note
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
+from meetcore.usecases.missing import missing
 from meetcore.usecases.runtime import Runtime
 
 
@@ -123,7 +123,7 @@ class DeleteRecording:
             with_notes: whether notes are erased too, with their events.
 
         Returns:
-            Nothing, or a refusal: NotFound.
+            Nothing, or a refusal: NotFound, or Gone past its retention.
         """
         failed: list[Note] = []
 
@@ -131,7 +131,7 @@ class DeleteRecording:
             await tx.lock_account(caller.account.id)
             recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
             if recording is None or recording.status is RecordingStatus.MEASURING:
-                raise NotFound("No recording with this id.")
+                raise await missing(tx, caller.account.id, recording_id, "recording")
             due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
             return Outcome(due=due)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain.errors import Gone, NotFound
+from meetcore.domain.errors import Gone
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting
 from meetcore.domain.members.roles import Action, check_allowed, is_allowed
 from meetcore.domain.money.ledger import Entry
@@ -16,6 +16,7 @@ from meetcore.ports.dashboard_queries import MeetingDetails, NoteDetails, Overvi
 from meetcore.ports.member_queries import SignedIn
 from meetcore.ports.queries import MAX_PAGE, EntriesOfKey, MeetingFilter, Queries, TransactionFilter
 from meetcore.ports.request_log import RequestFilter
+from meetcore.usecases.missing import missing
 
 
 @frozen
@@ -101,6 +102,7 @@ class MemberReads:
 
         Raises:
             NotFound: the account has no such meeting.
+            Gone: it was removed past its retention.
         """
         check_allowed(who.role, Action.VIEW_MEETINGS)
         if is_allowed(who.role, Action.VIEW_NOTES):
@@ -109,7 +111,7 @@ class MemberReads:
             meeting = await self.queries.find_meeting(who.account.id, meeting_id)
             found = None if meeting is None else MeetingDetails(meeting)
         if found is None or found.meeting.status not in VISIBLE:
-            raise NotFound("No meeting with this id.")
+            raise await missing(self.queries, who.account.id, meeting_id, "meeting")
         if is_allowed(who.role, Action.MANAGE_MEETINGS):
             return found
         return evolve(found, meeting=evolve(found.meeting, host_key=None))
@@ -124,12 +126,12 @@ class MemberReads:
 
         Raises:
             NotFound: the account has no such note.
-            Gone: it was erased with its recording.
+            Gone: it was erased with its recording, or removed past its retention.
         """
         check_allowed(who.role, Action.VIEW_NOTES)
         found = await self.queries.find_note_details(who.account.id, note_id)
         if found is None:
-            raise NotFound("No note with this id.")
+            raise await missing(self.queries, who.account.id, note_id, "note")
         if found.note.status is NoteStatus.ERASED:
             raise Gone("This note was erased with its recording.")
         return found

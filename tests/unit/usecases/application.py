@@ -22,6 +22,7 @@ from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.request_log import MemoryRequestLog
+from meetcore.adapters.memory.retention import MemoryRetention
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
@@ -226,7 +227,8 @@ class ApplicationHarness:
         ports = Ports(
             self.clock, self.runtime.entropy, store, self.queries, self.registry,
             MemoryLedgerAudit(self.state), MemoryHousekeeping(self.state, self.clock),
-            MemoryKeyUses(self.state), MemoryRequestLog(self.state), MemoryRateCounters(),
+            MemoryKeyUses(self.state), MemoryRequestLog(self.state),
+            MemoryRetention(self.state, self.clock), MemoryRateCounters(),
             self.notifier, self.notes_notifier, self.resolver, MemoryDocumentPrinter(), provider,
             self.fake_recordings,
             notes=NotePorts(self.editor, self.listener, self.scribe), metrics=self.metrics,

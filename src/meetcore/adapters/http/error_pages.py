@@ -60,8 +60,8 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "id: the record in place, or the one whose state is in the way.",
     ),
     "gone": ErrorPage(
-        "The data existed and is permanently gone, for example a recording or an event past its retention "
-        "period.",
+        "The data existed and is permanently gone, for example a recording, a meeting or an event past its "
+        "retention period.",
         "Nothing brings it back.",
         "No.",
     ),

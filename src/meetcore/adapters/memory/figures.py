@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from meetcore.adapters.memory.state import MemoryState, StoredVerification, Tables
+from meetcore.adapters.memory.state import MemoryState, StoredRound, StoredVerification, Tables
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.notes.notes import NoteStep
+from meetcore.domain.requests.retention import RemovedKind
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointState
 from meetcore.ports.clock import Clock
@@ -42,6 +43,10 @@ class MemoryFigures:
                 for step in NoteStep
             },
             hosts=_hosts(tables, now),
+            retention_rounds_s={
+                kind.value: _oldest(now, [tables.retention.get(kind, StoredRound()).started_at])
+                for kind in RemovedKind
+            },
             ledger_verified_at=verification.verified_at,
             ledger_is_sound=verification.is_sound,
         )  # fmt: skip

@@ -253,6 +253,9 @@ class MemoryQueries(
         recording = await self.find_recording(account_id, note.recording_id)
         return NoteDetails(note, None if stored is None else stored.meeting, recording)
 
+    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        return (account_id, record_id) in self._state.committed.removed
+
     async def list_audit_entries(
         self, account_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[AuditEntry]:

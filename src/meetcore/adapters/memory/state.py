@@ -40,6 +40,7 @@ from meetcore.domain.notes.transcripts import Transcript
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.requests.request_log import LoggedRequest
+from meetcore.domain.requests.retention import RemovedKind
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EventKind
@@ -189,6 +190,15 @@ class StoredVerification:
     is_sound: bool = True
 
 
+@frozen
+class StoredRound:
+    """The removal of one kind of records: how far the round is, or when the next one is due."""
+
+    after: UUID | None = None
+    due_at: datetime | None = None
+    started_at: datetime | None = None
+
+
 @define
 class Tables:
     """Everything by its key; what belongs to an account has the account's id first.
@@ -244,6 +254,8 @@ class Tables:
     erasures: dict[UUID, tuple[datetime, datetime | None]] = field(factory=dict)
     erasures_due: dict[UUID, datetime] = field(factory=dict)
     verification: dict[bool, StoredVerification] = field(factory=dict)
+    removed: dict[tuple[UUID, UUID], None] = field(factory=dict)
+    retention: dict[RemovedKind, StoredRound] = field(factory=dict)
     changes: int = 0
 
     def copy(self) -> "Tables":

@@ -57,6 +57,9 @@ class MemoryTransaction:
         """Make sure that the account exists; the transaction is the lock."""
         account_of(self._tables, account_id)
 
+    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        return (account_id, record_id) in self._tables.removed
+
     @property
     def registry(self) -> MemoryRegistryRepository:
         return self._registry

@@ -55,6 +55,9 @@ GROUP BY 1
 # What came of the last verification of the ledger.
 _LEDGER = "SELECT verified_at, is_sound FROM ledger_verification"
 
+# For how long the present round of each removal has run.
+_RETENTION = "SELECT kind, started_at, statement_timestamp() AS now FROM retention_progress"
+
 _STATES = ("active", "paused", "disabled")
 _HOST_STATES = ("free", "busy", "unavailable", "disabled")
 _STEPS = ("fetch", "transcribe", "write", "settle")
@@ -87,6 +90,7 @@ async def _figures(connection: Connection) -> Figures:
         meetings_oldest_in_progress_s=_age(work, "meetings"),
         notes_oldest_due_s=dict.fromkeys(_STEPS, 0.0) | notes,
         hosts=dict.fromkeys(_HOST_STATES, 0) | _numbers(await rows_of(_HOSTS)),
+        retention_rounds_s={row["kind"]: _age(row, "started_at") for row in await rows_of(_RETENTION)},
         ledger_verified_at=ledger["verified_at"],
         ledger_is_sound=ledger["is_sound"],
         oldest_transaction_s=_age(server, "xact_start"),

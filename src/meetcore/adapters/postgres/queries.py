@@ -19,6 +19,7 @@ from meetcore.adapters.postgres.notes.read import NoteReads
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.recordings.read import RecordingReads
 from meetcore.adapters.postgres.request_log import RequestReads
+from meetcore.adapters.postgres.retention import RemovedReads
 from meetcore.ports.lists import AccountVersion
 
 # Whether writes are refused: by a standby, or by a server or role that is set so.
@@ -44,6 +45,7 @@ class PostgresQueries(
     DashboardReads,
     ConsoleReads,
     RequestReads,
+    RemovedReads,
 ):
     """Frequent reads that must be cheap."""
 

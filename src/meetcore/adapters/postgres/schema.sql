@@ -734,6 +734,7 @@ CREATE UNIQUE INDEX notes_one_at_a_time ON notes (account_id, recording_id, lang
     WHERE status IN ('queued', 'processing', 'completed');
 CREATE INDEX notes_of_recording ON notes (account_id, recording_id);
 CREATE INDEX notes_due ON notes (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX notes_by_id ON notes (id);
 
 -- The transcripts of a recording's chunks, sealed: after a crash only the missing ones are transcribed.
 CREATE TABLE transcript_chunks (
@@ -782,6 +783,23 @@ CREATE TABLE account_erasures (
     CONSTRAINT account_erasures_in_order CHECK (finished_at >= requested_at)
 );
 CREATE INDEX account_erasures_pending ON account_erasures (requested_at) WHERE finished_at IS NULL;
+
+-- Meetings, recordings and notes that were removed past their retention: ids that answer 410.
+CREATE TABLE removed_records (
+    account_id  uuid NOT NULL,  -- no foreign key: outlives
+    id          uuid NOT NULL,
+    removed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (account_id, id)
+);
+
+-- How far the removal of each kind is: the round goes on behind `after_id`, since `started_at`, and who has the row locked
+-- has the turn. `due_at` is when the next round begins.
+CREATE TABLE retention_progress (
+    kind        text PRIMARY KEY CHECK (kind IN ('notes', 'meetings')),
+    after_id    uuid,  -- no foreign key: outlives
+    due_at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    started_at  timestamptz
+);
 
 -- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on
 -- the customer's side for at most one minute.

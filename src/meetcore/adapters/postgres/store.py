@@ -27,6 +27,7 @@ from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
 from meetcore.adapters.postgres.registry import PostgresRegistryRepository
+from meetcore.adapters.postgres.retention import WAS_REMOVED
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import ConnectionLost
@@ -64,6 +65,10 @@ class PostgresTransaction:
         cursor = await self._connection.execute(_LOCK_ACCOUNT, {"account_id": account_id})
         if await cursor.fetchone() is None:
             raise NotFound("No account with this id.")
+
+    async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        named = {"account_id": account_id, "id": record_id}
+        return await (await self._connection.execute(WAS_REMOVED, named)).fetchone() is not None
 
 
 class PostgresStore:

@@ -93,6 +93,7 @@ def _shown(figures: Figures) -> Iterator[Metric]:
         families.ENDPOINTS: figures.endpoints,
         families.NOTES_OLDEST: figures.notes_oldest_due_s,
         families.HOSTS: figures.hosts,
+        families.RETENTION: figures.retention_rounds_s,
     }
     for family, values in several.items():
         yield _gauge(family, {(name,): float(value) for name, value in values.items()})

@@ -164,6 +164,12 @@ HOSTS: Final = _figure(
     "time), `disabled`",
     "state",
 )
+RETENTION: Final = _figure(
+    "meetcore_retention_round_seconds",
+    "for how long the present round over `notes` or `meetings` that are past their retention has run; 0 "
+    "between two rounds, and where they are kept for good",
+    "records",
+)
 LEDGER_VERIFIED: Final = _figure(
     "meetcore_ledger_verified_timestamp_seconds",
     "when the whole ledger was verified last; 0 before the first time",

@@ -31,6 +31,7 @@ from meetcore.domain.notes.download_limits import DownloadLimits
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
+from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
 
@@ -140,6 +141,9 @@ class Settings:
     media_cpu_percent: kinds.CpuPercent = 0
     pdf_fonts: kinds.FontFiles = ""
     recording_retention_days: kinds.Positive = RETENTION.days
+    # 0 keeps meetings and notes for good.
+    meeting_retention_days: kinds.AtLeastZero = 0
+    note_retention_days: kinds.AtLeastZero = 0
     notes_in_flight: kinds.Positive = 4
     note_lease_s: kinds.Positive = 30
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
@@ -209,6 +213,11 @@ class Settings:
     def recording_retention(self) -> timedelta:
         """How long after its beginning a recording is kept."""
         return timedelta(days=self.recording_retention_days)
+
+    @property
+    def retention(self) -> Retention:
+        """For how many days meetings and notes are kept."""
+        return Retention(self.meeting_retention_days, self.note_retention_days)
 
     @property
     def font_files(self) -> tuple[str, ...]:

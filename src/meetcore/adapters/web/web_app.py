@@ -30,7 +30,7 @@ from meetcore.adapters.web.page import AreaPage
 from meetcore.adapters.web.same_origin import form_token, is_form_token, is_same_origin
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import AreaVisit, Look, own_path, see_other
-from meetcore.domain.errors import ActionNotAllowed, DomainError, NotFound, RateLimited
+from meetcore.domain.errors import ActionNotAllowed, DomainError, Gone, NotFound, RateLimited
 from meetcore.domain.members.sessions import is_fresh, is_view
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.ports.document_printer import PrinterBusy, PrintingFailed
@@ -180,6 +180,12 @@ _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
         403,
         _("This form has expired"),
         _("Go back, reload the page and try again. Nothing was changed."),
+    ),
+    (
+        Gone,
+        410,
+        _("Not there any more"),
+        _("This was deleted for good, or is past the time for which it is kept. The ledger stays as it was."),
     ),
     (NotFound, 404, _("Not found"), _("There is nothing at this address, or it belongs to another account.")),
     (RateLimited, 429, _("Too many attempts"), _("Too many attempts. Wait some minutes.")),

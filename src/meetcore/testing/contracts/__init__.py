@@ -49,6 +49,7 @@ Subclass a suite, give its fixture, and pytest runs it::
       and a key's whole machine       IdempotencyMachineContract
     ports.key_uses                  KeyUsesContract              rig: KeyUsesRig
     ports.request_log               RequestLogContract           rig: RequestLogRig
+    ports.retention                 RetentionStoreContract            rig: RetentionRig
     ports.audit                     LedgerAuditContract          rig: LedgerAuditRig
     ports.figures                   FigureReaderContract         rig: FiguresRig
     ports.ledger_verification       VerificationLogContract      rig: VerificationRig
@@ -129,6 +130,7 @@ from meetcore.testing.contracts.recording_repository import RecordingRepositoryC
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.request_log import RequestLogContract
 from meetcore.testing.contracts.resolver import ResolverContract
+from meetcore.testing.contracts.retention import RetentionStoreContract
 from meetcore.testing.contracts.sealed_values import SealedValuesContract, SealedValuesRig
 from meetcore.testing.contracts.shared_cap import SharedCapContract
 from meetcore.testing.contracts.sign_in_repository import SignInRepositoryContract
@@ -224,6 +226,7 @@ __all__ = [
     "RequestLogContract",
     "RequestLogRig",
     "ResolverContract",
+    "RetentionStoreContract",
     "ReversibleCipherContract",
     "Rig",
     "SealedValuesContract",

@@ -12,6 +12,7 @@
     RequestLogRig    and where requests are kept
     LedgerAuditRig   and a way to tamper with an entry
     FiguresRig       and the figures that an operator watches
+    RetentionRig     and the removal of what is past its retention
     VerificationRig  and how far the verification of the ledger is
     FullRig          all of them: one class for one store
 
@@ -40,6 +41,7 @@ from meetcore.ports.ledger_verification import VerificationLog
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
 from meetcore.ports.request_log import RequestLog
+from meetcore.ports.retention import RetentionStore
 from meetcore.ports.store import LedgerRepository, Store
 
 
@@ -238,5 +240,18 @@ class VerificationRig(FiguresRig, Protocol):
         """How far the verification of the ledger is, in the same store."""
 
 
-class FullRig(VerificationRig, FiguresRig, StoreRig, RequestLogRig, KeyUsesRig, LedgerAuditRig, Protocol):
+class RetentionRig(FiguresRig, Protocol):
+    """For `RetentionStoreContract`. `reset` lets every round begin anew."""
+
+    @property
+    def retention(self) -> RetentionStore:
+        """The removal of what is past its retention, of the same store."""
+
+    async def begin_rounds(self) -> None:
+        """Make the next round of every removal due."""
+
+
+class FullRig(
+    RetentionRig, VerificationRig, FiguresRig, StoreRig, RequestLogRig, KeyUsesRig, LedgerAuditRig, Protocol
+):
     """Everything about one store, for all the suites."""

@@ -19,6 +19,7 @@ from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
 from meetcore.usecases.idempotency import Outcome
+from meetcore.usecases.missing import missing
 
 _READERS = (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE)
 _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
@@ -120,15 +121,17 @@ def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
     rate_class=OperationClass.READ,
     includes=_meeting_of_path,
     record=records.Meeting,
+    refusals=("gone",),
     summary="Read a meeting",
     about="A meeting is there once it is `scheduled`.",
     for_agents="Use it to read one meeting: its status, join link and password.",
     example=examples.MEETING,
 )
-async def get_meeting(_: UseCases, request: OperationRequest) -> ApiResponse:
+async def get_meeting(use: UseCases, request: OperationRequest) -> ApiResponse:
     meeting = request.caller.load_meeting()
     if meeting is None or meeting.status not in VISIBLE:
-        raise NotFound("No meeting with this id.")
+        meeting_id = parse_id(request.path["id"], "meeting")
+        raise await missing(use.queries, request.caller.account.id, meeting_id, "meeting")
     return render_record(200, meeting_record(meeting, request.now))
 
 
@@ -138,7 +141,7 @@ async def get_meeting(_: UseCases, request: OperationRequest) -> ApiResponse:
     scopes=(Scope.MEETINGS_WRITE,),
     rate_class=OperationClass.WRITE,
     record=records.Cancellation,
-    refusals=("conflict", "upstream_error"),
+    refusals=("conflict", "gone", "upstream_error"),
     summary="Cancel a meeting, or end one that runs",
     about="Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
     "and nothing is returned. Asking again gives the same answer.",

@@ -9,7 +9,7 @@ from meetcore.adapters.api.bodies import CreateNoteBody
 from meetcore.adapters.api.filters import one_of, record_id
 from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases
 from meetcore.adapters.api.paging import Listing, cursor_after
-from meetcore.domain.errors import Gone, NotFound
+from meetcore.domain.errors import Gone
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.markdown import markdown
 from meetcore.domain.notes.notes import NoteStatus
@@ -20,6 +20,7 @@ from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NoteFilter
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.idempotency import Outcome
+from meetcore.usecases.missing import missing
 
 MARKDOWN = "text/markdown; charset=utf-8"
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -115,9 +116,10 @@ async def list_notes(use: UseCases, request: OperationRequest) -> ApiResponse:
 )
 async def get_note(use: UseCases, request: OperationRequest) -> ApiResponse:
     """Rule 1/op/note."""
-    note = await use.queries.find_note(request.caller.account.id, parse_id(request.path["id"], "note"))
+    account_id, note_id = request.caller.account.id, parse_id(request.path["id"], "note")
+    note = await use.queries.find_note(account_id, note_id)
     if note is None:
-        raise NotFound("No note with this id.")
+        raise await missing(use.queries, account_id, note_id, "note")
     if note.status is NoteStatus.ERASED:
         raise Gone("This note was erased with its recording.")
     if request.options.get("format") == "markdown":

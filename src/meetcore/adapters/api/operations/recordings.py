@@ -9,7 +9,6 @@ from meetcore.adapters.api.filters import flag, record_id
 from meetcore.adapters.api.links import download_url
 from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.records import notes as records
@@ -17,6 +16,7 @@ from meetcore.domain.records.notes import recording_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.usecases.idempotency import Outcome
+from meetcore.usecases.missing import missing
 
 _READERS = (Scope.RECORDINGS_READ,)
 
@@ -52,6 +52,7 @@ async def list_recordings(use: UseCases, request: OperationRequest) -> ApiRespon
     scopes=_READERS,
     rate_class=OperationClass.READ,
     record=records.Recording,
+    refusals=("gone",),
     summary="Read a recording",
     about="An `expired` one can be read, and nothing else: its files are gone.",
     for_agents="Use it to see how long a recording is, and until when it is kept.",
@@ -61,7 +62,7 @@ async def get_recording(use: UseCases, request: OperationRequest) -> ApiResponse
     recording_id = parse_id(request.path["id"], "recording")
     found = await use.queries.find_recording(request.caller.account.id, recording_id)
     if found is None or found.status is RecordingStatus.MEASURING:
-        raise NotFound("No recording with this id.")
+        raise await missing(use.queries, request.caller.account.id, recording_id, "recording")
     return render_record(200, recording_record(found, request.now))
 
 
@@ -99,6 +100,7 @@ async def get_download_url(use: UseCases, request: OperationRequest) -> ApiRespo
     rate_class=OperationClass.WRITE,
     options={"with_notes": flag("Whether the notes made of it are erased too, with the events about them.")},
     success=204,
+    refusals=("gone",),
     summary="Delete a recording for good",
     about="Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
     "in progress fail and cost nothing. What was charged stays in the ledger.",
