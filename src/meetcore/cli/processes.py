@@ -212,6 +212,7 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
         loop.add_signal_handler(number, stop.set)
     stop_with_parent()
     async with open_application(settings, parts=parts) as application, working(application, threads):
+        log_or_print(f"meetcore works on {' and '.join(parts)}")
         await stop.wait()
 
 
