@@ -103,7 +103,7 @@ def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str]:
     api.delete(f"/meetings/{cancelled['id']}").raise_for_status()
     page = urlsplit(held["join_url"])
     for button in ("start", "end"):
-        answer = httpx.post(f"{url}{page.path}/{button}?{page.query}", trust_env=False)
+        answer = httpx.post(f"{url}{page.path}/{button}?{page.query}", trust_env=False, timeout=20)
         assert answer.status_code == 303, answer.text
     recordings = f"/recordings?meeting_id={held['id']}"
     found = until(lambda: api.get(recordings).json()["data"], "it is recorded")

@@ -26,7 +26,7 @@ from meetcore.adapters.postgres import migrate as module
 from meetcore.adapters.postgres.migration_steps import load_migrations
 from tests.e2e.customers import enrol
 from tests.support import servers
-from tests.support.program import Done, Launcher, Site, environment, free_port, until
+from tests.support.program import START_S, Done, Launcher, Site, environment, free_port, until
 
 SECRET = "hunter2"
 TOO_EARLY = "0001-01-01T00:00+14:00"
@@ -163,7 +163,10 @@ def test_on_a_terminal_a_change_prints_its_record_and_no_log_line(site: Site) ->
         subprocess.run(
             command, stdout=program_end, stderr=program_end, env=site.env(), check=True, timeout=60
         )
-        shown = os.read(terminal, 65_536).decode()
+        os.write(program_end, b"END\n")
+        shown = ""
+        while "END" not in shown:  # what was written passes the terminal a while later, in pieces
+            shown += os.read(terminal, 65_536).decode()
     finally:
         os.close(program_end)
         os.close(terminal)
@@ -292,7 +295,7 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
     for command in (("serve", "--port", free_port()), ("worker",), ("host", "list")):
         refused(launcher.run(*command, env=env), 3, "meetcore migrate")
     both = [launcher.start("migrate", "--json", env=env) for _ in range(2)]
-    results = [each.wait() for each in both]
+    results = [each.wait(START_S) for each in both]
     assert [done.code for done in results] == [0, 0], results
     assert sorted(len(done.json["applied"]) for done in results)[0] == 0
     assert all(done.json["is_current"] for done in results)
@@ -310,9 +313,9 @@ def test_migrate_reports_that_it_waits_for_a_lock(
     with psycopg.connect(empty_database_url) as holder:
         holder.execute("SELECT FROM recordings")  # which the ninth step changes
         migrating = launcher.start("migrate", "--json", env=environment(database_url=empty_database_url))
-        until(lambda: "migration 0009 waits for locks" in migrating.err.read_text(), "it reports")
+        until(lambda: "migration 0009 waits for locks" in migrating.err.read_text(), "it reports", START_S)
         holder.commit()
-        done = migrating.wait()
+        done = migrating.wait(START_S)
     assert done.code == 0, done
     assert len(done.json["applied"]) == len(steps) - 8
 

@@ -72,14 +72,18 @@ class Load:
     def settle(self, url: str, api_key: str) -> None:
         """Ask again for everything that was not acknowledged, as a good client does."""
         with client(url, api_key) as http:
-            until(lambda: self._is_settled(http), "every key has its answer")
+            for key in self.wanted.keys() - self.made.keys():
+                until(lambda key=key: self._is_made(http, key), f"an answer for {key}")  # type: ignore[misc]
+            for key in self.cancels.keys() - self.cancelled.keys():
+                until(lambda key=key: self._is_gone(http, key), f"an end of {key}")  # type: ignore[misc]
 
-    def _is_settled(self, http: httpx.Client) -> bool:
-        for key in self.wanted.keys() - self.made.keys():
-            self.ask(http, key)
-        for key in self.cancels.keys() - self.cancelled.keys():
-            self.cancel(http, key)
-        return self.made.keys() == self.wanted.keys() and self.cancelled.keys() == self.cancels.keys()
+    def _is_made(self, http: httpx.Client, key: str) -> bool:
+        self.ask(http, key)
+        return key in self.made
+
+    def _is_gone(self, http: httpx.Client, key: str) -> bool:
+        self.cancel(http, key)
+        return key in self.cancelled
 
 
 def crash(site: Site, load: Load, port: int, api_key: str, pool: ThreadPoolExecutor) -> None:

@@ -136,7 +136,7 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
             assert {each.result(0.1) for each in pending} == {503}
             for each in running:
                 each.result(0.1)
-            assert httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200
+            assert httpx.get(f"{api.url}/healthz", trust_env=False, timeout=20).status_code == 200
         finally:
             server.thaw()
         until(lambda: ready(api) == 200, "the API is ready again", BACK_WITHIN_S)

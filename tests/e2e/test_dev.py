@@ -62,7 +62,7 @@ class Dev:
         return dict(json.loads(bash(f"{setting_up}; {command} --json")))
 
     def inbox(self) -> list[dict[str, Any]]:
-        return list(httpx.get(f"{self.url}/inbox.json", trust_env=False).json()["data"])
+        return list(httpx.get(f"{self.url}/inbox.json", trust_env=False, timeout=20).json()["data"])
 
     def delivered(self, kind: str) -> list[dict[str, Any]]:
         """Return the verified deliveries of one kind in the inbox."""
@@ -140,15 +140,15 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         assert webhook["event_types"] == ["meeting.created", "meeting.ended"]
         (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.output)
         assert agents == f"{dev.url}/mcp"
-        assert httpx.post(agents, json={}, trust_env=False).status_code == 401
+        assert httpx.post(agents, json={}, trust_env=False, timeout=20).status_code == 401
         (mails,) = re.findall(r"mail inbox +(\S+)", dev.output)
-        assert "No mail yet" in httpx.get(mails, trust_env=False).text
+        assert "No mail yet" in httpx.get(mails, trust_env=False, timeout=20).text
         assert meeting["status"] == "scheduled"
         (event,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
         assert event["payload"]["data"]["id"] == meeting["id"]
 
         sign_in_by_the_printed_links(dev)
-        page = httpx.get(meeting["join_url"], trust_env=False)
+        page = httpx.get(meeting["join_url"], trust_env=False, timeout=20)
         assert page.status_code == 200
         with meetcore_client(dev.url, dev.key) as api:
             for button, status in (("start", "started"), ("end", "ended")):
@@ -162,7 +162,7 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         assert dev.process.poll() is None
         dev.stop(signal.SIGINT)
 
-    with running(launcher, work_dir, drain_s=2) as dev:
+    with running(launcher, work_dir, drain_s=5) as dev:
         assert dev.key == first_key, "the demo account is the same at every start"
         assert (work_dir / "data" / "secrets.key").read_text().strip() not in dev.output
         sign_in_by_the_printed_links(dev)
@@ -175,8 +175,11 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         assert key is not None
         assert key.scopes == ("meetings:read", "meetings:write")
         dev.process.signal(signal.SIGTERM)
-        until(lambda: httpx.get(f"{dev.url}/readyz", trust_env=False).status_code == 503, "it is not ready")
-        assert httpx.get(f"{dev.url}/healthz", trust_env=False).status_code == 200
+        until(
+            lambda: httpx.get(f"{dev.url}/readyz", trust_env=False, timeout=20).status_code == 503,
+            "it is not ready",
+        )
+        assert httpx.get(f"{dev.url}/healthz", trust_env=False, timeout=20).status_code == 200
         dev.stop(signal.SIGTERM)
 
 
@@ -188,7 +191,7 @@ def sign_in_by_the_printed_links(dev: Dev) -> None:
         links, ("dashboard", "console"), ("", f"/accounts/{dev.account}"), strict=True
     ):
         assert link.startswith(f"{dev.url}/{area}/sign-in/")
-        with httpx.Client(trust_env=False, follow_redirects=True) as browser:
+        with httpx.Client(trust_env=False, follow_redirects=True, timeout=20) as browser:
             token = re.search(r'name="form_token" value="([^"]+)"', browser.get(link).text)
             assert token is not None
             browser.post(link, data={"form_token": token[1]}, headers={"Origin": dev.url})
@@ -200,7 +203,7 @@ def sign_in_by_the_printed_links(dev: Dev) -> None:
 def press(join_url: str, button: str) -> None:
     """Press a button of the join page."""
     url = httpx.URL(join_url)
-    answer = httpx.post(url.copy_with(path=f"{url.path}/{button}"), trust_env=False)
+    answer = httpx.post(url.copy_with(path=f"{url.path}/{button}"), trust_env=False, timeout=20)
     assert answer.status_code == 303, answer.text
 
 

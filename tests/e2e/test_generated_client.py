@@ -22,7 +22,7 @@ NAME = "meetcore_generated"
 def generate(url: str, place: Path) -> None:
     """Generate the client into a directory."""
     document, config = place / "openapi.json", place / "config.yml"
-    document.write_bytes(httpx.get(f"{url}/api/v1/openapi.json", trust_env=False).content)
+    document.write_bytes(httpx.get(f"{url}/api/v1/openapi.json", trust_env=False, timeout=20).content)
     config.write_text(f"package_name_override: {NAME}\npost_hooks: []\n")
     command = [
         sys.executable, "-m", "openapi_python_client", "generate", "--path", str(document), "--meta", "none",

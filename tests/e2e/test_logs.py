@@ -11,14 +11,14 @@ import httpx
 import psycopg
 
 from tests.e2e.customers import enrol
-from tests.support.program import START_S, Running, Site, free_port, until
+from tests.support.program import START_S, Running, Site, free_port, until, whole_lines
 
 ROLES = ("serve", "worker", "command")
 
 
 def lines_of(process: Running) -> list[dict[str, Any]]:
     """Every line, each of which must be a JSON object."""
-    lines = [json.loads(line) for line in process.err.read_text().splitlines()]
+    lines = [json.loads(line) for line in whole_lines(process.err)]
     for line in lines:
         assert {"event", "level", "timestamp", "version"} <= set(line), line
         assert (line["service"], line["role"] in ROLES, line["pid"] > 0) == ("meetcore", True, True), line
@@ -34,10 +34,12 @@ def test_a_request_is_a_line_with_the_client_and_a_path_of_200_characters(site: 
     headers = {"Authorization": f"Bearer {key}"}
     with site.serve(trusted_proxies="127.0.0.0/8") as server:
         url = f"{server.url}/api/v1"
-        answer = httpx.get(f"{url}/me", headers=headers, trust_env=False)
+        answer = httpx.get(f"{url}/me", headers=headers, trust_env=False, timeout=20)
         forwarded = headers | {"X-Forwarded-For": "192.0.2.1, 203.0.113.7"}
-        httpx.get(f"{url}/{'x' * 5000}", headers=forwarded, trust_env=False)
-        httpx.get(f"{url}/me?token={key}", headers={"Authorization": f"Bearer {key}x"}, trust_env=False)
+        httpx.get(f"{url}/{'x' * 5000}", headers=forwarded, trust_env=False, timeout=20)
+        httpx.get(
+            f"{url}/me?token={key}", headers={"Authorization": f"Bearer {key}x"}, trust_env=False, timeout=20
+        )
         until(lambda: len(requests_of(server)) == 3, "three lines")
         direct, proxied, unknown = requests_of(server)
         text = server.err.read_text()
@@ -68,7 +70,7 @@ def test_several_processes_and_the_server_itself_write_json(site: Site) -> None:
     server = site.launcher.start("serve", "--port", port, "--workers", 2, env=env)
     try:
         until(lambda: _is_up(port), "the API is up", START_S)
-        httpx.get(f"http://127.0.0.1:{port}/api/v1/me", trust_env=False)
+        httpx.get(f"http://127.0.0.1:{port}/api/v1/me", trust_env=False, timeout=20)
         until(lambda: requests_of(server), "its line")
         server.signal(signal.SIGTERM)
         server.wait()

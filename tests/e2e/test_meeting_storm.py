@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
@@ -63,14 +62,6 @@ FAULTS: tuple[dict[str, object], ...] = (
     {"fault": "drop", "call": "status", "is_done": True},
     {"fault": "token_expired", "call": "any"},
 )
-
-
-def quiet_port() -> int:
-    """A free port that no outgoing connection is given: there are too many of them to be lucky 500 times."""
-    while True:
-        port = random.randrange(20_000, 30_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 @define
@@ -137,7 +128,7 @@ class Storm:
         if random.random() < FAULTS_CLEARED:
             self.zoom.clear_faults()
         self.zoom.plan(*random.sample(FAULTS, 3))
-        with self.site.serve(quiet_port()) as api:
+        with self.site.serve() as api:
             last = time.monotonic() + 5
 
             def again(customer: MeetingCustomer, key: str) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.customers import enrol
 from tests.e2e.test_logs import lines_of
 from tests.support.interpreter import output_of
 from tests.support.program import START_S, Running, Site, free_port, until
-from tests.support.scrape import label_values, scrape, value
+from tests.support.scrape import Sample, label_values, scrape, value
 
 VERIFIED = "meetcore_ledger_verified_timestamp_seconds"
 REQUESTS = "meetcore_requests_total"
@@ -39,11 +39,15 @@ def test_requests_of_all_processes_are_counted_and_stay_when_one_dies(site: Site
     port = free_port()
     with site.serve(None, "--workers", 2, "--metrics-port", port) as server:
         for _ in range(20):  # each on a connection of its own: both processes get some
-            httpx.get(f"{server.url}/api/v1/me", headers=headers, trust_env=False)
-        httpx.get(f"{server.url}/api/v1/me", headers={"Authorization": "Bearer nobody"}, trust_env=False)
+            httpx.get(f"{server.url}/api/v1/me", headers=headers, trust_env=False, timeout=20)
+        httpx.get(
+            f"{server.url}/api/v1/me", headers={"Authorization": "Bearer nobody"}, trust_env=False, timeout=20
+        )
         for path in ("one", "two", "three"):
-            httpx.get(f"{server.url}/api/v1/{path}", headers=headers, trust_env=False)
-            httpx.get(f"{server.url}/{path}", trust_env=False)
+            httpx.get(f"{server.url}/api/v1/{path}", headers=headers, trust_env=False, timeout=20)
+            httpx.get(f"{server.url}/{path}", trust_env=False, timeout=20)
+        # An answer is out before its process has counted it.
+        until(lambda: _is_counted(scrape(port), 27), "all are counted")
         seen = scrape(port)
         me = {"operation": "GET /me", "class_": "read"}
         assert value(seen, REQUESTS, **me, status="200", code="") == 20
@@ -61,6 +65,13 @@ def test_requests_of_all_processes_are_counted_and_stay_when_one_dies(site: Site
         until(lambda: len(set(children_of(server.pid)) - {workers[0]}) >= 2, "it is replaced", START_S)
         assert value(scrape(port), REQUESTS, **me, status="200") == 20
     assert not files_of(workers[1])
+
+
+def _is_counted(seen: dict[Sample, float], requests: int) -> bool:
+    """Whether so many requests of the API are counted, and none is in progress."""
+    counted = value(seen, REQUESTS) - value(seen, REQUESTS, operation="page readyz")
+    assert counted <= requests
+    return counted == requests and value(seen, "meetcore_requests_in_progress") == 0
 
 
 def _command_of(pid: int) -> bytes:
@@ -126,11 +137,11 @@ def test_the_port_serves_nothing_else_and_is_closed_to_other_addresses(site: Sit
     port = free_port()
     with site.serve(None, "--metrics-port", port) as server:
         base = f"http://127.0.0.1:{port}"
-        assert httpx.get(f"{base}/", trust_env=False).status_code == 404
-        assert httpx.post(f"{base}/metrics", trust_env=False).status_code == 405
-        assert httpx.get(f"{server.url}/metrics", trust_env=False).status_code == 404
+        assert httpx.get(f"{base}/", trust_env=False, timeout=20).status_code == 404
+        assert httpx.post(f"{base}/metrics", trust_env=False, timeout=20).status_code == 405
+        assert httpx.get(f"{server.url}/metrics", trust_env=False, timeout=20).status_code == 404
         with pytest.raises(httpx.ConnectError):
-            httpx.get(f"http://127.0.0.2:{port}/metrics", trust_env=False)
+            httpx.get(f"http://127.0.0.2:{port}/metrics", trust_env=False, timeout=20)
         assert files_of(server.pid)
     assert not files_of(server.pid), "they go with the command"
 

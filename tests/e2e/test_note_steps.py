@@ -149,7 +149,12 @@ class Place:
                 if lease_s == FOREVER_S:
                     postpone(self.site)
             else:
-                until(is_over, "it is over", TIMEOUT_S)
+                # The database has the end of the work before the worker has noted the last step.
+                until(
+                    lambda: is_over() and step_log.read_text().endswith("committed\n"),
+                    "it is over",
+                    TIMEOUT_S,
+                )
         return step_log.read_text().splitlines()
 
     def lost_pieces(self, work: Work) -> int:
