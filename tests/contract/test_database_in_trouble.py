@@ -179,30 +179,37 @@ async def waiting_backend(pool: Pool, what: str) -> None:
                 pass
 
 
-async def test_a_read_whose_connection_is_cut_is_made_once_more(pool: Pool):
-    reading = asyncio.create_task(pool.read("SELECT pg_sleep(0.6)::text, 'a read' AS found", {}))
-    await waiting_backend(pool, "a read")
+@pytest.fixture
+async def patient(server: OwnPostgres) -> AsyncIterator[Pool]:
+    """A pool whose statements may take until each has been found and ended."""
+    async with pool_of(server.url, deadline_s=30) as pool:
+        yield pool
+
+
+async def test_a_read_whose_connection_is_cut_is_made_once_more(patient: Pool):
+    reading = asyncio.create_task(patient.read("SELECT pg_sleep(2)::text, 'a read' AS found", {}))
+    await waiting_backend(patient, "a read")
     assert (await reading)[0]["found"] == "a read"
 
 
-async def test_a_read_whose_connection_is_cut_twice_is_not_made_a_third_time(pool: Pool):
-    reading = asyncio.create_task(pool.read("SELECT pg_sleep(0.6), 'cut twice' AS found", {}))
-    await waiting_backend(pool, "cut twice")
-    await waiting_backend(pool, "cut twice")
+async def test_a_read_whose_connection_is_cut_twice_is_not_made_a_third_time(patient: Pool):
+    reading = asyncio.create_task(patient.read("SELECT pg_sleep(20), 'cut twice' AS found", {}))
+    await waiting_backend(patient, "cut twice")
+    await waiting_backend(patient, "cut twice")
     with pytest.raises(psycopg.OperationalError):
         await reading
 
 
-async def test_a_change_whose_connection_is_cut_is_not_made_once_more(server: OwnPostgres, pool: Pool):
+async def test_a_change_whose_connection_is_cut_is_not_made_once_more(server: OwnPostgres, patient: Pool):
     execute(server.url, "CREATE TABLE IF NOT EXISTS made (at timestamptz DEFAULT clock_timestamp())")
 
     async def make() -> None:
         with translated():
-            async with pool.connection() as connection:
-                await connection.execute("INSERT INTO made SELECT clock_timestamp() FROM pg_sleep(0.6)")
+            async with patient.connection() as connection:
+                await connection.execute("INSERT INTO made SELECT clock_timestamp() FROM pg_sleep(20)")
 
     making = asyncio.create_task(make())
-    await waiting_backend(pool, "INSERT INTO made")
+    await waiting_backend(patient, "INSERT INTO made")
     with pytest.raises(StoreUnavailable):
         await making
     assert execute(server.url, "SELECT count(*) FROM made") == [(0,)]

@@ -105,8 +105,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
 
 
 def test_an_unavailable_database_fails_once_and_the_other_checks_still_run(redis_url: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     results = checked(f"postgresql://u:{SECRET}@127.0.0.1:{port}/d", broker_url=redis_url)
     assert results["database"].status is FAILED
     assert "MEETCORE_DATABASE_URL" in results["database"].message
@@ -132,8 +131,7 @@ def test_servers_that_never_answer_end_at_the_deadline() -> None:
 
 
 def test_unavailable_servers_come_with_a_remedy(database: str, redis_url: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     results = checked(
         database, broker_url=f"amqp://u:{SECRET}@127.0.0.1:{port}/", base_url=f"http://127.0.0.1:{port}",
         rate_store_url=f"{redis_url};redis://:{SECRET}@127.0.0.1:{port}/0", ai_base_url=f"http://127.0.0.1:{port}",

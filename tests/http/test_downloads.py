@@ -33,6 +33,7 @@ from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.zoom_server import Fault
 from meetcore.usecases.download_recording import DownloadRecording, SignedLink
 from meetcore.usecases.runtime import Runtime
+from tests.support.program import START_S, free_port
 from tests.support.recording_fakes import KEY, NOW, FakeRecordings, a_recording
 from tests.support.zoom_adapter import zoom_at_hand
 
@@ -451,9 +452,7 @@ files.breaks_after = {breaks_after}
 
 @pytest.mark.parametrize("breaks_after", [None, 0, 500])
 async def test_no_server_writes_a_link_down_even_with_its_access_log_on(breaks_after: int | None):
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+    port = free_port()
     code = SERVER.format(fake_recordings=A_RECORDING.format(breaks_after=breaks_after), port=port)
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
@@ -480,7 +479,7 @@ async def test_no_server_writes_a_link_down_even_with_its_access_log_on(breaks_a
 
 
 async def answering(http: httpx.AsyncClient, url: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(START_S):
         while True:
             try:
                 await http.get(url)

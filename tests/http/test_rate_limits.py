@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +18,7 @@ from meetcore.composition.ports import Part
 from meetcore.domain.requests.rate_window import Quotas
 from tests.support.api_contract import Contract
 from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of
+from tests.support.program import free_port
 
 READ, WRITE, CREDIT = 6, 4, 2
 NO_ID = "/meetings/01890000-0000-7000-8000-000000000000"
@@ -261,17 +261,12 @@ async def test_a_burst_is_counted_one_by_one(strict: Strict) -> None:
     assert lefts == list(range(READ))
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @pytest.mark.spec("8/3", "8/5")
 async def test_an_unavailable_rate_store(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
     settings = evolve(
         harness.settings,
         quota_read=READ,
-        rate_store_url=SecretStr(f"redis://127.0.0.1:{closed_port()}/0"),
+        rate_store_url=SecretStr(f"redis://127.0.0.1:{free_port()}/0"),
     )
     clock = ManualClock(datetime.now(UTC).replace(second=30))
     async with (

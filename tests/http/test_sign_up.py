@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator
-from statistics import median
 from uuid import uuid4
 
 import httpx
@@ -138,10 +137,10 @@ async def test_a_known_and_an_unknown_address_are_answered_alike_and_in_the_same
         took_s = time.perf_counter() - began
         return took_s, answer.text.replace(email, ""), answer.status_code
 
-    known = [await taken(customer.email) for _ in range(4)]
-    unknown = [await taken(an_email()) for _ in range(4)]
-    assert {each[1:] for each in known} == {each[1:] for each in unknown}
-    times = [median(each[0] for each in found) for found in (known, unknown)]
+    # By turns, and the shortest of each: what else the machine does only adds to some of them.
+    pairs = [(await taken(customer.email), await taken(an_email())) for _ in range(5)]
+    assert len({each[1:] for pair in pairs for each in pair}) == 1
+    times = [min(pair[kind][0] for pair in pairs) for kind in range(2)]
     assert min(times) >= 0.24
     assert abs(times[0] - times[1]) < 0.1
 
