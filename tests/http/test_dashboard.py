@@ -275,6 +275,12 @@ async def test_what_is_done_by_hand_is_in_the_audit_log_with_the_address(
     assert "By a key" in log
     assert "whsec_" not in log
     assert "127.0.0.1" in log
+    assert "secret of a webhook rotated" in log
+    browser.http.headers["Accept-Language"] = "id"
+    translated = (await browser.get("/dashboard/audit")).text
+    assert "rahasia webhook diganti" in translated
+    assert re.search(r"\((anggota|tamu)\)", translated)
+    assert re.findall(r"<code>((?:webhook|meeting)\.[a-z_]+)</code>", translated) == actions
 
 
 async def test_what_failed_at_a_webhook_is_sent_again_from_its_page(

@@ -4,6 +4,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from meetcore.adapters.web.audit_texts import audit_rows
 from meetcore.adapters.web.console.page import ConsolePage, ConsoleVisit
 from meetcore.adapters.web.filters import PAGE_SIZE, read_before
 from meetcore.domain.members.roles import OperatorAction
@@ -17,5 +18,7 @@ async def show_audit_log(visit: ConsoleVisit) -> Response:
     found = await visit.use.audit.list_entries(visit.signed_in, PAGE_SIZE + 1, read_before(visit))
     shown = found[:PAGE_SIZE]
     return visit.page(
-        "audit.html", entries=shown, older=f"{ROOT}?before={shown[-1].id}" if len(found) > PAGE_SIZE else ""
+        "audit.html",
+        rows=audit_rows(visit, shown),
+        older=f"{ROOT}?before={shown[-1].id}" if len(found) > PAGE_SIZE else "",
     )

@@ -45,6 +45,25 @@ QUEUES: Final[Mapping[QueueName, tuple[str, str]]] = {
     ),
 }
 """What each queue is called, and what to do where it is late."""
+CHECKS: Final[Mapping[str, str]] = {
+    "ai": _("AI provider"),
+    "base_url": _("Own address"),
+    "broker": _("Broker"),
+    "clock": _("Clock"),
+    "database": _("Database"),
+    "durability": _("Durability"),
+    "mail": _("Mail server"),
+    "oidc": _("OpenID provider"),
+    "pooler": _("Pooler"),
+    "provider": _("Video provider"),
+    "rate_store": _("Store of rate limits"),
+    "role": _("Role in the database"),
+    "schema": _("Schema"),
+    "sealed": _("Sealed values"),
+    "secrets": _("Secrets key"),
+    "writable": _("Writes to the database"),
+}
+"""What each check is called, by its name in the output of `meetcore doctor`."""
 MOST_SHOWN: Final = 1000
 
 
@@ -55,7 +74,10 @@ async def show_health(visit: ConsoleVisit) -> Response:
     return visit.page(
         "console/health.html",
         health=health,
-        checks=[(check, *_state(visit, check.status)) for check in health.checks],
+        checks=[
+            (check, visit.text(CHECKS.get(check.name, "")), *_state(visit, check.status))
+            for check in health.checks
+        ],
         queues=[
             (each, *map(visit.text, QUEUES[each.queue.name]), _seconds(each.waited)) for each in health.queues
         ],
