@@ -61,6 +61,26 @@ async def test_an_operator_sees_the_dashboard_with_a_banner_and_it_is_logged(
     assert (await browser.get("/console/accounts")).status_code == 200, "the console's session goes on"
 
 
+async def test_the_page_of_an_account_leads_to_pages_of_its_dashboard(
+    customer: Customer, sign_in: SignIn, harness: ApiHarness
+) -> None:
+    meeting, webhook = await customer.make_meeting(title="Named in the ledger"), await customer.make_webhook()
+    assert (await customer.post(f"/webhooks/{webhook['id']}/test", {})).status_code == 202
+    browser, account = await sign_in(OperatorRole.SUPPORT), f"/console/accounts/{customer.account_id}"
+    page = (await browser.get(account)).text
+    found = re.findall(r'name="to" value="([^"]+)"><button class="plain">([^<]*)<', page)
+    assert (f"/dashboard/meetings/{meeting['id']}", "Named in the ledger") in found
+    assert (f"/dashboard/webhooks/{webhook['id']}", webhook["url"]) in found
+    assert (f"/dashboard/requests?key={customer.key.key.id}", customer.key.key.name) in found
+    for path, _ in dict.fromkeys(found):
+        answer = await browser.post(f"{account}/view", to=path)
+        assert (answer.status_code, answer.headers["location"]) == (303, path)
+        assert (await browser.get(path)).status_code == 200, path
+    for path in ("https://elsewhere.test/", "//elsewhere.test", "/console/audit", "/dashboard\\x"):
+        answer = await browser.post(f"{account}/view", to=path)
+        assert answer.headers["location"] == "/dashboard", path
+
+
 async def test_a_view_shows_nothing_that_opens_a_meeting_or_plays_one(
     customer: Customer, visitors: Visitors, sign_in: SignIn, harness: ApiHarness
 ) -> None:

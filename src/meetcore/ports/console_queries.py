@@ -51,13 +51,18 @@ class AccountSearch:
 
 @frozen
 class EntryLine:
-    """An entry of the ledger. `amount` and `balance_after` are credits."""
+    """An entry of the ledger. `amount` and `balance_after` are credits.
+
+    `title` is that of the meeting that it is for, or whose notes it is for; `None` where that is not there.
+    """
 
     at: datetime
     kind: TransferKind
     reference_id: str
     amount: int
     balance_after: int
+    reference_type: str
+    title: str | None
 
 
 @frozen
@@ -74,6 +79,7 @@ class DeliveryLine:
     url: str | None
     last_status_code: int | None
     last_error: str | None
+    endpoint_id: UUID
 
 
 @frozen

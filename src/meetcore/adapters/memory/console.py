@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from uuid import UUID
 
+from meetcore.adapters.memory.entry_titles import title_of
 from meetcore.adapters.memory.ledger_totals import MemoryLedgerTotals
 from meetcore.adapters.memory.registry import stored
 from meetcore.adapters.memory.state import (
@@ -64,7 +65,10 @@ class MemoryConsoleQueries:
                 for one in sorted(members, key=lambda one: (one.created_at, one.user_id))
             ],
             sorted(own_keys, key=lambda key: key.id, reverse=True)[:keys],
-            [_entry(each) for each in sorted(entries, key=lambda each: each.number, reverse=True)[:last]],
+            [
+                _entry(tables, each)
+                for each in sorted(entries, key=lambda each: each.number, reverse=True)[:last]
+            ],
             [
                 _delivery(tables, each)
                 for each in sorted(deliveries, key=lambda each: each.delivery.id, reverse=True)[:last]
@@ -195,9 +199,12 @@ def _by_key(tables: Tables, wanted: AccountSearch) -> Iterator[UUID]:
         yield from (key.account_id for key in tables.keys.values() if key.last_four == wanted.last_four)
 
 
-def _entry(entry: Entry) -> EntryLine:
+def _entry(tables: Tables, entry: Entry) -> EntryLine:
     transfer = entry.transfer
-    return EntryLine(entry.at, transfer.kind, transfer.reference.id, entry.amount, entry.balance_after)
+    return EntryLine(
+        entry.at, transfer.kind, transfer.reference.id, entry.amount, entry.balance_after,
+        transfer.reference.type, title_of(tables, entry),
+    )  # fmt: skip
 
 
 def _delivery(tables: Tables, found: StoredDelivery) -> DeliveryLine:
@@ -207,5 +214,5 @@ def _delivery(tables: Tables, found: StoredDelivery) -> DeliveryLine:
     return DeliveryLine(
         each.id, each.event_id, each.event_kind, each.status, each.created_at, each.next_attempt_at,
         each.attempts_made, None if endpoint is None else endpoint.url,
-        None if last is None else last.status_code, None if last is None else last.error,
+        None if last is None else last.status_code, None if last is None else last.error, each.endpoint_id,
     )  # fmt: skip

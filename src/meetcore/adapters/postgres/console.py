@@ -9,6 +9,7 @@ import msgspec
 
 from meetcore.adapters.postgres.callers import API_KEY
 from meetcore.adapters.postgres.columns import Columns, Row, utc
+from meetcore.adapters.postgres.ledger.parts import TITLE
 from meetcore.adapters.postgres.members.proposals import PROPOSAL
 from meetcore.adapters.postgres.registry import ACCOUNT
 from meetcore.adapters.postgres.repository import Reads
@@ -70,13 +71,14 @@ SELECT {ACCOUNT.select},
     (SELECT json_agg(k ORDER BY k.id DESC) FROM (
         SELECT {API_KEY.names} FROM api_keys WHERE account_id = a.id ORDER BY id DESC LIMIT %(keys)s) AS k) AS keys,
     (SELECT json_agg(e ORDER BY e.number DESC) FROM (
-        SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after
+        SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after, t.reference_type,
+            {TITLE} AS title
         FROM ledger_entries w JOIN ledger_transfers t ON t.account_id = w.account_id AND t.id = w.transfer_id
         WHERE w.account_id = a.id AND w.book = 'customer' AND w.number > a.entries - %(last)s
         AND w.number <= a.entries) AS e) AS entries,
     (SELECT json_agg(d ORDER BY d.id DESC) FROM (
         SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
-            p.url, t.status_code AS last_status_code, t.error AS last_error
+            p.url, t.status_code AS last_status_code, t.error AS last_error, w.endpoint_id
         FROM (SELECT * FROM deliveries WHERE account_id = a.id ORDER BY id DESC LIMIT %(last)s) AS w
         LEFT JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
         LEFT JOIN delivery_attempts t

@@ -135,6 +135,15 @@ class ConsoleQueriesContract:
         assert page.entries[1].at == AT
         assert page.deliveries == []
 
+    async def test_an_entry_of_a_page_has_the_title_of_its_meeting(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.put_hosts(new_host())
+        meeting = await scheduled(rig, customer)
+        newest, first = (await _page(rig, customer.account_id)).entries
+        assert (newest.reference_type, newest.reference_id) == ("meeting", str(meeting.id))
+        assert newest.title == meeting.title
+        assert (first.reference_id, first.title) == ("opening", None)
+
     async def test_a_page_has_the_newest_alone(self, rig: StoreRig) -> None:
         customer, _ = await outbox(rig, 3)
         await rolled(rig, customer)

@@ -15,6 +15,14 @@ from meetcore.domain.money.ledger import Entry, Funds, Transfer
 FUNDS = Columns(Funds, "a", "funds_", renamed={"account_id": "id"})
 TRANSFER = Columns(Transfer, "t", "transfer_", nested={"reference": "reference_"})
 ENTRY = Columns(Entry, "e", "entry_", renamed={"key_id": "chain_key"}, without=("transfer",))
+# The title of the meeting that a transfer is for, or whose notes it is for; null where that is not there.
+TITLE = """CASE WHEN t.reference_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN CASE t.reference_type
+        WHEN 'meeting' THEN (SELECT title FROM meetings
+            WHERE account_id = t.account_id AND id = t.reference_id::uuid)
+        WHEN 'note' THEN (SELECT m.title FROM notes n
+            JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
+            WHERE n.account_id = t.account_id AND n.id = t.reference_id::uuid)
+        END END"""
 HOLD = Columns(Hold, "hold", "hold_", nested={"reference": "reference_"})
 # Usage is stored once for each cap, under the key that it is counted under.
 USAGE = Columns(CapUsage, "u", "usage_", renamed={"cap_key_id": "api_key_id"}, without=("api_key_id",))

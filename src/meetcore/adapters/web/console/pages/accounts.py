@@ -28,6 +28,7 @@ from meetcore.usecases.redeem_sign_in_link import Browser
 
 ROOT: Final = "/console/accounts"
 _AMOUNT: Final = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
+_PAGE_OF_DASHBOARD: Final = re.compile(r"/dashboard(/[a-z0-9-]+)*(\?key=[a-z0-9-]+)?", re.ASCII)
 _WRONG: Final[Mapping[type[ValueError], tuple[str, str]]] = {
     InvalidAmount: ("amount", _("Write a whole number of credits; without a minus sign for a top-up.")),
     InvalidReason: ("reason", _("Write 1 to 200 characters.")),
@@ -89,7 +90,7 @@ async def resume_account(visit: ConsoleVisit) -> Response:
 
 @ConsolePage("POST", f"{ROOT}/{{id}}/view", OperatorAction.IMPERSONATE, needs_fresh=True)
 async def view_account(visit: ConsoleVisit) -> Response:
-    """Look at the account's dashboard, in a session of its own that changes nothing."""
+    """Look at the account's dashboard, or at a page of it, in a session of its own that changes nothing."""
     request = visit.request
     who = Browser(None, request.headers.get("user-agent", ""), visit.client_address)
     begun = await visit.use.impersonate.begin(visit.signed_in, _id(visit), who)
@@ -97,7 +98,8 @@ async def view_account(visit: ConsoleVisit) -> Response:
     # The cookie is about to be replaced: nobody could end that session any more.
     if earlier := await visit.use.sessions.find(cookies.read(request, cookies.session)):
         await visit.use.sessions.end(earlier.session)
-    answer = see_other("/dashboard")
+    page = visit.form.get("to", "")
+    answer = see_other(page if _PAGE_OF_DASHBOARD.fullmatch(page) else "/dashboard")
     cookies.set(answer, cookies.session, begun.token, VIEW_LIMIT)
     return answer
 
