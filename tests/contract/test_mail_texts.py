@@ -98,6 +98,9 @@ def test_a_letter_is_laid_out_as_it_is_read():
         "\n"
         "If you did not ask for it, ignore this e-mail: without the link nobody gets in.\n"
         "\n"
+        "If such e-mails keep coming, somebody else types your address: delete them, and tell who runs "
+        "meet.example.\n"
+        "\n"
         "-- \n"
         "meet.example"
     )

@@ -165,10 +165,15 @@ async def test_requests_are_limited_by_address_email_and_in_all(
     assert (await ask(browser, an_email())).status_code == 429
     await harness.query("DELETE FROM rate_counters")
     email, statuses = an_email(), []
-    for _ in range(REQUESTS_PER_EMAIL + 1):
-        await harness.query("DELETE FROM rate_counters WHERE api_key_id <> %s", sign_up_email_counter(email))
+    for hits in (0, REQUESTS_PER_EMAIL - 2, None, None):
+        counter = sign_up_email_counter(email)
+        await harness.query("DELETE FROM rate_counters WHERE api_key_id <> %s", counter)
+        if hits:  # as many as were asked for from elsewhere
+            await harness.query(
+                "UPDATE rate_counters SET hits = hits + %s WHERE api_key_id = %s", hits, counter
+            )
         statuses.append((await ask(browser, email)).status_code)
-    assert statuses == [200] * REQUESTS_PER_EMAIL + [429]
+    assert statuses == [200, 200, 429, 429]
     await harness.query("DELETE FROM rate_counters")
     await ask(browser, an_email())
     await harness.query(

@@ -1,8 +1,8 @@
 """Send a one-time link by e-mail, to a member or to an operator.
 
 A known address and an unknown one are answered alike: the same statement is run for both, and the answer
-comes `answer_after_s` after the request. Requests are counted for the client's address and for the e-mail
-address; whether there were too many does not depend on who has the address.
+comes `answer_after_s` after the request. Requests are counted for the client's address, for the two together
+and for the e-mail address; whether there were too many does not depend on who has the address.
 """
 
 import asyncio
@@ -15,11 +15,15 @@ from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.members.sign_in_links import (
     EMAIL_FOR,
+    REQUESTS_PER_ADDRESS,
+    REQUESTS_PER_EMAIL,
+    REQUESTS_PER_PAIR,
     LinkPurpose,
     SignInLink,
     address_counter,
     check_requests,
     email_counter,
+    pair_counter,
     request_window,
 )
 from meetcore.domain.members.tokens import TOKEN_BYTES, mint_token, token_digest
@@ -100,12 +104,17 @@ class RequestSignInLink:
         await self.pause(max(0.0, self.answer_after_s - spent_s))
 
     async def _count(self, now: datetime, email: str, client_address: str | None) -> None:
-        """Count a request; one that its client address may not make uses up nothing of the e-mail address."""
-        window = request_window(now)
-        from_address = await self.counters.hit(address_counter(client_address), OperationClass.WRITE, window)
-        check_requests(from_address, 0, now)
-        for_email = await self.counters.hit(email_counter(email), OperationClass.WRITE, window)
-        check_requests(0, for_email, now)
+        """Count a request, the narrowest counters first: one that is refused uses up nothing of the next.
+
+        So one client address takes a part of what an e-mail address may be asked for, and never all of it.
+        """
+        for counter, limit in (
+            (address_counter(client_address), REQUESTS_PER_ADDRESS),
+            (pair_counter(client_address, email), REQUESTS_PER_PAIR),
+            (email_counter(email), REQUESTS_PER_EMAIL),
+        ):
+            hits = await self.counters.hit(counter, OperationClass.WRITE, request_window(now))
+            check_requests(hits, limit, now)
 
     @staticmethod
     async def _add(tx: Transaction, link: SignInLink, token: str, email: str) -> str | None:

@@ -17,7 +17,12 @@ from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
-from meetcore.domain.members.sign_in_links import check_requests, link_unusable, request_window
+from meetcore.domain.members.sign_in_links import (
+    REQUESTS_PER_EMAIL,
+    check_requests,
+    link_unusable,
+    request_window,
+)
 from meetcore.domain.members.sign_ups import (
     ALL_SIGN_UPS,
     SIGN_UP_FOR,
@@ -129,7 +134,8 @@ class SignUpForAccount:
     async def _count(self, now: datetime, asked: SignUpRequest) -> None:
         """Count a request, the narrowest counter first: one that is refused uses up nothing of the next."""
         check_sign_ups(await self._hit(sign_up_counter(asked.client_address), now), 0, now)
-        check_requests(0, await self._hit(sign_up_email_counter(asked.email), now), now)
+        for_email = await self._hit(sign_up_email_counter(asked.email), now)
+        check_requests(for_email, REQUESTS_PER_EMAIL, now)
         check_sign_ups(0, await self._hit(ALL_SIGN_UPS, now), now)
 
     async def _hit(self, counter: UUID, now: datetime) -> int:

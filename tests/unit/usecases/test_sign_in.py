@@ -17,6 +17,7 @@ from meetcore.domain.members.sign_in_links import (
     EMAIL_FOR,
     REQUESTS_PER_ADDRESS,
     REQUESTS_PER_EMAIL,
+    REQUESTS_PER_PAIR,
     InvalidMinutes,
 )
 from meetcore.domain.requests.accounts import InvalidEmail
@@ -86,6 +87,19 @@ async def test_requests_for_links_are_limited_by_email_whoever_has_it(email: str
         await request.for_member(email.upper(), "cookie", "192.0.2.99")
     at.harness.clock.advance(300)
     await request.for_member(email, "cookie", "192.0.2.99")
+
+
+@pytest.mark.parametrize("email", [OWNER, "nobody@example.com"])
+async def test_a_stranger_at_one_address_keeps_nobody_else_from_asking_for_a_link(email: str) -> None:
+    at = await AccessHarness().start()
+    request = at.access().request_link
+    for _ in range(REQUESTS_PER_PAIR):
+        await request.for_member(email, "cookie", "192.0.2.66")
+    for _ in range(2 * REQUESTS_PER_EMAIL):
+        with pytest.raises(RateLimited):
+            await request.for_member(email, "cookie", "192.0.2.66")
+    await request.for_member(email, "cookie", "192.0.2.1")
+    assert len(at.mails) == (REQUESTS_PER_PAIR + 1 if email == OWNER else 0)
 
 
 async def test_requests_for_links_are_limited_by_address() -> None:

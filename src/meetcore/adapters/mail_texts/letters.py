@@ -76,7 +76,14 @@ class LetterWriter:
             ),
             _("Sign in"),
             link.url,
-            after=(_("If you did not ask for it, ignore this e-mail: without the link nobody gets in."),),
+            after=(
+                _("If you did not ask for it, ignore this e-mail: without the link nobody gets in."),
+                _(
+                    "If such e-mails keep coming, somebody else types your address: delete them, and tell "
+                    "who runs %(site)s.",
+                    site=self.site,
+                ),
+            ),
         )
 
     def _invitation(self, invitation: Invitation) -> Letter:

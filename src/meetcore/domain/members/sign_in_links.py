@@ -23,6 +23,7 @@ __all__ = [
     "MAX_PORTAL_MINUTES",
     "REQUESTS_PER_ADDRESS",
     "REQUESTS_PER_EMAIL",
+    "REQUESTS_PER_PAIR",
     "REQUEST_WINDOW_S",
     "InvalidMinutes",
     "LinkPurpose",
@@ -32,6 +33,7 @@ __all__ = [
     "check_requests",
     "email_counter",
     "link_unusable",
+    "pair_counter",
     "request_window",
 ]
 
@@ -43,8 +45,11 @@ MAX_PORTAL_MINUTES: Final = 60
 REQUEST_WINDOW_S: Final = 300
 REQUESTS_PER_ADDRESS: Final = 20
 """Links by e-mail that one client address may ask for in a window."""
-REQUESTS_PER_EMAIL: Final = 5
-"""Links that may be asked for one e-mail address in a window."""
+REQUESTS_PER_PAIR: Final = 5
+"""Links that one client address may ask for one e-mail address in a window."""
+REQUESTS_PER_EMAIL: Final = 25
+"""Links that may be asked for one e-mail address in a window: its owner gets one while strangers ask for it
+from a few client addresses."""
 
 _COUNTERS: Final = uuid5(NAMESPACE_URL, "meetcore:sign-in")
 
@@ -119,15 +124,19 @@ def email_counter(email: str) -> UUID:
     return uuid5(_COUNTERS, f"email {email_key(email)}")
 
 
-def check_requests(from_address: int, for_email: int, now: datetime) -> None:
+def pair_counter(client_address: str | None, email: str) -> UUID:
+    """The id under which the requests of a client address for an e-mail address are counted."""
+    return uuid5(_COUNTERS, f"address {client_address} email {email_key(email)}")
+
+
+def check_requests(hits: int, limit: int, now: datetime) -> None:
     """Check how many links were asked for in this window, the present request included.
 
     Raises:
-        RateLimited: too many; the same whether the e-mail address is known or not.
+        RateLimited: more than the limit; the same whether the e-mail address is known or not.
     """
-    if from_address <= REQUESTS_PER_ADDRESS and for_email <= REQUESTS_PER_EMAIL:
+    if hits <= limit:
         return
-    limit = REQUESTS_PER_ADDRESS if from_address > REQUESTS_PER_ADDRESS else REQUESTS_PER_EMAIL
     left_s = request_window(now) + REQUEST_WINDOW_S - int(now.timestamp())
     raise RateLimited(
         limit, REQUEST_WINDOW_S, left_s, "Too many sign-in links were asked for. Wait some minutes."

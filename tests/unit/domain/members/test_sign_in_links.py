@@ -12,12 +12,14 @@ from meetcore.domain.members.sign_in_links import (
     REQUEST_WINDOW_S,
     REQUESTS_PER_ADDRESS,
     REQUESTS_PER_EMAIL,
+    REQUESTS_PER_PAIR,
     InvalidMinutes,
     address_counter,
     check_minutes,
     check_requests,
     email_counter,
     link_unusable,
+    pair_counter,
     request_window,
 )
 from meetcore.domain.members.tokens import TOKEN_BYTES, is_token, mint_token, token_digest
@@ -43,6 +45,16 @@ def test_requests_are_counted_for_an_address_and_for_an_email_in_any_case() -> N
     assert address_counter(None) != address_counter("192.0.2.1")
     assert email_counter("Dewi@example.com") == email_counter("dewi@EXAMPLE.com")
     assert email_counter("192.0.2.1") != address_counter("192.0.2.1")
+    both = pair_counter("192.0.2.1", "Dewi@example.com")
+    assert both == pair_counter("192.0.2.1", "dewi@EXAMPLE.com")
+    assert both != pair_counter("192.0.2.2", "dewi@example.com")
+    assert both != pair_counter("192.0.2.1", "sari@example.com")
+    assert both not in (address_counter("192.0.2.1"), email_counter("dewi@example.com"))
+
+
+def test_one_client_address_takes_no_more_than_a_part_of_what_an_email_address_may_be_asked_for() -> None:
+    assert REQUESTS_PER_PAIR < REQUESTS_PER_ADDRESS < REQUESTS_PER_EMAIL
+    assert REQUESTS_PER_EMAIL >= 5 * REQUESTS_PER_PAIR
 
 
 def test_windows_follow_each_other() -> None:
@@ -52,20 +64,11 @@ def test_windows_follow_each_other() -> None:
     assert request_window(AT + timedelta(seconds=REQUEST_WINDOW_S - 70)) == start + REQUEST_WINDOW_S
 
 
-@pytest.mark.parametrize(
-    ("from_address", "for_email", "limit"),
-    [
-        (REQUESTS_PER_ADDRESS + 1, 1, REQUESTS_PER_ADDRESS),
-        (1, REQUESTS_PER_EMAIL + 1, REQUESTS_PER_EMAIL),
-        (REQUESTS_PER_ADDRESS, REQUESTS_PER_EMAIL + 1, REQUESTS_PER_EMAIL),
-    ],
-)
-def test_too_many_requests_are_refused_until_the_window_is_over(
-    from_address: int, for_email: int, limit: int
-) -> None:
-    check_requests(REQUESTS_PER_ADDRESS, REQUESTS_PER_EMAIL, AT)
+@pytest.mark.parametrize("limit", [REQUESTS_PER_ADDRESS, REQUESTS_PER_PAIR, REQUESTS_PER_EMAIL])
+def test_too_many_requests_are_refused_until_the_window_is_over(limit: int) -> None:
+    check_requests(limit, limit, AT)
     with pytest.raises(RateLimited) as caught:
-        check_requests(from_address, for_email, AT)
+        check_requests(limit + 1, limit, AT)
     assert caught.value.details == {"limit": limit, "window_seconds": REQUEST_WINDOW_S}
     assert caught.value.retry_after_s == REQUEST_WINDOW_S - 70
     assert caught.value.message == "Too many sign-in links were asked for. Wait some minutes."
