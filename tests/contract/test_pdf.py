@@ -13,6 +13,7 @@ from meetcore.ports.document_printer import (
     DocumentPrinter,
     Heading,
     Paragraph,
+    Points,
     PrinterBusy,
     PrintingFailed,
 )
@@ -80,6 +81,23 @@ async def test_few_documents_are_waited_for() -> None:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert (await pdf.print_pdf(uuid4(), DOCUMENT)).startswith(b"%PDF-"), "who gave up leaves room"
+
+
+async def test_a_list_has_marks_and_its_lines_stand_beside_each_other() -> None:
+    items = [f"butir {number}" for number in range(80)] + ["kata " * 60]
+    made = await PdfPrinter().print_pdf(
+        uuid4(), evolve(DOCUMENT, blocks=[Points(items), Paragraph("sesudah")])
+    )
+    pages = PdfReader(io.BytesIO(made)).pages
+    lines = [line for page in pages for line in page.extract_text().splitlines()]
+    assert [line for line in lines if "butir" in line] == [f"\N{BULLET} {item}" for item in items[:-1]]
+    starts: dict[str, float] = {}
+
+    def note_start(text: str, _: object, at: list[float], *__: object) -> None:
+        starts.setdefault(text.strip()[:7], at[4])
+
+    pages[-1].extract_text(visitor_text=note_start)
+    assert starts["kata ka"] > starts["sesudah"]
 
 
 async def test_what_takes_too_long_is_not_made() -> None:

@@ -168,6 +168,9 @@ async def test_a_note_comes_as_pdf_and_as_markdown(
         assert " ".join(one["quote"].split()) in text
     last = note["transcript"][-1]
     assert " ".join(last["text"].split()) in text
+    meeting = (await customer.get(f"/meetings/{recording['meeting_id']}")).json()
+    written = (await browser.get(f"{path}.md")).text
+    assert written.startswith(f"# Notulen: {meeting['title']}\n\n")
     other = await sign_in((await harness.customer()).account_id)
     for kind in ("pdf", "md"):
         assert (await other.get(f"{path}.{kind}")).status_code == 404

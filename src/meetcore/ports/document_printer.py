@@ -15,6 +15,7 @@ __all__ = [
     "Facts",
     "Heading",
     "Paragraph",
+    "Points",
     "PrinterBusy",
     "PrintingFailed",
     "Quotation",
@@ -49,6 +50,13 @@ class Paragraph:
 
 
 @frozen
+class Points:
+    """A list: each item begins with a mark, its further lines beside the first."""
+
+    items: Sequence[str]
+
+
+@frozen
 class Quotation:
     """What was said, set apart from the text; `lead` is its time."""
 
@@ -77,7 +85,7 @@ class Table:
     total: Sequence[str] = ()
 
 
-Block = Heading | Paragraph | Quotation | Facts | Table
+Block = Heading | Paragraph | Points | Quotation | Facts | Table
 
 
 @frozen

@@ -25,6 +25,7 @@ _SMALL_PT: Final = 8
 _GREY: Final = 90
 _RULE: Final = 190
 _QUOTE_INDENT_MM: Final = 6
+_POINT_INDENT_MM: Final = 4.5
 _LABEL_MM: Final = 48
 _BOLDER_MM: Final = 0.12  # the outline of letters: the font has one weight, making another takes 3 s
 
@@ -109,6 +110,18 @@ def _paragraph(pages: Pages, block: Mapping[str, Any]) -> None:
     pages.ln(1.5)
 
 
+def _points(pages: Pages, block: Mapping[str, Any]) -> None:
+    for item in block["items"]:
+        _keep_together(pages, LINE_MM)
+        pages.set_font(_FONT, size=SIZE_PT)
+        pages.cell(_POINT_INDENT_MM, LINE_MM, "\N{BULLET}")
+        pages.set_left_margin(MARGIN_MM + _POINT_INDENT_MM)
+        _write(pages, item)
+        pages.set_left_margin(MARGIN_MM)
+        pages.set_x(MARGIN_MM)
+    pages.ln(1.5)
+
+
 def _quotation(pages: Pages, block: Mapping[str, Any]) -> None:
     pages.set_left_margin(MARGIN_MM + _QUOTE_INDENT_MM)
     pages.set_x(MARGIN_MM + _QUOTE_INDENT_MM)
@@ -171,6 +184,7 @@ def _write(
 _BLOCKS = {
     "heading": _heading,
     "paragraph": _paragraph,
+    "points": _points,
     "quotation": _quotation,
     "facts": _facts,
     "table": _table,

@@ -25,6 +25,7 @@ from meetcore.ports.document_printer import (
     Facts,
     Heading,
     Paragraph,
+    Points,
     PrinterBusy,
     PrintingFailed,
     Quotation,
@@ -43,7 +44,8 @@ MAX_WAITING: Final = 8
 
 _START: Final = str(Path(__file__).with_name("__main__.py"))
 _NAMES: Final[Mapping[type, str]] = {
-    Heading: "heading", Paragraph: "paragraph", Quotation: "quotation", Facts: "facts", Table: "table",
+    Heading: "heading", Paragraph: "paragraph", Points: "points", Quotation: "quotation", Facts: "facts",
+    Table: "table",
 }  # fmt: skip
 # What the loader may need to find the interpreter's libraries. Nothing else: the environment holds secrets.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")

@@ -3,7 +3,9 @@
 The headings are in the language of the notes, as in their Markdown.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from meetcore.adapters.catalogues import translations
@@ -13,8 +15,9 @@ from meetcore.adapters.web.texts import PAGE_OF, _
 from meetcore.domain.notes.notes import Note, NoteDraft
 from meetcore.domain.notes.transcripts import Utterance
 from meetcore.ports.dashboard_queries import NoteDetails
-from meetcore.ports.document_printer import Block, Document, Facts, Heading, Paragraph, Quotation
+from meetcore.ports.document_printer import Block, Document, Facts, Heading, Paragraph, Points, Quotation
 
+_POINT: Final = re.compile(r"[-*+\N{BULLET}]\s+(.*)")
 MAX_TRANSCRIPT: Final = 400_000
 """Characters of a transcript on paper: some six hours of speech. The Markdown has all of a longer one."""
 
@@ -46,21 +49,33 @@ def _when(found: NoteDetails) -> Iterator[Block]:
 
 def _draft(note: Note, draft: NoteDraft) -> Iterator[Block]:
     yield Heading(_text(note, _("Summary")))
-    yield Paragraph(draft.summary)
+    yield from _summary(draft.summary)
     if draft.decisions:
         yield Heading(_text(note, _("Decisions")))
         for decision in draft.decisions:
-            yield Paragraph(f"\N{BULLET} {decision.text}")
+            yield Points([decision.text])
             yield Quotation(decision.quote, format_offset(decision.at_s))
     if draft.action_items:
         yield Heading(_text(note, _("Action items")))
         for item in draft.action_items:
             parts = [part for part in (item.task, item.owner, item.due) if part]
-            yield Paragraph("\N{BULLET} " + " \N{EM DASH} ".join(parts))
+            yield Points([" \N{EM DASH} ".join(parts)])
             yield Quotation(item.quote, format_offset(item.at_s))
     if draft.topics:
         yield Heading(_text(note, _("Topics")))
-        yield Paragraph("\n".join(f"\N{BULLET} {topic}" for topic in draft.topics))
+        yield Points(draft.topics)
+
+
+def _summary(text: str) -> Iterator[Block]:
+    """Paragraphs and lists, as the lines of a summary have them."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for is_list, group in groupby(lines, key=lambda line: _POINT.fullmatch(line) is not None):
+        of_kind = list(group)
+        yield (
+            Points([_POINT.sub(r"\1", line) for line in of_kind])
+            if is_list
+            else Paragraph("\n".join(of_kind))
+        )
 
 
 def _transcript(note: Note) -> Iterator[Block]:

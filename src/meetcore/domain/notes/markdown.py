@@ -15,12 +15,18 @@ from meetcore.domain.notes.transcripts import Utterance
 __all__ = ["markdown"]
 
 
-def markdown(note: Note) -> str:
-    """A note for people to read: its content, or how far it is."""
-    if note.status is not NoteStatus.COMPLETED or note.draft is None:
-        return f"# {_HEADINGS[note.language]['notes']}\n\n{note.error or note.status}\n"
+def markdown(note: Note, title: str = "") -> str:
+    """A note for people to read: its content, or how far it is.
+
+    Args:
+        note: the note.
+        title: of its meeting, for the first heading; none where it is not known.
+    """
     head, draft = _HEADINGS[note.language], note.draft
-    parts = [f"# {head['notes']}", _paragraphs(draft.summary)]
+    first = f"# {head['notes']}: {_escaped(title)}" if title.strip() else f"# {head['notes']}"
+    if note.status is not NoteStatus.COMPLETED or draft is None:
+        return f"{first}\n\n{note.error or note.status}\n"
+    parts = [first, _paragraphs(draft.summary)]
     if draft.decisions:
         parts += [f"## {head['decisions']}", "\n".join(_decision_line(one) for one in draft.decisions)]
     if draft.action_items:

@@ -52,6 +52,18 @@ def test_a_note_is_written_out() -> None:
     )
 
 
+@pytest.mark.parametrize("status", [NoteStatus.COMPLETED, NoteStatus.QUEUED])
+def test_the_title_of_the_meeting_stands_in_the_first_heading(status: NoteStatus) -> None:
+    note = evolve(NOTE, status=status)
+    for title, heading in (
+        ("Rapat *mingguan*\n# tim", "# Notulen: Rapat \\*mingguan\\* \\# tim"),
+        (" ", "# Notulen"),
+    ):
+        first, _, rest = markdown(note, title).partition("\n")
+        assert first == heading
+        assert rest == markdown(note).partition("\n")[2]
+
+
 def test_decisions_stand_one_below_the_other() -> None:
     decisions = tuple(Decision(text, f"Ya, {text}.", 66.4) for text in ("satu", "dua"))
     note = evolve(NOTE, draft=NoteDraft("Inti", decisions), transcript=())

@@ -70,8 +70,9 @@ async def list_notes(visit: Visit) -> Response:
 @Page("GET", f"{ROOT}/{{id}}.md", Action.VIEW_NOTES)
 async def download_markdown(visit: Visit) -> Response:
     """The note as Markdown."""
-    note = (await _completed(visit)).note
-    return send_file(markdown(note).encode(), f"notes-{note.id}.md", "text/markdown; charset=utf-8")
+    found = await _completed(visit)
+    note, title = found.note, "" if found.meeting is None else found.meeting.title
+    return send_file(markdown(note, title).encode(), f"notes-{note.id}.md", "text/markdown; charset=utf-8")
 
 
 @Page("GET", f"{ROOT}/{{id}}.pdf", Action.VIEW_NOTES)

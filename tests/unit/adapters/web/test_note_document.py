@@ -1,0 +1,45 @@
+"""Notes as a document: a summary's lists are lists."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+
+from meetcore.adapters.web.note_document import note_document
+from meetcore.domain.notes.notes import Language, Note, NoteDraft, NoteStatus, NoteStep
+from meetcore.ports.dashboard_queries import NoteDetails
+from meetcore.ports.document_printer import Block, Heading, Paragraph, Points
+
+
+def blocks_of(summary: str, *topics: str) -> list[Block]:
+    """The blocks of a note with this summary, without their first heading."""
+    note = Note(
+        UUID(int=1), UUID(int=2), UUID(int=3), UUID(int=4), UUID(int=5), Language.ENGLISH,
+        NoteStatus.COMPLETED, NoteStep.SETTLE, 60, datetime(2026, 12, 1, tzinfo=UTC),
+        draft=NoteDraft(summary, topics=topics),
+    )  # fmt: skip
+    heading, *blocks = note_document(NoteDetails(note, None, None)).blocks
+    assert heading == Heading("Summary")
+    return blocks
+
+
+@pytest.mark.parametrize(
+    ("summary", "expected"),
+    [
+        ("One line.\nAnother.", [Paragraph("One line.\nAnother.")]),
+        (
+            "In short:\n\n- first point \n  * second\n\N{BULLET} third\nThe end.",
+            [Paragraph("In short:"), Points(["first point", "second", "third"]), Paragraph("The end.")],
+        ),
+        ("-5 degrees\n--- \n-", [Paragraph("-5 degrees\n---\n-")]),
+    ],
+)
+def test_lines_with_a_mark_are_a_list(summary: str, expected: list[Block]) -> None:
+    assert blocks_of(summary) == expected
+
+
+def test_topics_are_a_list() -> None:
+    _, heading, topics = blocks_of("x", "budget", "schedule")
+    assert (heading, topics) == (Heading("Topics"), Points(("budget", "schedule")))
