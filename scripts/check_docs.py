@@ -137,6 +137,10 @@ ABOUT = {
     "meeting_retention_days": "days after its end for which a meeting is kept; 0 is for good; see "
     "[retention](#retention)",
     "note_retention_days": "days for which a note is kept; 0 is as many as a meeting",
+    "event_retention_days": "days for which events, deliveries and attempts are kept and shown; their rows "
+    "go "
+    "with the partition that they are in, up to a period later",
+    "event_partition_days": "days that a partition of events, deliveries and attempts holds",
     "notes_in_flight": "notes in progress, over all workers; each has one call to the AI provider at a time",
     "note_lease_s": "seconds after which a dead worker's note or recording is taken over",
     "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",

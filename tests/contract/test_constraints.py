@@ -89,8 +89,8 @@ FREE_TEXT = set(_FREE_TEXT.split())
 
 _TEXTS = """
 SELECT c.relname || '.' || a.attname AS name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
-    AND format_type(a.atttypid, NULL) IN ('text', 'text[]')
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND a.attnum > 0 AND NOT a.attisdropped AND format_type(a.atttypid, NULL) IN ('text', 'text[]')
     AND NOT starts_with(c.relname, 'schema_migrations')
 """
 _CHECKS = """
@@ -103,7 +103,8 @@ SELECT c.relname || '.' || a.attname AS name, EXISTS (
     SELECT FROM pg_constraint k
     WHERE k.conrelid = c.oid AND k.contype = 'f' AND a.attnum = ANY (k.conkey)) AS is_key
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+    AND a.attnum > 0 AND NOT a.attisdropped
     AND (format_type(a.atttypid, NULL) = 'uuid' AND a.attname !~ '(^id|token)$' OR a.attname ~ '_id$')
 """
 # Pairs of indexes with one condition, the first of which is not unique and begins the second.

@@ -133,6 +133,11 @@ TYPES = {
         "token",
         "after",
         "hold_id",
+        "oldest",
+        "newest",
+        "oldest_event",
+        "newest_event",
+        "events_since",
     ),
     "timestamptz": ("at", "now", "start_at", "end_at", "latest", "from", "to", "made_from", "made_before"),
     "interval": ("length",),
@@ -159,6 +164,8 @@ READS_ALL = {
     "ledger.audit": "`credits verify` reads the whole ledger",
     "roles": "reads the server's catalog",
     "plans": "reads the server's catalog",
+    "partitions.layout": "reads the server's catalog",
+    "partitions.maintenance": "reads the server's catalog",
     "server_activity": "reads what the server reports of itself",
 }
 """Modules whose statements read all by their purpose."""

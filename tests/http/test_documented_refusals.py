@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -189,6 +189,11 @@ async def past_its_retention(ask: Ask) -> httpx.Response:
         id_ = str(uuid4())
         await ask.harness.query(removed, ask.customer.account_id, id_)
         return await ask.send(ask.path.format(id=id_))
+    if ask.name in ("get_event", "get_delivery"):
+        late = await ask.with_changes(clock=ManualClock(datetime.now(UTC) + timedelta(days=91)))
+        [event, *_] = (await ask.customer.get("/events")).json()["data"]
+        path = f"/events/{event['id']}" if ask.name == "get_event" else await ask.real_path()
+        return await late.send(path)
     path = await ask.real_path()
     if ask.name == "get_note":
         erased = "UPDATE notes SET status = 'erased', hold_id = NULL, due_at = NULL WHERE id = %s"

@@ -16,6 +16,7 @@ from meetcore.adapters.postgres.key_uses import PostgresKeyUses
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.ledger.parts import ENTRY, TRANSFER, entry
 from meetcore.adapters.postgres.ledger.verification import PostgresVerificationLog
+from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
@@ -87,6 +88,7 @@ class PostgresRig:
         self.audit = PostgresLedgerAudit(pool)
         self.figures = PostgresFigures(pool)
         self.verification_log = PostgresVerificationLog(pool)
+        self.partitions = PostgresPartitions(str(self.owner.conninfo))
         self.cipher = cipher
 
     def now(self) -> datetime:

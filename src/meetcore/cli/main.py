@@ -20,6 +20,11 @@ COMMANDS = (
         "Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.",
     ),
     (
+        "partitions",
+        "partitions:maintain_partitions",
+        "Make the partitions of events and deliveries that are to come, and drop those past their retention.",
+    ),
+    (
         "doctor",
         "doctor:check_health",
         "Check database, servers and providers that the settings name. Ends with 1 if any check failed.",

@@ -37,6 +37,7 @@ from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.mail_statements import MailStatements
+from meetcore.usecases.maintain_partitions import MaintainPartitions
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
@@ -168,6 +169,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
                 *_mail_tasks(ports, policy, reports, runtime, mail_queue),
                 *_retention_tasks(ports, policy, runtime),
                 *_overdue_tasks(ports, policy, reports),
+                *_partition_tasks(ports, policy, reports, runtime),
                 *_verification_tasks(ports, policy, reports, runtime, verify_ledger),
             ),
             Part.NOTES: _note_tasks(policy, recordings, notes),
@@ -214,6 +216,7 @@ def _api(
 ) -> UseCases:
     store, queries, notifier = ports.store, ports.queries, ports.notifier
     provider, lease_s = meetings.provider, policy.meeting_lease_s
+    kept = policy.partition_rules.kept
     return UseCases(
         CreateMeeting(
             store, queries, provider, meetings.provisioner, meetings.reconcile, policy.catalogue, notifier,
@@ -232,8 +235,8 @@ def _api(
         RemoveWebhook(store, runtime),
         RotateSecret(store, runtime),
         SendTestEvent(store, notifier, runtime),
-        ResendDelivery(store, notifier, runtime),
-        RecoverDeliveries(store, notifier, runtime),
+        ResendDelivery(store, notifier, runtime, kept),
+        RecoverDeliveries(store, notifier, runtime, kept=kept),
         DownloadRecording(queries, policy.link_keys),
         DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
         CreateNote(store, queue, ports.notes_notifier),
@@ -242,6 +245,7 @@ def _api(
         ports.lists or queries,
         policy.catalogue,
         policy.base_url,
+        kept,
     )  # fmt: skip
 
 
@@ -261,8 +265,9 @@ def _deliver(
         return None
     return DeliverWebhooks(
         ports.store, ports.sender, policy.retry_schedule, runtime, policy.webhook_lease_s,
-        policy.claim_limits, mails=mails, on_failed=reports.failed_delivery,
-        on_disabled=reports.disabled_endpoint, on_expired_lease=reports.expired_delivery,
+        policy.claim_limits, mails=mails, events_kept=policy.partition_rules.kept,
+        on_failed=reports.failed_delivery, on_disabled=reports.disabled_endpoint,
+        on_expired_lease=reports.expired_delivery,
     )  # fmt: skip
 
 
@@ -356,6 +361,21 @@ def _overdue_tasks(ports: Ports, policy: Policy, reports: Reports) -> tuple[Peri
         return ()
     report = ReportOverdueNotes(ports.store, reports.overdue_notes)
     return (PeriodicTask("overdue notes", report, policy.periods.overdue_notes_s),)
+
+
+def _partition_tasks(
+    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime
+) -> tuple[PeriodicTask, ...]:
+    if ports.sender is None or ports.partitions is None:
+        return ()
+    work = MaintainPartitions(
+        ports.partitions,
+        runtime,
+        policy.partition_rules,
+        reports.maintained_partitions,
+        reports.refused_partitions,
+    )
+    return (PeriodicTask("partitions", work, policy.periods.partitions_s),)
 
 
 def _note_tasks(policy: Policy, recordings: Recordings, notes: Notes | None) -> tuple[PeriodicTask, ...]:

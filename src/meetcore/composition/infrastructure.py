@@ -21,6 +21,7 @@ from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.ledger.verification import PostgresVerificationLog
 from meetcore.adapters.postgres.migrate import needed
 from meetcore.adapters.postgres.migration_steps import MigrationRefused
+from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.queries import PostgresQueries
@@ -125,6 +126,7 @@ def policy_of(settings: Settings) -> Policy:
         unknown_keys_at_once=max(1, settings.database_pool_size * settings.unknown_keys_pool_percent // 100),
         unknown_key_remembered=timedelta(seconds=settings.unknown_key_remembered_s),
         meeting_lease_s=settings.meeting_lease_s,
+        partition_rules=settings.partition_rules,
         orphan_window_s=settings.orphan_window_s,
         account_creations_percent=settings.account_creations_percent,
         allowed_networks=settings.allowed_networks,
@@ -209,8 +211,8 @@ async def open_ports(
             listen=partial(_listening, broker, queues),
             maintain=_maintenance(store, PostgresRateCounters(pool)),
             metrics=metrics,
-            verification_log=PostgresVerificationLog(pool),
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),
+            verification_log=PostgresVerificationLog(pool), partitions=_partitions(settings),
         )  # fmt: skip
         if Part.API in parts:
             checks = health_checks(settings, has_inbox=network.mailer is not None)
@@ -277,6 +279,12 @@ async def _open_lists(
         yield StandbyLists(Standby(pool, settings.database_read_lag_s, metrics), primary, cipher)
     finally:
         await pool.close()
+
+
+def _partitions(settings: Settings) -> PostgresPartitions | None:
+    """Those of the database, where it is reached without a pooler."""
+    url = settings.direct_database
+    return None if url is None else PostgresPartitions(url)
 
 
 def _open_notifier(stack: AsyncExitStack, broker: dramatiq.Broker, queue: str) -> DramatiqWorkerNotifier:

@@ -17,6 +17,7 @@ from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.ledger_verification import VerificationRun
 from meetcore.ports.meetings import ExpiredLease
 from meetcore.ports.notes import NoteTask
+from meetcore.ports.partitions import FEW_AHEAD, Maintained
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.video_provider import ProviderRefused
@@ -165,6 +166,24 @@ def _log_verified_ledger(run: VerificationRun) -> None:
     )  # fmt: skip
 
 
+def _log_maintained_partitions(done: Maintained) -> None:
+    """Log which partitions were made and dropped, and what waits: a warning where there are few ahead."""
+    emit = log.warning if done.ahead < FEW_AHEAD else log.info
+    emit(
+        "partitions",
+        made=list(done.made),
+        dropped=list(done.dropped),
+        waiting=list(done.waiting),
+        ahead=done.ahead,
+    )
+
+
+def _log_refused_partitions(found: Maintained, reason: str) -> None:
+    """Log that partitions have to be looked after elsewhere, once it has not been done for some time."""
+    if found.ahead < FEW_AHEAD:
+        log.warning("partitions not looked after", reason=reason, ahead=found.ahead)
+
+
 LOGGED = Reports(
     expired_lease=_log_takeover,
     expired_delivery=_log_expired_delivery,
@@ -183,5 +202,7 @@ LOGGED = Reports(
     verified_ledger=_log_verified_ledger,
     overdue_notes=_log_overdue_notes,
     dropped_requests=_log_dropped_requests,
+    maintained_partitions=_log_maintained_partitions,
+    refused_partitions=_log_refused_partitions,
 )
 """Every event is a log line."""

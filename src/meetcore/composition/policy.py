@@ -25,6 +25,7 @@ from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.ledger_verification import VerificationRun
 from meetcore.ports.meetings import ExpiredLease
 from meetcore.ports.notes import NoteTask
+from meetcore.ports.partitions import Maintained, PartitionRules
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.video_provider import ProviderRefused
@@ -47,6 +48,7 @@ class Periods:
     verify_s: float = 4.0
     overdue_notes_s: float = 60.0
     requests_s: float = 1.0
+    partitions_s: float = 600.0
 
 
 @frozen
@@ -56,7 +58,7 @@ class Policy:
     `unknown_keys_at_once` are look-ups of keys that are not known to be valid. The ledger is
     verified `verify_every_s` after the end of the last time, never where that is 0. Without `sends_mails` no
     mail is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the
-    first signs, all verify.
+    first signs, all verify. `partition_rules` say how long events and deliveries are kept.
     """
 
     catalogue: TierCatalogue = DEFAULT_TIERS
@@ -77,6 +79,7 @@ class Policy:
     claim_limits: ClaimLimits = field(factory=ClaimLimits)
     recording_retention: timedelta = RETENTION
     retention: Retention = field(factory=Retention)
+    partition_rules: PartitionRules = field(factory=PartitionRules)
     note_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(NOTE_DELAYS_S))
     note_lease_s: float = 30.0
     notes_in_flight: int = 4
@@ -117,3 +120,5 @@ class Reports:
     verified_ledger: Callable[[VerificationRun], object] = _ignore
     overdue_notes: Callable[[], object] = _ignore
     dropped_requests: Callable[[int], object] = _ignore
+    maintained_partitions: Callable[[Maintained], object] = _ignore
+    refused_partitions: Callable[[Maintained, str], object] = _ignore

@@ -22,6 +22,7 @@ from meetcore.ports.mail_texts import MailTexts
 from meetcore.ports.mailer import Mailer
 from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.note_writer import NoteWriter
+from meetcore.ports.partitions import Partitions
 from meetcore.ports.passkey_verifier import PasskeyVerifier
 from meetcore.ports.queries import Queries
 from meetcore.ports.rate_counters import RateCounters
@@ -97,8 +98,10 @@ class Ports:
     a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
     does what the adapters themselves need from time to time. A process that `lacks_notes` was to write notes
     and cannot: it reports those that stay due. `metrics` take counts and
-    durations. Where there is no `verification_log`, the ledger is verified by hand only. `lists` may read
-    a standby, where one is named; without them `queries` are the lists.
+    durations. Where there is no `verification_log`, the ledger is verified by hand only; where there are no
+    `partitions`, those of the database are looked after by hand only. `lists` may read a standby, where one
+    is
+    named; without them `queries` are the lists.
     """
 
     clock: Clock
@@ -130,4 +133,5 @@ class Ports:
     metrics: Metrics = NO_METRICS
     verification_log: VerificationLog | None = None
     lists: Lists | None = None
+    partitions: Partitions | None = None
     check_health: CheckHealth = _check_nothing

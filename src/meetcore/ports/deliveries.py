@@ -6,7 +6,7 @@ hundreds of posts in flight and a transaction for each would be most of the work
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 from uuid import UUID
 
@@ -20,12 +20,16 @@ from meetcore.ports.lease import Lease
 __all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded", "RecordedHost", "Saved"]
 
 
+_FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
+
+
 @frozen
 class ClaimLimits:
     """How much may be taken by this claim, and be in flight at an endpoint, for an account and at a host.
 
     What is in flight is counted over all workers. At a destination host posts of all accounts count together:
-    `per_host` in flight, `per_host_per_s` taken in any second by the store's clock.
+    `per_host` in flight, `per_host_per_s` taken in any second by the store's clock. Events made before
+    `events_since` are past their retention.
     """
 
     total: int = 500
@@ -33,6 +37,7 @@ class ClaimLimits:
     per_account: int = 125
     per_host: int = 16
     per_host_per_s: int = 50
+    events_since: datetime = _FIRST_INSTANT
 
     @property
     def per_host_of_account(self) -> int:

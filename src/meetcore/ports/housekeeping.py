@@ -30,13 +30,6 @@ class Housekeeping(Protocol):
             How many counters went.
         """
 
-    async def purge_events(self, before: datetime) -> int:
-        """Delete events made before this instant. What waits of them fails when its turn comes.
-
-        Returns:
-            How many went.
-        """
-
     async def purge_mails(self, older_than_s: float) -> int:
         """Forget mails that were made longer ago than this, unless they are still to be sent.
 

@@ -12,6 +12,7 @@ from meetcore.adapters.memory.figures import MemoryFigures
 from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
 from meetcore.adapters.memory.key_uses import MemoryKeyUses
 from meetcore.adapters.memory.ledger_verification import MemoryVerificationLog
+from meetcore.adapters.memory.partitions import MemoryPartitions
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.request_log import MemoryRequestLog
@@ -63,6 +64,7 @@ class MemoryRig:
         self.audit = MemoryLedgerAudit(self.state)
         self.figures = MemoryFigures(self.state, self.clock)
         self.verification_log = MemoryVerificationLog(self.state, self.clock)
+        self.partitions = MemoryPartitions(self.state)
 
     def now(self) -> datetime:
         """The clock's instant."""

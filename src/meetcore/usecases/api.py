@@ -1,8 +1,11 @@
 """The use cases that an interface for customers calls, and what its reads need."""
 
+from datetime import timedelta
+
 from attrs import frozen
 
 from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.ports.lists import Lists
 from meetcore.ports.queries import Queries
 from meetcore.usecases.cancel_meeting import CancelMeeting
@@ -19,7 +22,8 @@ from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSec
 class UseCases:
     """The use cases that the operations call.
 
-    `lists` may read a standby; what a decision needs is in `queries`.
+    `lists` may read a standby; what a decision needs is in `queries`. Events and deliveries are shown for
+    `events_kept`.
     """
 
     create_meeting: CreateMeeting
@@ -39,3 +43,4 @@ class UseCases:
     lists: Lists
     catalogue: TierCatalogue
     base_url: str
+    events_kept: timedelta = EVENTS_KEPT

@@ -7,12 +7,14 @@ recorded nowhere and left to its lease.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import lru_cache
 
 from attrs import evolve, field, frozen
 
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge
 from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import signing_headers
 from meetcore.domain.webhooks.urls import parse_webhook_url
@@ -45,6 +47,7 @@ class Made:
 @frozen
 class DeliverWebhooks:
     """Posts due deliveries. `mails` takes a mail to the account of an endpoint that failures disabled.
+    What is older than `events_kept` is not posted.
 
     `lease_s` must exceed the sender's time limit. `limits` bound the posts in flight over all workers. Once
     an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with an endpoint that it
@@ -59,15 +62,18 @@ class DeliverWebhooks:
     limits: ClaimLimits = field(factory=ClaimLimits)
     pace: ReleasePace = RELEASE_PACE
     mails: MailQueue | None = None
+    events_kept: timedelta = EVENTS_KEPT
     on_failed: Callable[[Recorded], object] = _ignore
     on_disabled: Callable[[Endpoint], object] = _ignore
     on_expired_lease: Callable[[Claimed], object] = _ignore
 
     async def claim(self, limit: int) -> Sequence[Claimed]:
         """Take up to `limit` deliveries that are due and have room."""
-        lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
+        now = self.runtime.now()
+        lease = Lease(self.runtime.new_id(now), self.lease_s)
+        limits = evolve(self.limits, total=limit, events_since=now - self.events_kept)
         async with self.store.begin() as tx:
-            claimed = await tx.deliveries.claim_due(evolve(self.limits, total=limit), lease)
+            claimed = await tx.deliveries.claim_due(limits, lease)
         for one in claimed:
             if one.had_expired_lease:
                 self.on_expired_lease(one)

@@ -4,7 +4,7 @@ All are refused where nothing would be sent: what is asked for in order to see i
 for later.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from attrs import field, frozen
@@ -21,7 +21,7 @@ from meetcore.domain.webhooks.deliveries import (
     recovery_start,
 )
 from meetcore.domain.webhooks.endpoints import request_test, require_active
-from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.events import EVENTS_KEPT, Event, EventKind, is_past_retention
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import PostingView, Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
@@ -90,11 +90,15 @@ class SendTestEvent:
 
 @frozen
 class ResendDelivery:
-    """Sends the event of an earlier delivery again: the same bytes under the same event id."""
+    """Sends the event of an earlier delivery again: the same bytes under the same event id.
+
+    `kept` is how long events and deliveries are.
+    """
 
     store: Store
     notifier: WorkerNotifier = field(repr=False)
     runtime: Runtime
+    kept: timedelta = EVENTS_KEPT
 
     async def __call__(
         self,
@@ -108,16 +112,19 @@ class ResendDelivery:
 
         Returns:
             The delivery. Or a refusal: NotFound, Conflict when the endpoint is paused or disabled, Gone
-            when the event is past its retention.
+            when the delivery or its event is past its retention.
         """
 
         async def work(tx: Transaction) -> Outcome:
+            if is_past_retention(delivery_id, now, self.kept, caller.account.id):
+                raise Gone("This delivery is past its retention.")
             await tx.lock_account(caller.account.id)
             view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id, delivery_id)
             if view is None or view.earlier is None:
                 raise NotFound("No delivery with this id.")
             require_active(view.endpoint)
-            delivery = await post_again(tx, self.runtime, view, view.earlier, now)
+            is_past = is_past_retention(view.earlier.event_id, now, self.kept)
+            delivery = None if is_past else await post_again(tx, self.runtime, view, view.earlier, now)
             if delivery is None:
                 raise Gone("The event of this delivery is past its retention.")
             await record_by_hand(
@@ -136,7 +143,7 @@ class ResendDelivery:
 class RecoverDeliveries:
     """Sends what failed or expired at an endpoint again, once its receiver is mended.
 
-    `most` is how many deliveries one request recovers.
+    `most` is how many deliveries one request recovers, `kept` how long events are.
     """
 
     store: Store
@@ -144,6 +151,7 @@ class RecoverDeliveries:
     runtime: Runtime
     pace: ReleasePace = RELEASE_PACE
     most: int = RECOVERED_AT_ONCE
+    kept: timedelta = EVENTS_KEPT
 
     async def __call__(
         self, caller: Caller, endpoint_id: UUID, since: datetime, request: IdempotentRequest, now: datetime
@@ -165,7 +173,7 @@ class RecoverDeliveries:
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
             require_active(endpoint)
-            start = recovery_start(since, now)
+            start = recovery_start(since, now, self.kept)
             found = await tx.deliveries.recover(caller.account.id, endpoint_id, start, self.most)
             due = await tx.deliveries.release_held(caller.account.id, endpoint_id, self.pace)
             await record_by_hand(

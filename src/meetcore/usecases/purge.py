@@ -7,7 +7,6 @@ from attrs import frozen
 from meetcore.domain.mails.mails import MAILS_KEPT
 from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
 from meetcore.domain.requests.request_log import requests_kept_since
-from meetcore.domain.webhooks.events import kept_since
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.usecases.runtime import Runtime
 
@@ -16,7 +15,7 @@ PROVIDER_EVENTS_KEPT = timedelta(days=7)
 
 @frozen
 class Purge:
-    """Delete keys of requests, events, counts of creations, mails, secrets and requests past their time."""
+    """Delete keys of requests, counts of creations, mails, secrets and requests past their time."""
 
     housekeeping: Housekeeping
     runtime: Runtime
@@ -27,7 +26,6 @@ class Purge:
         await self.housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
         now = self.runtime.now()
         await self.housekeeping.purge_creations(now.astimezone(UTC).date() - timedelta(days=1))
-        await self.housekeeping.purge_events(kept_since(now))
         await self.housekeeping.purge_mails(MAILS_KEPT.total_seconds())
         await self.housekeeping.purge_previous_secrets(now)
         await self.housekeeping.purge_requests(requests_kept_since(now))

@@ -11,7 +11,7 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.members.roles import Action, check_allowed
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
-from meetcore.domain.webhooks.events import EncodedEvent, EventKind, kept_since
+from meetcore.domain.webhooks.events import EncodedEvent, EventKind, is_past_retention
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.endpoint_health import EndpointHealth
 from meetcore.ports.member_queries import SignedIn
@@ -113,7 +113,8 @@ class WebhooksByHand:
         """The event of a delivery with its payload; `None` where it is past its retention."""
         check_allowed(who.role, Action.VIEW_WEBHOOKS)
         found = await self.api.queries.find_event(who.account.id, event_id)
-        return None if found is None or found.created_at < kept_since(now) else found
+        is_past = is_past_retention(event_id, now, self.api.events_kept)
+        return None if is_past else found
 
     async def register(
         self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form: SentForm

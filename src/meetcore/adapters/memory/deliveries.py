@@ -11,6 +11,7 @@ from attrs import evolve
 from meetcore.adapters.memory.host_room import HostRoom
 from meetcore.adapters.memory.outbox import hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
+from meetcore.domain.ids import first_id
 from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, give_up, hold, recover
 from meetcore.domain.webhooks.destinations import HostFailures
 from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host, previous_secret
@@ -50,7 +51,8 @@ class MemoryDeliveryRepository:
                 self._delay(delivery, now + wait)
         chosen.sort(key=lambda pair: pair[0])
         until = now + timedelta(seconds=lease.seconds)
-        claimed = (self._claim(delivery, lease.token, until) for _, delivery in chosen)
+        since = first_id(limits.events_since)
+        claimed = (self._claim(delivery, lease.token, until, since) for _, delivery in chosen)
         return [one for one in claimed if one is not None]
 
     def _delay(self, delivery: Delivery, until: datetime) -> None:
@@ -72,11 +74,11 @@ class MemoryDeliveryRepository:
         waiting.sort(key=lambda pair: (pair[0], pair[1].id))
         return waiting
 
-    def _claim(self, delivery: Delivery, token: UUID, until: datetime) -> Claimed | None:
+    def _claim(self, delivery: Delivery, token: UUID, until: datetime, since: UUID) -> Claimed | None:
         """Claim a delivery; fail it where its event is past its retention."""
         name = delivery.account_id, delivery.id
         event = self._tables.events.get((delivery.account_id, delivery.event_id))
-        if event is None:
+        if event is None or delivery.event_id < since:
             self._tables.deliveries[name] = StoredDelivery(give_up(delivery, self._clock.now()))
             return None
         had_expired_lease = self._tables.deliveries[name].token is not None

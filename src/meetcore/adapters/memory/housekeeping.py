@@ -47,13 +47,6 @@ class MemoryHousekeeping:
                 del tables.creations[name]
         return len(old)
 
-    async def purge_events(self, before: datetime) -> int:
-        async with self._state.change() as tables:
-            old = [name for name, stored in tables.events.items() if stored.created_at < before]
-            for name in old:
-                del tables.events[name]
-        return len(old)
-
     async def purge_mails(self, older_than_s: float) -> int:
         limit = self._clock.now() - timedelta(seconds=older_than_s)
         async with self._state.change() as tables:

@@ -5,6 +5,9 @@ from typing import Final
 MIGRATIONS: Final = 0x6D656574636F7265
 """Held by the host that migrates, on its session. The number is "meetcore"."""
 
+PARTITIONS: Final = 6072401002
+"""Held by the process that looks after partitions, on its session."""
+
 NOTE_CLAIMS: Final = 6072401001
 """Held by the worker that claims notes, for its transaction: claims follow one another."""
 

@@ -31,12 +31,6 @@ DELETE FROM account_creations WHERE ctid IN (
     SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s)
 """
 
-# Deletes the oldest events that are past their retention.
-_PURGE_EVENTS = """
-DELETE FROM events WHERE ctid IN (
-    SELECT ctid FROM events WHERE created_at < %(before)s ORDER BY created_at LIMIT %(portion)s)
-"""
-
 # Forgets mails that are over.
 _PURGE_MAILS = """
 DELETE FROM mails WHERE ctid IN (
@@ -74,9 +68,6 @@ class PostgresHousekeeping:
 
     async def purge_creations(self, before: date) -> int:
         return await self._purge(_PURGE_CREATIONS, {"before": before})
-
-    async def purge_events(self, before: datetime) -> int:
-        return await self._purge(_PURGE_EVENTS, {"before": before})
 
     async def purge_mails(self, older_than_s: float) -> int:
         return await self._purge(_PURGE_MAILS, {"older_than_s": older_than_s})

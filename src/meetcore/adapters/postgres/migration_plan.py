@@ -65,6 +65,7 @@ _READS = re.compile(
     r"|\bADD CONSTRAINT\b(?!.*\bNOT VALID\b)|\bUNIQUE\b|\bPRIMARY KEY\b",
     re.DOTALL,
 )
+_MADE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
 
@@ -109,6 +110,7 @@ def plan_migrations(url: str) -> list[PlannedStep]:
 def _planned(step: Migration, sizes: dict[str, int]) -> PlannedStep:
     locks = {table: lock for table, lock in locks_of(step.text).items() if table in sizes}
     read = {table for text in _statements(step.text) if _READS.search(text) for table in locks_of(text)}
+    read -= set(_MADE.findall(step.text))  # of the name of one that was renamed, perhaps
     return PlannedStep(step, locks, sum(sizes.get(table, 0) for table in read))
 
 

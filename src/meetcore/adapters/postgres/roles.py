@@ -17,7 +17,7 @@ APPEND_ONLY: Final = ("ledger_entries", "ledger_transfers", "ledger_seals", "aud
 """Tables that are only added to."""
 VERSIONS: Final = "schema_migrations"
 
-# The tables of the service, with what its role needs on each.
+# The tables of the service, with what its role needs on each; a partition is reached through its table.
 _NEEDED = """
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
@@ -26,7 +26,7 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    AND NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
 """
 
 # The tables on which the session's role lacks something.

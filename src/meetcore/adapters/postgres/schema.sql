@@ -565,6 +565,13 @@ CREATE INDEX webhook_endpoints_previous_secrets ON webhook_endpoints (previous_s
 -- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that
 -- an event is about; erasing the note deletes the event. `failed_at` is when a delivery failed or expired,
 -- `attempts_before_recovery` how many attempts were made before it was recovered.
+--
+-- All three are partitioned by ids that begin with a time: an event's own, a delivery's own, and for an attempt that of its
+-- delivery, so that it lies beside it. The primary keys hold the partition's key, and nothing else is unique. The periodic task
+-- `partitions` ends the last partition, makes those that follow, and drops those that are past their retention: first of
+-- events, then of deliveries where none is unfinished, then of attempts. There is always one that is open at its end, so
+-- that no id is without a partition; none is a DEFAULT one, with which PostgreSQL refuses DETACH CONCURRENTLY. There is no
+-- foreign key between them either: PostgreSQL refuses to detach a partition while rows of another table refer to it.
 CREATE TABLE events (
     account_id  uuid NOT NULL,  -- no foreign key: caller
     id          uuid NOT NULL,
@@ -576,7 +583,8 @@ CREATE TABLE events (
     subject_id  uuid,  -- no foreign key: together
     PRIMARY KEY (account_id, id),
     CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'))
-);
+) PARTITION BY RANGE (id);
+CREATE TABLE events_first PARTITION OF events FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 CREATE INDEX events_of_kind ON events (account_id, kind, id);
 CREATE INDEX events_age ON events (created_at);
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
@@ -585,7 +593,7 @@ CREATE TABLE deliveries (
     account_id     uuid NOT NULL,  -- no foreign key: caller
     id             uuid NOT NULL,
     endpoint_id    uuid NOT NULL,  -- no foreign key: outlives
-    event_id       uuid NOT NULL,  -- no foreign key: together
+    event_id       uuid NOT NULL,  -- no foreign key: outlives
     event_kind     text NOT NULL CHECK (event_kind IN (
         'note.completed', 'note.failed', 'meeting.created', 'meeting.ended', 'recording.ready', 'credit.low',
         'credit.topup.succeeded', 'webhook.test')),
@@ -603,7 +611,8 @@ CREATE TABLE deliveries (
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL)),
     CONSTRAINT deliveries_throttled_waits CHECK (NOT is_throttled OR status = 'pending' AND lease_token IS NULL)
-) WITH (fillfactor = 80);
+) PARTITION BY RANGE (id);
+CREATE TABLE deliveries_first PARTITION OF deliveries FOR VALUES FROM (MINVALUE) TO (MAXVALUE) WITH (fillfactor = 80);
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_throttled;
 CREATE INDEX deliveries_throttled ON deliveries (account_id, endpoint_id, due_at) WHERE is_throttled;
 CREATE INDEX deliveries_in_flight ON deliveries (account_id, endpoint_id) WHERE lease_token IS NOT NULL;
@@ -627,7 +636,8 @@ CREATE TABLE delivery_attempts (
     response_excerpt  text,
     address           text,
     PRIMARY KEY (account_id, delivery_id, number)
-);
+) PARTITION BY RANGE (delivery_id);
+CREATE TABLE delivery_attempts_first PARTITION OF delivery_attempts FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 
 CREATE TABLE idempotency_keys (
     account_id   uuid NOT NULL,  -- no foreign key: caller

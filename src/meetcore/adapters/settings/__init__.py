@@ -33,7 +33,9 @@ from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.addresses import Network
+from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
+from meetcore.ports.partitions import PartitionRules
 
 __all__ = ["DEFAULT_BASE_URL", "PREFIX", "Settings", "SettingsRefused", "load_settings", "strange_variables"]
 
@@ -144,6 +146,9 @@ class Settings:
     # 0 keeps meetings and notes for good.
     meeting_retention_days: kinds.AtLeastZero = 0
     note_retention_days: kinds.AtLeastZero = 0
+    # A delivery that is held or retried lasts some days, and a partition a week.
+    event_retention_days: Annotated[int, kinds.at_least(14)] = EVENTS_KEPT.days
+    event_partition_days: kinds.Positive = PartitionRules().length.days
     notes_in_flight: kinds.Positive = 4
     note_lease_s: kinds.Positive = 30
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
@@ -220,6 +225,13 @@ class Settings:
         return Retention(self.meeting_retention_days, self.note_retention_days)
 
     @property
+    def partition_rules(self) -> PartitionRules:
+        """How long events and deliveries are kept, and in which portions of time."""
+        return PartitionRules(
+            timedelta(days=self.event_retention_days), timedelta(days=self.event_partition_days)
+        )
+
+    @property
     def font_files(self) -> tuple[str, ...]:
         """Fonts for characters that the font of documents lacks."""
         return kinds.paths(self.pdf_fonts)
@@ -258,20 +270,26 @@ class Settings:
         """Whether a pooler lends each transaction another connection to the database."""
         return self.database_pooler == "transaction"
 
+    @property
+    def direct_database(self) -> str | None:
+        """The database's address for what needs a session of its own; `None` where only a pooler's is set."""
+        return str(self.database_direct_url) or (None if self.is_pooled else self.require_database())
+
     def require_direct_database(self) -> str:
         """The database's address for what needs a session of its own.
 
         Raises:
             SettingsRefused: it is not set.
         """
-        if direct := str(self.database_direct_url):
-            return direct
-        if self.is_pooled:
+        direct = self.direct_database
+        if direct is None:
             raise SettingsRefused(
-                f"{PREFIX}DATABASE_DIRECT_URL is not set. Migrations hold locks of a session, which a pooler "
-                "in transaction mode does not keep: name the database's own address."
+                f"{PREFIX}DATABASE_DIRECT_URL is not set. Migrations and the making of partitions hold locks "
+                "of "
+                "a session, which a pooler in transaction mode does not keep: name the database's own "
+                "address."
             )
-        return self.require_database()
+        return direct
 
     def require_provider(self) -> None:
         """Make sure that all required settings of the provider are set.

@@ -294,14 +294,19 @@ def recover(delivery: Delivery, now: datetime) -> Delivery:
     return evolve(delivery, status=status, held_at=now, failed_at=None, attempts_before_recovery=made)
 
 
-def recovery_start(since: datetime, now: datetime) -> datetime:
+def recovery_start(since: datetime, now: datetime, kept: timedelta = EVENTS_KEPT) -> datetime:
     """Return the instant since which deliveries that failed or expired are recovered.
+
+    Args:
+        since: asked for.
+        now: of the request.
+        kept: how long events are kept.
 
     Raises:
         Unprocessable: it is in the future, or longer ago than events are kept.
     """
     if since > now:
         raise Unprocessable("since is in the future: nothing can have failed since then.")
-    if since < kept_since(now):
-        raise Unprocessable(f"since is more than {EVENTS_KEPT.days} days ago: events are not kept longer.")
+    if since < kept_since(now, kept):
+        raise Unprocessable(f"since is more than {kept.days} days ago: events are not kept longer.")
     return since

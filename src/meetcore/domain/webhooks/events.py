@@ -13,13 +13,17 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.field_info import as_json
+from meetcore.domain.ids import instant_of
 
-__all__ = ["API_VERSION", "EVENTS_KEPT", "EncodedEvent", "Event", "EventKind", "encode_event", "kept_since"]
+__all__ = [
+    "API_VERSION", "EVENTS_KEPT", "EncodedEvent", "Event", "EventKind", "encode_event",
+    "is_past_retention", "kept_since",
+]  # fmt: skip
 
 API_VERSION = "v1"
 
 EVENTS_KEPT = timedelta(days=90)
-"""How long an event is shown and sent."""
+"""How long an event is shown and sent, and its deliveries are shown, unless an operator chose otherwise."""
 
 
 class EventKind(StrEnum):
@@ -65,9 +69,31 @@ class EncodedEvent:
     payload: bytes | None = field(repr=False)
 
 
-def kept_since(now: datetime) -> datetime:
+def kept_since(now: datetime, kept: timedelta = EVENTS_KEPT) -> datetime:
     """Return the instant since which events are shown and sent; older ones are past their retention."""
-    return now - EVENTS_KEPT
+    return now - kept
+
+
+def is_past_retention(
+    id: UUID, now: datetime, kept: timedelta = EVENTS_KEPT, account_id: UUID | None = None
+) -> bool:
+    """Return whether an event or a delivery with this id would be past its retention (rule 7/410).
+
+    The id says when it was made, to the millisecond: so it is known of one that is no longer there, too. It
+    holds for
+    any id of that time, and tells nothing of what there is.
+
+    Args:
+        id: of a record or made up.
+        now: of the request.
+        kept: how long they are kept.
+        account_id: who asks; what would be older than the account has never been its own.
+    """
+    made_at = instant_of(id)
+    if made_at is None or made_at >= kept_since(now, kept):
+        return False
+    opened_at = None if account_id is None else instant_of(account_id)
+    return opened_at is None or made_at >= opened_at
 
 
 def encode_event(event: Event) -> bytes:

@@ -53,6 +53,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.audit                     LedgerAuditContract          rig: LedgerAuditRig
     ports.figures                   FigureReaderContract         rig: FiguresRig
     ports.ledger_verification       VerificationLogContract      rig: VerificationRig
+    ports.partitions                PartitionsContract           rig: PartitionsRig
     ports.metrics                   MetricsContract              metrics
     ports.rate_counters             RateCountersContract         counters
                                     SharedRateCountersContract   counters, other_counters
@@ -119,6 +120,7 @@ from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
 from meetcore.testing.contracts.operator_repository import OperatorRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
+from meetcore.testing.contracts.partitions import PartitionsContract
 from meetcore.testing.contracts.passkey_repository import PasskeyRepositoryContract
 from meetcore.testing.contracts.passkey_verifier import PasskeyVerifierContract
 from meetcore.testing.contracts.proposal_repository import ProposalRepositoryContract
@@ -207,6 +209,7 @@ __all__ = [
     "NotifierRig",
     "OperatorRepositoryContract",
     "OrphanCheckRepositoryContract",
+    "PartitionsContract",
     "PasskeyRepositoryContract",
     "PasskeyVerifierContract",
     "Play",

@@ -8,12 +8,7 @@ from attrs import evolve
 
 from meetcore.domain.mails.mails import Recipient, open_mail
 from meetcore.domain.requests.idempotency import IdempotencyRecord
-from meetcore.domain.webhooks.deliveries import DeliveryStatus
-from meetcore.domain.webhooks.events import EventKind
-from meetcore.domain.webhooks.retry_schedule import RetrySchedule
-from meetcore.testing.contracts.event_queries import post
 from meetcore.testing.contracts.mail_repository import CONTENTS, add_mails, claim_mails, record_mail
-from meetcore.testing.contracts.outbox import BAD, claim, outbox, record
 from meetcore.testing.contracts.provider_event_inbox import (
     add_event,
     claim_events,
@@ -141,27 +136,3 @@ class HousekeepingContract:
             await rig.housekeeping.purge_previous_secrets(before)
             async with rig.store.begin() as tx:
                 assert await tx.endpoints.load_locked(customer.account_id, endpoint.id) == left
-
-    async def test_an_event_is_kept_for_its_retention_and_what_waits_of_it_fails(
-        self, rig: HousekeepingRig
-    ) -> None:
-        _, endpoint = await outbox(rig, 0)
-        old, young = [
-            await post(rig, endpoint, EventKind.WEBHOOK_TEST, AT + timedelta(days=day)) for day in (0, 1)
-        ]
-        ((first, second), lease) = await claim(rig)
-        for one in (first, second):
-            assert await record(rig, one, lease.token, BAD, RetrySchedule((0,)))
-        assert await rig.housekeeping.purge_events(AT) == 0
-        assert await rig.housekeeping.purge_events(AT + timedelta(seconds=1)) == 1
-        ((claimed,), _) = await claim(rig)
-        assert claimed.event_id == young.id
-        async with rig.store.begin() as tx:
-            load = tx.endpoints.load_for_posting
-            for one in (first, second):
-                view = await load(endpoint.account_id, endpoint.id, one.delivery_id)
-                assert view is not None
-                assert view.earlier is not None
-                is_over = one.event_id == old.id
-                assert view.earlier.status is (DeliveryStatus.FAILED if is_over else DeliveryStatus.PENDING)
-                assert (view.earlier.failed_at is not None) == is_over

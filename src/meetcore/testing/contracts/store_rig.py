@@ -14,6 +14,7 @@
     FiguresRig       and the figures that an operator watches
     RetentionRig     and the removal of what is past its retention
     VerificationRig  and how far the verification of the ledger is
+    PartitionsRig    and where events and deliveries are kept
     FullRig          all of them: one class for one store
 
 A suite asks only for what it uses. `meetcore.testing.memory_rig.MemoryRig` fills all of it.
@@ -38,6 +39,7 @@ from meetcore.ports.figures import FigureReader
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.key_uses import KeyUses
 from meetcore.ports.ledger_verification import VerificationLog
+from meetcore.ports.partitions import Partitions
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
 from meetcore.ports.request_log import RequestLog
@@ -251,7 +253,23 @@ class RetentionRig(FiguresRig, Protocol):
         """Make the next round of every removal due."""
 
 
+class PartitionsRig(FiguresRig, QueriesRig, Protocol):
+    """For `PartitionsContract`. The store is one in which no partition was dropped yet."""
+
+    @property
+    def partitions(self) -> Partitions:
+        """Where events, deliveries and attempts of the same store are kept."""
+
+
 class FullRig(
-    RetentionRig, VerificationRig, FiguresRig, StoreRig, RequestLogRig, KeyUsesRig, LedgerAuditRig, Protocol
+    PartitionsRig,
+    RetentionRig,
+    VerificationRig,
+    FiguresRig,
+    StoreRig,
+    RequestLogRig,
+    KeyUsesRig,
+    LedgerAuditRig,
+    Protocol,
 ):
     """Everything about one store, for all the suites."""

@@ -283,6 +283,13 @@ def test_a_recovery_reaches_back_as_far_as_events_are_kept(ago: timedelta) -> No
     assert recovery_start(NOW - ago, NOW) == NOW - ago
 
 
+def test_a_recovery_reaches_back_as_far_as_events_are_chosen_to_be_kept() -> None:
+    kept = timedelta(days=30)
+    assert recovery_start(NOW - kept, NOW, kept) == NOW - kept
+    with pytest.raises(Unprocessable, match=r"^since is more than 30 days ago: "):
+        recovery_start(NOW - kept - timedelta(microseconds=1), NOW, kept)
+
+
 @pytest.mark.parametrize(
     ("ago", "problem"),
     [

@@ -8,8 +8,17 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 from hypothesis import given
+from hypothesis import strategies as st
 
-from meetcore.domain.webhooks.events import Event, EventKind, encode_event
+from meetcore.domain.ids import uuid7
+from meetcore.domain.webhooks.events import (
+    EVENTS_KEPT,
+    Event,
+    EventKind,
+    encode_event,
+    is_past_retention,
+    kept_since,
+)
 from meetcore.testing.strategies.moments import time_zones
 from meetcore.testing.strategies.webhooks import events
 
@@ -78,3 +87,36 @@ def test_a_payload_can_always_be_sent_or_raises() -> None:
         encode_event(Event(ID, ID, EventKind.NOTE_COMPLETED, NOW, {"t": float("nan")}))
     with pytest.raises(TypeError, match="JSON"):
         encode_event(Event(ID, ID, EventKind.NOTE_COMPLETED, NOW, {"t": b"bytes"}))
+
+
+LATER = datetime(2026, 12, 1, 3, tzinfo=UTC)
+
+
+@pytest.mark.spec("7/410")
+@given(st.timedeltas(timedelta(0), timedelta(days=400)), st.integers(1, 365))
+def test_an_id_says_whether_it_is_past_its_retention(age: timedelta, days: int) -> None:
+    """To the millisecond that it begins with."""
+    kept = timedelta(days=days)
+    made_at = LATER - timedelta(milliseconds=age // timedelta(milliseconds=1))
+    id_ = uuid7(made_at, bytes(10))
+    assert is_past_retention(id_, LATER, kept) == (made_at < kept_since(LATER, kept))
+
+
+def test_retention_is_ninety_days_unless_it_is_chosen() -> None:
+    assert kept_since(LATER) == LATER - timedelta(days=90) == LATER - EVENTS_KEPT
+    for age, is_past in ((timedelta(0), False), (timedelta(milliseconds=1), True)):
+        assert is_past_retention(uuid7(kept_since(LATER) - age, bytes(10)), LATER) is is_past
+
+
+def test_an_id_without_a_time_is_never_past_its_retention() -> None:
+    assert not is_past_retention(UUID(int=0), LATER)
+    assert not is_past_retention(UUID("6fa459ea-ee8a-4ca4-894e-db77e160355e"), LATER)
+
+
+def test_what_is_older_than_an_account_was_never_its_own() -> None:
+    made_at = kept_since(LATER) - timedelta(days=9)
+    id_ = uuid7(made_at, bytes(10))
+    for opened_at, is_past in ((made_at, True), (made_at + timedelta(milliseconds=1), False)):
+        account_id = uuid7(opened_at, bytes(10))
+        assert is_past_retention(id_, LATER, account_id=account_id) is is_past
+    assert is_past_retention(id_, LATER, account_id=UUID(int=5))

@@ -9,7 +9,7 @@ from meetcore.adapters.api.bodies import RecoverBody
 from meetcore.adapters.api.filters import one_of
 from meetcore.adapters.api.operation import Operation, OperationRequest, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain.errors import NotFound
+from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import read_instant
 from meetcore.domain.records import webhooks as records
@@ -17,6 +17,7 @@ from meetcore.domain.records.webhooks import delivery_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.events import is_past_retention
 from meetcore.usecases.idempotency import Outcome
 
 ITS_DELIVERY: Final = {"id": "$request.path.id", "delivery_id": "$response.body#/id"}
@@ -51,7 +52,8 @@ async def list_deliveries(use: UseCases, request: OperationRequest) -> ApiRespon
     )
     if found is None:
         raise NotFound("No webhook with this id.")
-    shown, cursor = slice_page(found, page, lambda one: one.delivery.id)
+    kept = [one for one in found if not is_past_retention(one.delivery.id, request.now, use.events_kept)]
+    shown, cursor = slice_page(kept, page, lambda one: one.delivery.id)
     data = [delivery_record(one.delivery, one.attempts) for one in shown]
     return render_record(200, {"data": data, "next_cursor": cursor})
 
@@ -62,6 +64,7 @@ async def list_deliveries(use: UseCases, request: OperationRequest) -> ApiRespon
     scopes=_READERS,
     rate_class=OperationClass.READ,
     record=records.Delivery,
+    refusals=("gone",),
     summary="Read a delivery with its attempts",
     about="`attempts` show the result of each post.",
     for_agents="Use it to see each attempt of a delivery and what it met.",
@@ -69,6 +72,8 @@ async def list_deliveries(use: UseCases, request: OperationRequest) -> ApiRespon
 )
 async def get_delivery(use: UseCases, request: OperationRequest) -> ApiResponse:
     endpoint_id, delivery_id = (parse_id(request.path[name], "delivery") for name in ("id", "delivery_id"))
+    if is_past_retention(delivery_id, request.now, use.events_kept, request.caller.account.id):
+        raise Gone("Deliveries of that time are past their retention.")
     found = await use.queries.find_delivery(request.caller.account.id, endpoint_id, delivery_id)
     if found is None:
         raise NotFound("No delivery with this id.")

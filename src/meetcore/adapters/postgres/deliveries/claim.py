@@ -1,11 +1,15 @@
 """Which deliveries are posted next, in PostgreSQL.
 
-Two statements: the first locks the endpoints that something is due at and their hosts, the second, with a
+The first statement locks the endpoints that something is due at and their hosts, the last, with a
 snapshot taken under those locks, counts what is in flight and takes what there is room for. A transaction
 that records an attempt holds the same locks of endpoints, so that nothing is throttled behind a post that is already over.
 The lock of a host makes its limits hold over all workers; recording an attempt needs none: it only frees room.
 
 Rows that another worker has locked are skipped until the next round.
+
+The last one names deliveries at nine places, and a plan for any parameters would go through every partition at
+each. So it takes the ids between which all lies that the first saw due, and that the one between them sees in
+flight under the locks, and is planned anew for these each time: by that it knows the few partitions that they are in.
 """
 
 from collections.abc import Sequence
@@ -19,6 +23,7 @@ from meetcore.adapters.postgres.deliveries.outbox import event_context
 from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HOLD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context, previous_context
 from meetcore.adapters.postgres.repository import Repository
+from meetcore.domain.ids import first_id
 from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
@@ -32,19 +37,34 @@ LOOK_AHEAD = 4
 LOOK_AT_LEAST = 200
 CLAIM_ROUNDS = 16
 
+# There is no aggregate of ids before PostgreSQL 18; their texts are in the order of the ids.
+_LEAST, _GREATEST = 'min({}::text COLLATE "C")::uuid', 'max({}::text COLLATE "C")::uuid'
+_SEEN = "b.id BETWEEN %(oldest)s AND %(newest)s"
+_WAITING = f"d.status = '{PENDING}' AND d.id BETWEEN %(oldest)s AND %(newest)s"
+
 # Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
 # are. The time
 # is the statement's: a volatile one could not bound the scan of the index.
 _LOCK_ENDPOINTS = f"""
 WITH waiting AS (
-    SELECT account_id, endpoint_id FROM deliveries
+    SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 )
-SELECT w.account_id, w.id, (SELECT count(*) FROM waiting) AS waiting
-FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
+SELECT w.account_id, w.id, seen.*
+FROM webhook_endpoints w JOIN webhook_hosts h USING (host) CROSS JOIN (
+    SELECT count(*) AS waiting, {_LEAST.format("id")} AS oldest, {_GREATEST.format("id")} AS newest,
+        {_LEAST.format("event_id")} AS oldest_event, {_GREATEST.format("event_id")} AS newest_event FROM waiting) AS seen
 WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
 FOR NO KEY UPDATE OF w, h SKIP LOCKED
+"""
+
+# The ids between which all posts in flight lie, which others may have begun before the locks were taken; and has what follows
+# in this transaction planned for its parameters.
+_BOUND_FLYING = f"""
+SELECT {_LEAST.format("id")} AS oldest, {_GREATEST.format("id")} AS newest,
+    set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode
+FROM deliveries WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
@@ -60,14 +80,14 @@ WITH place AS (
     SELECT w.account_id, w.id, w.state, w.host, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp()) AS posts
+            AND b.due_at > statement_timestamp() AND {_SEEN}) AS posts
     FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
     JOIN webhook_endpoints w USING (account_id, id)
 ), account AS MATERIALIZED (
     SELECT a.account_id, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp()) AS posts
+            AND b.due_at > statement_timestamp() AND {_SEEN}) AS posts
     FROM (SELECT DISTINCT account_id FROM place) a
 ), host AS (
     SELECT h.host, (
@@ -77,7 +97,7 @@ WITH place AS (
 ), flying AS (
     SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
     WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
-        AND b.due_at > statement_timestamp()
+        AND b.due_at > statement_timestamp() AND {_SEEN}
     GROUP BY b.lease_host, b.account_id
 ), room AS MATERIALIZED (
     SELECT host.host, least(
@@ -87,6 +107,7 @@ WITH place AS (
 ), due AS (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
+        AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
     SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
@@ -119,24 +140,24 @@ WITH place AS (
     UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
         + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
     FROM queued x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING}
         AND (x.over_share > 0 OR x.over_room > 0)
 ), throttled AS (
     UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING}
         AND x.state = 'active' AND x.seat > %(per_endpoint)s
 ), postponed AS (
     UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}' AND x.turn > %(per_account)s
+    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING} AND x.turn > %(per_account)s
 ), held AS (
     UPDATE deliveries d SET {HOLD}
     FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = '{PENDING}' AND x.state <> 'active'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING} AND x.state <> 'active'
 ), claimed AS (
     UPDATE deliveries d
     SET lease_token = %(token)s, lease_host = chosen.host,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = '{PENDING}'
+    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND {_WAITING}
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at,
         chosen.had_lease
 )
@@ -145,7 +166,8 @@ SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kin
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
-LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
+LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id AND e.id >= %(events_since)s
+    AND e.id BETWEEN %(oldest_event)s AND %(newest_event)s
 ORDER BY c.was_due_at, c.id
 """
 
@@ -191,15 +213,30 @@ class DeliveryClaims(Repository):
         locked = await self._all(_LOCK_ENDPOINTS, {"window": window})
         if not locked:
             return [], True
-        parameters = asdict(limits) | {
-            "per_host_of_account": limits.per_host_of_account,
-            "account_ids": [row["account_id"] for row in locked],
-            "endpoint_ids": [row["id"] for row in locked],
-            "window": window,
-            "token": lease.token,
-            "lease_s": lease.seconds,
-        }
+        parameters = (
+            asdict(limits)
+            | await self._bounds(locked[0])
+            | {
+                "per_host_of_account": limits.per_host_of_account,
+                "account_ids": [row["account_id"] for row in locked],
+                "endpoint_ids": [row["id"] for row in locked],
+                "window": window,
+                "events_since": first_id(limits.events_since),
+                "token": lease.token,
+                "lease_s": lease.seconds,
+            }
+        )
         return await self._all(_CLAIM, parameters), locked[0]["waiting"] < window
+
+    async def _bounds(self, seen: Row) -> Row:
+        """Between which ids what was seen due and what is in flight lies, and the events of what was seen due."""
+        flying = await self._one(_BOUND_FLYING, {}) or {}
+        return {
+            "oldest": min(seen["oldest"], flying.get("oldest") or seen["oldest"]),
+            "newest": max(seen["newest"], flying.get("newest") or seen["newest"]),
+            "oldest_event": seen["oldest_event"],
+            "newest_event": seen["newest_event"],
+        }
 
 
 def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:

@@ -1,0 +1,337 @@
+"""Partitions in every store; in PostgreSQL beside a service that runs, interrupted, and after an upgrade."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from uuid import UUID
+
+import psycopg
+import pytest
+from attrs import define, field
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres import migrate as migrate_module
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.migration_steps import load_migrations
+from meetcore.adapters.postgres.partitions import maintenance
+from meetcore.adapters.postgres.partitions.layout import KEYS, MARK
+from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.domain.ids import first_id, uuid7
+from meetcore.ports.partitions import PartitionRules, PartitionsRefused
+from meetcore.ports.queries import EventFilter
+from meetcore.testing.contracts import PartitionsContract
+from meetcore.testing.contracts.outbox import GOOD, claim, outbox, record_all
+from meetcore.testing.contracts.transactions import KIND, top_up
+from tests.support import servers
+from tests.support.postgres_rig import PostgresRig
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+RULES = PartitionRules()
+OVER = NOW + RULES.kept + 3 * RULES.length
+ACCOUNT = UUID(int=1)
+
+_FILL = """
+INSERT INTO events SELECT %(account)s, id, 'webhook.test', 'x', now() FROM unnest(%(ids)s::uuid[]) AS id
+"""
+
+
+@pytest.fixture
+def url(postgres_server_url: str) -> Iterator[str]:
+    with servers.migrated_database(postgres_server_url) as found:
+        yield found
+
+
+@pytest.fixture
+async def postgres_rig(url: str) -> AsyncIterator[PostgresRig]:
+    """A store of its own for each test: a partition that was dropped does not come back."""
+    pool = make_pool(url, max_size=6, timeout_s=20.0)
+    await pool.open()
+    try:
+        yield PostgresRig(pool, PlainCipher())
+    finally:
+        await pool.close()
+
+
+class TestPartitions(PartitionsContract):
+    """In memory and in Postgres."""
+
+
+def ids(*days: float) -> list[UUID]:
+    return [uuid7(NOW + timedelta(days=day), bytes(10)) for day in days]
+
+
+def write(url: str, *days: float) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_FILL.encode(), {"account": ACCOUNT, "ids": ids(*days)})
+
+
+def read(url: str, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(statement.encode()).fetchall()
+
+
+def places(url: str) -> list[tuple[object, ...]]:
+    """Where each event is."""
+    return read(url, "SELECT tableoid::regclass::text, id FROM events ORDER BY id")
+
+
+async def maintain(url: str, now: datetime = NOW, rules: PartitionRules = RULES) -> tuple[str, ...]:
+    done = await PostgresPartitions(url).maintain(now, rules)
+    assert not done.is_busy
+    return done.dropped
+
+
+@pytest.mark.parametrize("most_bytes", [0, maintenance.READ_UNDER_LOCK_BYTES])
+async def test_what_a_fast_clock_wrote_goes_where_it_belongs(
+    url: str, monkeypatch: pytest.MonkeyPatch, most_bytes: int
+) -> None:
+    monkeypatch.setattr(maintenance, "READ_UNDER_LOCK_BYTES", most_bytes)
+    days = (-30, 0, 12.99, 13, 22, 400)
+    write(url, *days)
+    await maintain(url)
+    first, second, third, last = "events_first", "events_20261214", "events_20261221", "events_20270111"
+    assert places(url) == list(zip((first, first, first, second, third, last), ids(*days), strict=True))
+    await maintain(url, NOW + timedelta(days=14))
+    assert places(url)[-1] == ("events_20270118", ids(400)[0])
+    assert read(url, "SELECT conname FROM pg_constraint WHERE conname LIKE '%ends'") == []
+
+
+async def test_a_large_table_is_proved_and_not_read_under_its_lock(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "READ_UNDER_LOCK_BYTES", 0)
+    write(url, -30, 0)
+    proved: list[bool] = []
+    original = maintenance._attach_ended
+
+    async def attach(*arguments: object, is_proved: bool) -> None:
+        proved.append(is_proved)
+        await original(*arguments, is_proved=is_proved)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(maintenance, "_attach_ended", attach)
+    await maintain(url)
+    assert proved[0]
+    assert read(url, "SELECT conname FROM pg_constraint WHERE conname LIKE '%ends'") == []
+
+
+async def test_a_proof_that_an_interrupted_round_left_refuses_nothing_for_long(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        bound = first_id(NOW + timedelta(days=13))
+        left = f"ALTER TABLE events_first ADD CONSTRAINT events_first_ends CHECK (id < '{bound}') NOT VALID"
+        connection.execute(left.encode())
+    await maintain(url)
+    write(url, 14, 30, 300)
+    assert len(places(url)) == 3
+
+
+async def test_what_was_detached_and_not_dropped_is_dropped_by_the_next_round(url: str) -> None:
+    await maintain(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"COMMENT ON TABLE events_first IS '{MARK}'".encode())
+        connection.execute("ALTER TABLE events DETACH PARTITION events_first CONCURRENTLY")
+        connection.execute("ALTER TABLE deliveries DETACH PARTITION deliveries_20261221 CONCURRENTLY")
+    assert await maintain(url) == ("events_first",)
+    kept = "SELECT to_regclass('events_first')::text, to_regclass('deliveries_20261221')::text"
+    assert read(url, kept) == [(None, "deliveries_20261221")], "what an operator took out stays"
+
+
+async def test_what_was_made_and_not_attached_is_made_anew(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "TRIES", 1)
+    monkeypatch.setattr(maintenance, "PAUSE_S", 0.01)
+    with psycopg.connect(url) as reader:
+        reader.execute("SELECT FROM events")
+        assert (await PostgresPartitions(url).maintain(NOW, RULES)).is_busy
+    made = [f"events_{day}" for day in (20261214, 20261221, 20261228, 20270104, 20270111)]
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE events ADD COLUMN later integer")
+    assert sorted(await maintain(url)) == sorted(made)
+    assert read(url, "SELECT count(*) FROM pg_description WHERE description LIKE 'meetcore: past%'") == [(0,)]
+    assert read(url, "SELECT count(later) FROM events") == [(0,)]
+
+
+async def test_a_detachment_that_was_interrupted_is_finished(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "DETACH_TIMEOUT_MS", 100)
+    monkeypatch.setattr(maintenance, "TRIES", 1)
+    write(url, 0, 60)
+    await maintain(url)
+    with psycopg.connect(url) as reader:
+        reader.execute("SELECT FROM events")
+        done = await PostgresPartitions(url).maintain(OVER, RULES)
+        assert done.is_busy
+        assert "events_first" in done.waiting
+        assert read(url, "SELECT inhdetachpending FROM pg_inherits WHERE inhdetachpending") == [(True,)]
+        assert len(places(url)) == 1, "it is out for those who come"
+    assert "events_first" in await maintain(url, OVER)
+    assert read(url, "SELECT FROM pg_inherits WHERE inhdetachpending") == []
+
+
+async def test_a_long_transaction_delays_making_and_keeps_nobody(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "TRIES", 3)
+    monkeypatch.setattr(maintenance, "PAUSE_S", 0.01)
+    with psycopg.connect(url) as holder:
+        holder.execute("SELECT FROM events")
+        done = await PostgresPartitions(url).maintain(NOW, RULES)
+        assert done.is_busy
+        assert done.ahead == 0
+        write(url, 0)
+    await maintain(url)
+
+
+async def test_a_role_that_does_not_own_the_tables_is_told_so(url: str) -> None:
+    with servers.service_role(url) as service_url:
+        if service_url == url:
+            pytest.skip("the embedded server lets nobody in but its own role")
+        with pytest.raises(PartitionsRefused, match="run `meetcore partitions` as their owner"):
+            await PostgresPartitions(service_url).maintain(NOW, RULES)
+        await maintain(url)
+        write(service_url, -30, 0, 14, 30, 300)
+        assert (await PostgresPartitions(service_url).plan(NOW, RULES)).ahead >= 3
+
+
+# An upgrade
+
+
+async def test_a_filled_database_is_converted_beside_a_service_that_runs(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statements that the release before has prepared go on, in the transaction of nobody but themselves."""
+    url = empty_database_url
+    steps = load_migrations()
+    before = steps[: next(place for place, step in enumerate(steps) if step.name == "partitions")]
+    monkeypatch.setattr(migrate_module, "load_migrations", lambda: before)
+    migrate(url)
+    write(url, -30, 0)
+    with psycopg.connect(url, autocommit=True, prepare_threshold=0) as service:
+        count = "SELECT count(*), max(id::text) FROM events WHERE account_id = %s"
+        assert service.execute(count, [ACCOUNT]).fetchone() == (2, str(ids(0)[0]))
+        service.execute(_FILL.encode(), {"account": ACCOUNT, "ids": ids(1)})
+        monkeypatch.setattr(migrate_module, "load_migrations", lambda: steps)
+        migrate(url)
+        service.execute(_FILL.encode(), {"account": ACCOUNT, "ids": ids(2)})
+        assert service.execute(count, [ACCOUNT]).fetchone() == (4, str(ids(2)[0]))
+        await maintain(url)
+        service.execute(_FILL.encode(), {"account": ACCOUNT, "ids": ids(14)})
+        assert service.execute(count, [ACCOUNT]).fetchone() == (5, str(ids(14)[0]))
+    assert [place for place, _ in places(url)] == [*["events_first"] * 4, "events_20261214"]
+
+
+async def test_partitions_are_alike(url: str) -> None:
+    """A later one has the indexes and the parameters of the first."""
+    await maintain(url)
+    for table in KEYS:
+        found = read(
+            url,
+            f"""SELECT c.relname, c.reloptions,
+                regexp_replace(pg_get_indexdef(x.indexrelid), 'INDEX .* USING', '')
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid JOIN pg_index x ON x.indrelid = c.oid
+            WHERE i.inhparent = '{table}'::regclass""",
+        )
+        alike: dict[object, set[str]] = {}
+        for name, options, index in found:
+            alike.setdefault(name, set()).add(f"{options} {index}")
+        first = alike.pop(f"{table}_first")
+        assert len(alike) == RULES.ahead + 1
+        assert all(one == first for one in alike.values()), table
+
+
+# Under load
+
+
+MEASURED = "MEETCORE_TEST_PARTITION_ROWS"
+ROWS = int(os.environ.get(MEASURED, "2000"))
+"""Old deliveries that are dropped, each with its event and an attempt."""
+WARM = 20
+LONGEST_S = 0.5 if MEASURED in os.environ else 5.0
+"""What no transaction of the service may take beside partitions that are made and dropped, where that is
+measured.
+
+Else the machine does other things meanwhile: then what is less than the limit of a statement, which ends a
+wait for a lock.
+"""
+
+_OLD = """
+CREATE TEMP TABLE made AS SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7'
+    || substr(md5('x' || n), 1, 3) || '8' || substr(md5('x' || n), 4, 15))::uuid AS id, at
+FROM (
+    SELECT n, %(base)s + n %% 200 * interval '1 hour' AS at FROM generate_series(1, %(rows)s) AS n) AS
+    numbers;
+INSERT INTO events SELECT %(account)s, id, 'webhook.test', 'x', at FROM made;
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, attempts_made, created_at)
+SELECT %(account)s, id, %(endpoint)s, id, 'webhook.test', 'succeeded', 1, at FROM made;
+INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms)
+SELECT %(account)s, id, 1, at, 1 FROM made
+"""
+
+
+@define
+class Load:
+    """What a service does all day, with how long each transaction took, until it is told to stop."""
+
+    rig: PostgresRig
+    is_over: bool = False
+    took_s: list[float] = field(factory=list)
+    is_warm: asyncio.Event = field(factory=asyncio.Event)
+
+    async def repeat(self, work: Callable[[int], Awaitable[object]]) -> None:
+        for number in count():
+            started = time.monotonic()
+            await work(number)
+            self.took_s.append(time.monotonic() - started)
+            if number > WARM:
+                self.is_warm.set()
+            if self.is_over:
+                return
+            await asyncio.sleep(0)
+
+
+async def test_partitions_are_made_and_dropped_under_load(url: str, postgres_rig: PostgresRig) -> None:
+    """No error, and nobody waits for long. `MEETCORE_TEST_PARTITION_ROWS` says how many rows are dropped."""
+    rig, now = postgres_rig, datetime.now(UTC)
+    customer, endpoint = await outbox(rig, 0)
+    base = now - timedelta(days=200)
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+        named = {"base": base, "rows": ROWS, "account": customer.account_id, "endpoint": endpoint.id}
+        connection.execute(_OLD.encode(), named)
+        connection.execute("VACUUM ANALYZE")
+    await maintain(url, base)
+    load = Load(rig)
+
+    async def sell(number: int) -> None:
+        await top_up(rig, customer, 1, f"load-{number}", KIND)
+
+    async def send(_: int) -> None:
+        claimed, _lease = await claim(rig)
+        await record_all(rig, claimed, GOOD)
+
+    async def look(_: int) -> None:
+        await rig.queries.list_deliveries(customer.account_id, endpoint.id, None, 20, None)
+        await rig.queries.list_events(customer.account_id, EventFilter(now - timedelta(days=90)), 20, None)
+
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        for work in (sell, send, look):
+            group.create_task(load.repeat(work))
+        await load.is_warm.wait()
+        before = max(load.took_s[20:])
+        load.took_s.clear()
+        done = await PostgresPartitions(url).maintain(now, RULES)
+        load.is_over = True
+    assert "events_first" in done.dropped
+    assert "deliveries_first" in done.dropped
+    assert "delivery_attempts_first" in done.dropped
+    assert not done.is_busy
+    assert done.ahead == RULES.ahead
+    sold = read(url, "SELECT count(*) FROM ledger_transfers WHERE operation LIKE '%load-%'")
+    assert read(url, "SELECT count(*) FROM events WHERE kind = 'credit.topup.succeeded'") == sold
+    longest = f"the longest {max(load.took_s):.3f} s, {before:.3f} s before"
+    print(f"{ROWS} deliveries dropped, {len(load.took_s)} transactions, {longest}")
+    assert max(load.took_s) < LONGEST_S
