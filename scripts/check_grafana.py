@@ -100,6 +100,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
         ]),
         Panel("Endpoints", "short", [now("endpoints", "state")]),
         Panel("Endpoints disabled", "cps", [rate("endpoints_disabled_total")]),
+        Panel("Partitions ahead", "short", [now("partitions_ahead", how="min")]),
     )),
     ("Meetings", (
         Panel("Calls of the provider", "cps", [rate("provider_calls_total", "call", "result")]),

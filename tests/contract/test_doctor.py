@@ -10,6 +10,7 @@ import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import quote
@@ -21,10 +22,12 @@ from typed_settings import SecretStr
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.migration_steps import load_migrations
+from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
 from meetcore.composition.doctor import CheckResult, CheckStatus, run_checks
+from meetcore.ports.partitions import PartitionRules
 from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests.support import servers
@@ -96,12 +99,28 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     statuses = {name: result.status for name, result in results.items()}
     assert statuses.pop("role") in (OK, WARNING)  # the tests' own role owns the tables
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
+    assert statuses.pop("partitions") is WARNING  # no worker has run
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "pooler", "standby", "sealed",
         "broker", "rate_store", "provider", "ai", "oidc", "base_url", "secrets",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
+
+
+def test_partitions_ahead_are_counted_and_the_remedy_is_named(postgres_server_url: str) -> None:
+    with servers.migrated_database(postgres_server_url) as url:
+        before = checked(url)["partitions"]
+        assert before.status is WARNING
+        assert "start a worker" in before.message
+        pooled = checked(url, database_pooler="transaction")["partitions"]
+        assert "MEETCORE_DATABASE_DIRECT_URL" in pooled.message
+        rules = PartitionRules()
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), rules))
+        after = checked(url)["partitions"]
+        assert (after.status, after.message) == (OK, f"{rules.ahead} ahead")
+        with servers.service_role(url) as service_url:
+            assert checked(service_url)["partitions"].status is OK
 
 
 def test_an_unavailable_database_fails_once_and_the_other_checks_still_run(redis_url: str) -> None:

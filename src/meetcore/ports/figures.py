@@ -19,6 +19,7 @@ class Figures:
     Ages are in seconds and 0 where there is nothing: how long the oldest has been due. A count stops at
     `MOST_COUNTED`. `retention_rounds_s` is for how long the present round of each removal has run. Where the
     ledger was never verified whole, `ledger_verified_at` is `None` and `ledger_is_sound` true.
+    `partitions_ahead` are those of events and deliveries that begin in the future.
     """
 
     deliveries_oldest_due_s: float = 0.0
@@ -35,6 +36,7 @@ class Figures:
     oldest_transaction_s: float = 0.0
     replication_lag_s: float = 0.0
     schema_version: int = 0
+    partitions_ahead: int = 0
 
 
 class FigureReader(Protocol):

@@ -12,6 +12,7 @@ from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointState
 from meetcore.ports.clock import Clock
 from meetcore.ports.figures import Figures
+from meetcore.ports.partitions import PartitionRules
 
 
 class MemoryFigures:
@@ -49,6 +50,7 @@ class MemoryFigures:
             },
             ledger_verified_at=verification.verified_at,
             ledger_is_sound=verification.is_sound,
+            partitions_ahead=PartitionRules().ahead,
         )  # fmt: skip
 
 

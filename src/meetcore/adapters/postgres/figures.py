@@ -5,7 +5,8 @@ Each age is the first entry of an index of what is due; each count stops at `MOS
 
 from collections.abc import Mapping
 
-from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.columns import Row, utc
+from meetcore.adapters.postgres.partitions.layout import LAYOUT, layout_of, layout_parameters
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.server_activity import SERVER
 from meetcore.ports.figures import MOST_COUNTED, Figures
@@ -58,6 +59,7 @@ _LEDGER = "SELECT verified_at, is_sound FROM ledger_verification"
 # For how long the present round of each removal has run.
 _RETENTION = "SELECT kind, started_at, statement_timestamp() AS now FROM retention_progress"
 
+_PARAMETERS: Row = {"most": MOST_COUNTED} | layout_parameters()
 _STATES = ("active", "paused", "disabled")
 _HOST_STATES = ("free", "busy", "unavailable", "disabled")
 _STEPS = ("fetch", "transcribe", "write", "settle")
@@ -77,7 +79,7 @@ class PostgresFigures:
 
 async def _figures(connection: Connection) -> Figures:
     async def rows_of(statement: str) -> list[Row]:
-        return await (await connection.execute(statement, {"most": MOST_COUNTED})).fetchall()
+        return await (await connection.execute(statement, _PARAMETERS)).fetchall()
 
     [work], [ledger], [server] = [await rows_of(each) for each in (_WORK, _LEDGER, SERVER)]
     notes = {row["step"]: _age(row, "due_at") for row in await rows_of(_NOTES)}
@@ -96,6 +98,7 @@ async def _figures(connection: Connection) -> Figures:
         oldest_transaction_s=_age(server, "xact_start"),
         replication_lag_s=server["lag_s"],
         schema_version=work["schema_version"],
+        partitions_ahead=layout_of(await rows_of(LAYOUT)).ahead(utc(work["now"])),
     )
 
 

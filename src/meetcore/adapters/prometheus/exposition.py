@@ -84,6 +84,7 @@ def _shown(figures: Figures) -> Iterator[Metric]:
         families.LEDGER_SOUND: float(figures.ledger_is_sound),
         families.TRANSACTION_OLDEST: figures.oldest_transaction_s,
         families.LAG: figures.replication_lag_s,
+        families.PARTITIONS_AHEAD: float(figures.partitions_ahead),
         families.SCHEMA: float(figures.schema_version),
     }
     for family, value in ages.items():

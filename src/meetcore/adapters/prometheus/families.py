@@ -186,6 +186,12 @@ LAG: Final = _figure(
     "meetcore_replication_lag_seconds",
     "of the standby that is furthest behind; 0 without one. The role needs `pg_read_all_stats`",
 )
+PARTITIONS_AHEAD: Final = _figure(
+    "meetcore_partitions_ahead",
+    "partitions of events, deliveries or attempts that begin in the future, of the table that has the "
+    "fewest; a "
+    "last one that is open at its end is not counted",
+)
 SCHEMA: Final = _figure("meetcore_schema_version", "number of the last migration")
 
 FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstance(value, Family))

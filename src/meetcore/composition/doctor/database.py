@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import psycopg
+from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.migrate import missing
 from meetcore.adapters.postgres.migration_steps import MigrationRefused
+from meetcore.adapters.postgres.partitions.layout import LAYOUT, layout_of, layout_parameters
 from meetcore.adapters.postgres.pool import translated
 from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
@@ -21,6 +23,7 @@ from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, skipped, warning
 from meetcore.ports.cipher import CipherRefused
+from meetcore.ports.partitions import FEW_AHEAD
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreSessionRefused, StoreUnavailable
 
 MAX_CLOCK_DIFFERENCE_S = 2.0
@@ -106,6 +109,25 @@ def _check_schema(settings: Settings) -> CheckResult:
             else ok("of this release")
         )
     return failed(f"{len(lacking)} migrations are missing: run `meetcore migrate`")
+
+
+def _check_partitions(settings: Settings) -> CheckResult:
+    now = datetime.now(UTC)
+    with _connected(settings) as connection, connection.cursor(row_factory=dict_row) as cursor:
+        layout = layout_of(cursor.execute(LAYOUT.encode(), layout_parameters()).fetchall())
+        (may_alter,) = _row(
+            connection, "SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'events'::regclass"
+        )
+    ahead = layout.ahead(now)
+    if ahead >= FEW_AHEAD:
+        return ok(f"{ahead} ahead")
+    if settings.direct_database is None:
+        remedy = "set MEETCORE_DATABASE_DIRECT_URL: a pooler does not keep the session that makes them"
+    elif may_alter or str(settings.database_direct_url):
+        remedy = "start a worker, which makes them, or run `meetcore partitions`"
+    else:
+        remedy = "the role does not own the tables: run `meetcore partitions` as their owner every day"
+    return warning(f"{ahead} ahead, and nothing is lost: {remedy}")
 
 
 def _check_role(settings: Settings) -> CheckResult:
@@ -238,6 +260,7 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "writable": _check_writable,
     "schema": _check_schema,
     "durability": _check_durability,
+    "partitions": _check_partitions,
     "role": _check_role,
     "pooler": _check_pooler,
     "standby": _check_standby,
