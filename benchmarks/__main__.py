@@ -30,6 +30,7 @@ from benchmarks.hosts import measure_hosts
 from benchmarks.metrics import measure_metrics
 from benchmarks.notes import NoteLoad, measure_beside_notes
 from benchmarks.pages import PAGE_ROUNDS, PageLoad, measure_dashboard, show_pages
+from benchmarks.partitions import measure_partitions
 from benchmarks.peers.run import FULL as PEERS
 from benchmarks.peers.run import measure_peers
 from benchmarks.pgbench import prepared
@@ -58,6 +59,8 @@ class Effort:
     reservations: int = 200
     requests: int = 2_000
     finished: int = 200_000
+    partitions: int = 60
+    parted: int = 300_000
     warm_up_s: float = 12  # until every post that hangs has hung, and the connections are open
     notes: NoteLoad = field(factory=NoteLoad)
     pages: PageLoad | None = None
@@ -67,7 +70,7 @@ FULL = Effort()
 QUICK = Effort(rounds=2, seconds=2, imports=5, entries=50_000, rules_s=0.3, per_host=5, reservations=40)
 SMOKE = Effort(
     rounds=1, seconds=0.4, imports=1, entries=4_000, rules_s=0.02, hosts=200, per_host=2, reservations=4,
-    requests=200, finished=1_000, warm_up_s=0.5,
+    requests=200, finished=1_000, partitions=8, parted=2_000, warm_up_s=0.5,
     notes=NoteLoad(recording_s=60, ai_latency_s=0.5, recordings=100, warm_up_s=1.0),
     pages=PageLoad(2_000, 2_000, 2_000, 2_000),
 )  # fmt: skip
@@ -112,6 +115,10 @@ def _measure(effort: Effort) -> list[Result]:
         with fresh_database(server) as url:
             rounds = max(1, effort.rounds // 2)
             deliveries += measure_beside_notes(url, rounds, effort.seconds * 8, effort.notes)
+        _report("claims at many partitions")
+        with fresh_database(server) as whole, fresh_database(server) as parted:
+            rounds = effort.rounds * 2
+            deliveries.append(measure_partitions(whole, parted, effort.partitions, effort.parted, rounds))
     _report("the ledger")
     with database_server() as server, fresh_database(server) as url:
         account_id = fill_ledger(url, effort.entries)

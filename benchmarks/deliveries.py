@@ -35,6 +35,7 @@ from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
+from meetcore.domain.ids import uuid7
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
@@ -139,7 +140,7 @@ def furnish(url: str, cipher: AesGcmCipher, paths: list[str]) -> list[Endpoint]:
 
 def _write_events(url: str, cipher: AesGcmCipher, endpoints: list[Endpoint], count: int) -> None:
     now = datetime.now(UTC)
-    events = [(endpoints[number % len(endpoints)], uuid4()) for number in range(count)]
+    events = [(endpoints[number % len(endpoints)], _new_id()) for number in range(count)]
     with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
         with cursor.copy("COPY events (account_id, id, kind, payload, created_at) FROM STDIN") as rows:
             for to, id_ in events:
@@ -150,8 +151,13 @@ def _write_events(url: str, cipher: AesGcmCipher, endpoints: list[Endpoint], cou
             FROM STDIN"""
         ) as rows:
             for to, id_ in events:
-                rows.write_row((to.account_id, uuid4(), to.id, id_, "meeting.created", "pending", now, now))
+                rows.write_row((to.account_id, _new_id(), to.id, id_, "meeting.created", "pending", now, now))
         connection.execute("VACUUM ANALYZE")
+
+
+def _new_id() -> UUID:
+    """An id as the service makes them: it says when the event was, which decides whether it is still sent."""
+    return uuid7(datetime.now(UTC), os.urandom(10))
 
 
 @asynccontextmanager
@@ -321,7 +327,7 @@ def _write_slowly(
         for number in range(count):
             # One event in five goes where it fails or hangs.
             to = others[number // 5 % len(others)] if number % 5 == 0 else healthy[number % len(healthy)]
-            id_, now = uuid4(), datetime.now(UTC)
+            id_, now = _new_id(), datetime.now(UTC)
             sealed = cipher.seal(BODY, event_context(to.account_id, id_))
             connection.execute(
                 """WITH event AS (
@@ -329,9 +335,16 @@ def _write_slowly(
                     VALUES (%(account_id)s, %(id)s, 'meeting.created', %(payload)s, %(now)s))
                 INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at,
                     created_at)
-                VALUES (%(account_id)s, gen_random_uuid(), %(to)s, %(id)s, 'meeting.created', 'pending',
+                VALUES (%(account_id)s, %(delivery_id)s, %(to)s, %(id)s, 'meeting.created', 'pending',
                     clock_timestamp(), %(now)s)""",
-                {"account_id": to.account_id, "id": id_, "payload": sealed, "now": now, "to": to.id},
+                {
+                    "account_id": to.account_id,
+                    "id": id_,
+                    "delivery_id": _new_id(),
+                    "payload": sealed,
+                    "now": now,
+                    "to": to.id,
+                },
             )
             written[str(id_)] = time.monotonic()
             notify()
