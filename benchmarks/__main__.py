@@ -1,8 +1,9 @@
-"""`python -m benchmarks [--quick | --smoke | --pages | --peers]`: measure, print, write `results.json`.
+"""`python -m benchmarks [--quick | --smoke | --pages | --plans | --peers]`: measure and print.
 
 `--smoke` asks only whether every benchmark still yields its figures. `--pages` measures the pages of the
-dashboard alone, for an account with ten million ledger entries, a million meetings and a million deliveries.
-`--peers` measures packages that do what we do. None of these writes a file.
+dashboard alone, for an account with ten million ledger entries, a million meetings and a million deliveries;
+`--plans` the creation of meetings alone, from an empty database to 100 000; `--peers` packages that do what
+we do. None of them writes a file.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
+from benchmarks.growth import Growth, measure_growth
 from benchmarks.hosts import measure_hosts
 from benchmarks.metrics import measure_metrics
 from benchmarks.notes import NoteLoad, measure_beside_notes
@@ -64,6 +66,7 @@ class Effort:
     warm_up_s: float = 12  # until every post that hangs has hung, and the connections are open
     notes: NoteLoad = field(factory=NoteLoad)
     pages: PageLoad | None = None
+    growth: Growth | None = None
 
 
 FULL = Effort()
@@ -72,7 +75,7 @@ SMOKE = Effort(
     rounds=1, seconds=0.4, imports=1, entries=4_000, rules_s=0.02, hosts=200, per_host=2, reservations=4,
     requests=200, finished=1_000, partitions=8, parted=2_000, warm_up_s=0.5,
     notes=NoteLoad(recording_s=60, ai_latency_s=0.5, recordings=100, warm_up_s=1.0),
-    pages=PageLoad(2_000, 2_000, 2_000, 2_000),
+    pages=PageLoad(2_000, 2_000, 2_000, 2_000), growth=Growth(400, 100),
 )  # fmt: skip
 _STARTED = time.monotonic()
 
@@ -124,6 +127,9 @@ def _measure(effort: Effort) -> list[Result]:
         account_id = fill_ledger(url, effort.entries)
         audit = [measure_audit(url, min(effort.rounds, 3)), measure_pages(url, account_id, effort.rounds)]
     pages = [] if effort.pages is None else _measure_pages(effort.pages, effort.rounds)
+    if effort.growth is not None:
+        _report("plans from an empty database on")
+        pages += measure_growth(effort.growth)
     _report("hosts")
     with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
         hosts = measure_hosts(few, many, effort.hosts, effort.per_host, effort.reservations)
@@ -170,9 +176,13 @@ def main() -> None:
         "--smoke", dest="effort", action="store_const", const=SMOKE,
         help="figures that say nothing, in under 90 s: whether every benchmark works",
     )  # fmt: skip
+    how.add_argument(
+        "--plans", action="store_true", help="creations, from an empty database to many meetings"
+    )
     how.add_argument("--pages", action="store_true", help="the pages of the dashboard for a large account")
     how.add_argument("--peers", action="store_true", help="packages that do what we do, beside us")
     parser.add_argument("--entries", type=int, default=10_000_000, help="of the ledger, with --pages")
+    parser.add_argument("--meetings", type=int, default=Growth().meetings, help="that are made, with --plans")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of meetings and others, with --pages")
     chosen = parser.parse_args()
     effort = chosen.effort or FULL
@@ -183,6 +193,9 @@ def main() -> None:
     if chosen.pages:
         load = PageLoad(chosen.entries, chosen.rows, chosen.rows, chosen.rows)
         show_pages(_measure_pages(load, PAGE_ROUNDS))
+        return
+    if chosen.plans:
+        show(measure_growth(Growth(chosen.meetings)))
         return
     results = _measure(effort)
     show(results)

@@ -169,3 +169,47 @@ async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_pla
                 break
     await use(rig, customer, hour + 1)
     assert await read_through(rig) == after
+
+
+# Reservations behind every meeting of the tests, as many on each host as it has in months.
+_FILL_HOSTS = """
+INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
+SELECT gen_random_uuid(), gen_random_uuid(), id, 0, tstzrange(n, n + interval '10 minutes')
+FROM hosts CROSS JOIN generate_series(now() + interval '60 hours', now() + interval '8 days', '20 minutes') n
+WHERE capacity = 100
+"""
+
+# Blocks of tables and indexes that statements looked at.
+_BLOCKS = """
+SELECT sum(heap_blks_hit + heap_blks_read + COALESCE(idx_blks_hit + idx_blks_read, 0))::bigint AS blocks
+FROM pg_statio_user_tables
+"""
+
+
+async def blocks_of_use(rig: PostgresRig, customer: Customer, hour: int) -> int:
+    counted = []
+    for turn in (False, True):
+        if turn:
+            await use(rig, customer, hour)
+        await rig.rows("SELECT pg_stat_force_next_flush()")
+        counted.append((await rig.rows(_BLOCKS))[0]["blocks"])
+    return int(counted[1] - counted[0])
+
+
+async def test_what_was_planned_on_empty_tables_holds(rig: PostgresRig, empty_database_url: str):
+    """Without plans made anew: what was prepared on tables of which the server knows that they are empty."""
+    rig.pool.keeps_plans = False
+    await rig.put_hosts(*(new_host() for _ in range(4)))
+    customer = await open_customer(rig, 10_000)
+    await register(rig, new_endpoint(customer))
+    await use(rig, customer, 0)
+    empty = await blocks_of_use(rig, customer, 1)
+    meeting = await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=8)))
+    fill(empty_database_url, meeting.id)
+    await rig.rows(_FILL_HOSTS)
+    before = await read_through(rig)
+    assert len(before) >= 12
+    full = await blocks_of_use(rig, customer, 20)
+    assert await read_through(rig) == before
+    # An index of some thousand rows is deeper than one of none; read through, each row of it would count.
+    assert full < 3 * empty

@@ -2,7 +2,8 @@
 
 Every connection is in autocommit mode and opens transactions explicitly, prepares each statement
 at its first use and plans it once for tables of a size (the statements are few and their shapes stable, and
-planning a wide CTE anew costs more than running it). Driver errors become `StoreUnavailable` here and nowhere else.
+planning a wide CTE anew costs more than running it). A plan reads no table through where an index serves, however
+small the table is at that moment; what reads a whole table by its purpose allows it in its transaction. Driver errors become `StoreUnavailable` here and nowhere else.
 
 A connection is lent for a limited time. A server that does not answer within it, or takes no writes, is treated as
 unavailable: the connection is dropped, and so are the idle ones, so that one caller at most waits that long for
@@ -252,7 +253,12 @@ def session_settings(deadline_s: int) -> dict[str, str]:
 
 
 def _options(deadline_s: int) -> str:
-    settings = session_settings(deadline_s) | {"plan_cache_mode": "force_generic_plan"}
+    settings = session_settings(deadline_s) | {
+        "plan_cache_mode": "force_generic_plan",
+        # Behind a pooler nothing is prepared, and each statement is planned for the tables as they are.
+        "enable_seqscan": "off",
+        "jit": "off",  # a table that has no index to read costs 10^10 so, far beyond where compiling begins
+    }
     return " ".join(f"-c {name}={value}" for name, value in settings.items())
 
 

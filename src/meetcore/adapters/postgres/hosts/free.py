@@ -27,13 +27,15 @@ FITS = f"{CAN_TAKE} AND h.capacity >= %(seats)s"
 BEST_FIRST = "h.capacity, h.uses, h.id"
 
 # A host is free for a range when one of its slots is. Reservations of a slot do not overlap, so the last one that
-# begins before the range ends is the only one that can reach into it.
+# begins before the range ends is the only one that can reach into it. It is looked for as the one before a place in the
+# order of `host_reservations_starts`, of whatever slot: an equation of host and slot could also be read in the index
+# of the exclusion constraint, which a planner without statistics takes, and that reads all that the host has.
 FREE_SLOT = """
     SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
     WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
     ORDER BY n LIMIT 1"""
 
 # The best of the fitting hosts that are free, `open_hosts`; empty only if there is none. What reaches into the range

@@ -37,6 +37,7 @@ _ENTRIES_READ_AT_ONCE = 500 if psycopg.capabilities.has_stream_chunked() else 1
 # longer than it gains, and the other cores have entries to prove.
 _SETTINGS = (
     "SET LOCAL jit = off",
+    "SET LOCAL enable_seqscan = on",
     "SET LOCAL max_parallel_workers_per_gather = 0",
     "SET LOCAL timezone = 'UTC'",
     "SET LOCAL datestyle = 'ISO'",

@@ -3,6 +3,9 @@
 A transfer's legs are two rows under one number; the system's leg needs no running balance, because
 the system's books are summed, not spent from. `locked` is an account under its lock; `guard` is the account where a
 statement's condition holds, and nothing where it does not; what is written under the account's lock needs none.
+
+Rows that are written are named by parameters, and `guard` is only asked whether it is there: joined with it, a table
+that was empty when the statement was planned would be read through for ever.
 """
 
 from datetime import date
@@ -56,7 +59,7 @@ WRITE_FUNDS = """
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     )"""
 
 # Holds credits, and counts them in the cap's usage of its day.
@@ -70,15 +73,16 @@ OPEN_HOLD = f"""
 
 WRITE_USAGE = """
     usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+        WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+            AND EXISTS (SELECT FROM guard)
     )"""
 
 # The end of a hold, and the cap's usage after it.
 CLOSE_HOLD = f"""
     closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+        DELETE FROM ledger_holds
+        WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
     ), {WRITE_USAGE}"""
 
 

@@ -148,7 +148,7 @@ FOR NO KEY UPDATE OF m
 # of it or nothing, if the account is unchanged since the decision and the lease is still held.
 _SAVE_SCHEDULED = f"""
 WITH guard AS MATERIALIZED (
-    SELECT a.id AS account_id, m.id AS meeting_id
+    SELECT a.id AS account_id
     FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
     WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
     FOR NO KEY UPDATE
@@ -157,10 +157,10 @@ WITH guard AS MATERIALIZED (
         join_url = NULL, sealed_join_url = %(meeting_sealed_join_url)s, password = %(meeting_password)s,
         charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL, lease_until = NULL,
         due_at = end_at
-    FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND EXISTS (SELECT FROM guard)
 ), done AS (
-    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL FROM guard
-    WHERE idempotency_keys.account_id = guard.account_id AND key = %(key)s::text
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text AND EXISTS (SELECT FROM guard)
 )
 SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard
 """
