@@ -47,8 +47,8 @@ class Creation:
 async def record_creation(application: Application, database_url: str, account_id: UUID) -> Creation:
     """Create one meeting through the API app, in this process, and record its statements.
 
-    It uses a new key, which is kept. The account changes during the call to the provider, so that both ways
-    of finishing are recorded, the short one and the one after it.
+    It uses a new key, which is kept. The account changes after it was read and during the call to the
+    provider: both ways of reserving and of finishing are recorded, the short one and the one after it.
 
     Raises:
         RuntimeError: the meeting was not made.
@@ -64,7 +64,7 @@ async def record_creation(application: Application, database_url: str, account_i
     headers = {"authorization": f"Bearer {minted.text}", "idempotency-key": str(idempotency_key)}
     app = ApiApp(application.api, application.admit, runtime, base_url, lambda _: b"")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base_url) as client:
-        with _disturbed(database_url, account_id), _listening() as statements:
+        with _disturbed(database_url, account_id), _listening(database_url, account_id) as statements:
             answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
     if answer.status_code != 201:
         raise RuntimeError(answer.text)
@@ -76,8 +76,7 @@ def _disturbed(database_url: str, account_id: UUID) -> Iterator[None]:
     create = SandboxProvider.create
 
     async def create_meanwhile(self: SandboxProvider, order: ProviderOrder) -> Provisioned:
-        with psycopg.connect(database_url) as connection:
-            connection.execute("UPDATE accounts SET version = version + 1 WHERE id = %s", (account_id,))
+        _change(database_url, account_id)
         return await create(self, order)
 
     SandboxProvider.create = create_meanwhile  # type: ignore[method-assign]
@@ -87,8 +86,13 @@ def _disturbed(database_url: str, account_id: UUID) -> Iterator[None]:
         SandboxProvider.create = create  # type: ignore[method-assign]
 
 
+def _change(database_url: str, account_id: UUID) -> None:
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE accounts SET version = version + 1 WHERE id = %s", (account_id,))
+
+
 @contextmanager
-def _listening() -> Iterator[list[Statement]]:
+def _listening(database_url: str, account_id: UUID) -> Iterator[list[Statement]]:
     statements: list[Statement] = []
     execute, transaction = Connection.execute, Connection.transaction
 
@@ -96,7 +100,10 @@ def _listening() -> Iterator[list[Statement]]:
     async def execute_and_note(self: Any, query: str, params: Any = None, **options: Any) -> Any:
         cursor = await execute(self, query, params, **options)
         columns = tuple(column.name for column in cursor.description or ())
+        is_first_reading = not any("version" in each.columns for each in statements)
         statements.append(Statement(query, params or {}, columns))
+        if is_first_reading and "version" in columns:
+            _change(database_url, account_id)
         return cursor
 
     @asynccontextmanager

@@ -5,7 +5,7 @@ and texts that hold one from a counter, the start is random, host and version ar
 found. All else is bound as it was recorded. A new unique column that is missed here stops pgbench with a
 duplicate.
 
-The first statement that names a version settles the meeting if the account was not changed meanwhile;
+A statement that names the account's version reserves or settles if the account was not changed meanwhile;
 what was recorded after it is the other way, which the script too takes only where the first did not work.
 """
 
@@ -111,14 +111,23 @@ class _Translator:
 
     def body(self) -> str:
         """Every statement in its order."""
-        lines, is_tried = [], False
+        lines: list[str] = []
+        is_settling = False
         for place, statement in enumerate(self.creation.statements):
             text = self._statement(statement)
-            if "version" in statement.parameters and not is_tried:
-                lines += ["\\set due -1", text, "\\aset", "\\if :due < 0"]
-                is_tried = True
-                continue
             found = {"host_id", "version"} & set(statement.columns)
+            is_try = "version" in statement.parameters and not is_settling
+            if is_try and "token" not in statement.parameters:
+                lines += ["\\set r_version -1", text, "\\aset r_", "\\if :r_version < 0"]
+                continue
+            if is_try:
+                lines += ["\\endif", "\\set due -1", text, "\\aset", "\\if :due < 0"]
+                is_settling = True
+                continue
+            if set(statement.columns) == {"version", "host_id"}:  # reserved under the lock
+                lines += [text, "\\aset r_"]
+                self.found = {name: f":r_{name}" for name in found}
+                continue
             if found and self.found:
                 # May find nothing: the host was taken between the two statements, and the service retries.
                 lines += [f"\\set s{place}_version -1", text, f"\\aset s{place}_"]
@@ -126,7 +135,7 @@ class _Translator:
                 lines += [text, f"\\gset s{place}_"] if found else [f"{text};"]
             for name in found - ({"host_id"} & self.found.keys()):
                 self.found[name] = f":s{place}_{name}"
-        return "\n".join([*lines, "\\endif" if is_tried else "", ""])
+        return "\n".join([*lines, "\\endif" if is_settling else "", ""])
 
     def _statement(self, statement: Statement) -> str:
         def put(match: re.Match[str]) -> str:

@@ -124,6 +124,18 @@ async def test_a_read_takes_two_trips(line: Wire, customer: Customer) -> None:
     assert trips > 2, "a read of its own would be counted"
 
 
+async def test_a_creation_takes_three_trips_and_two_commits(line: Wire, customer: Customer) -> None:
+    """And one that counts the request: with the caller it reads what it decides on."""
+
+    async def post(path: str) -> httpx.Response:
+        return await line.customer.post(path, customer.harness.body(), idem=str(uuid4()))
+
+    first, _ = await line.trips("/meetings", post)
+    trips, answer = await line.trips("/meetings", post)
+    assert answer.status_code == 201, answer.text
+    assert trips == 4 <= first
+
+
 async def test_a_page_takes_three_trips_at_most(line: Wire, customer: Customer) -> None:
     recording = await a_recording(customer)
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()

@@ -16,6 +16,7 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds, Transfer
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
 
@@ -160,6 +161,20 @@ class MeetingRepository(Protocol):
         Returns:
             The state that the bearer of the lease goes on from; none when the host was taken
             meanwhile, and nothing was written.
+        """
+
+    async def save_if_unchanged(
+        self, query: CreationQuery, provisioning: Provisioning, state: AccountState
+    ) -> LeaseView | None:
+        """Write what was decided on an account that is not locked, for one call of `at_once`.
+
+        The host is chosen as it is reserved, in the order of `choose_host`: the provisioning names none, the
+        returned view does. For a query without `per_day` only.
+
+        Returns:
+            As `save_provisioning`. None, and nothing was written, where the account is locked or no longer
+            as in the state, the idempotency key or the query's operation is known, the erasure of the account
+            was requested, or no fitting host is free and unlocked: decide again under the account's lock.
         """
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:

@@ -16,6 +16,7 @@ from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.account_summary import AccountSummary
 from meetcore.ports.console_queries import ConsoleQueries
 from meetcore.ports.dashboard_queries import DashboardQueries
@@ -40,6 +41,7 @@ __all__ = [
     "MAX_ENTRIES_LOOKED_AT",
     "MAX_PAGE",
     "NO_INCLUDES",
+    "AccountState",
     "AccountSummary",
     "AccountVersion",
     "Caller",
@@ -68,11 +70,13 @@ MAX_ENDS_LOOKED_AT: Final = 200
 class CallerIncludes:
     """What is read of the caller's account in the statement that finds the caller: at most one of these.
 
-    `meeting_id` is a meeting of the account, `usage_on` a day of the key's cap.
+    `meeting_id` is a meeting of the account, `usage_on` a day of the key's cap, and `state_on` such a day
+    for a decision that spends: with the account's funds and their version.
     """
 
     meeting_id: UUID | None = None
     usage_on: date | None = None
+    state_on: date | None = None
 
 
 NO_INCLUDES: Final = CallerIncludes()
@@ -87,10 +91,10 @@ def _no_meeting() -> None:
 class Caller:
     """A key and its account, read in one statement, with what a `CallerIncludes` asked for.
 
-    `usage` is what the key spent and holds on that day. `load_meeting` gives the meeting as `find_meeting`
-    reports it, if there is one; sealed values stay so until the key is accepted. `user_id` is the member who
-    asks, with the `dashboard_key` of the account; `origin` is who asks by hand, for the audit log. `version`
-    is what the store had of the account, for lists that follow.
+    `usage` is what the key spent and holds on that day, `state` the account on that day. `load_meeting`
+    gives the meeting as `find_meeting` reports it, if there is one; sealed values stay so until the key is
+    accepted. `user_id` is the member who asks, with the `dashboard_key` of the account; `origin` is who asks
+    by hand, for the audit log. `version` is what the store had of the account, for lists that follow.
     """
 
     key: ApiKey
@@ -100,6 +104,7 @@ class Caller:
     user_id: UUID | None = None
     origin: ActionOrigin | None = None
     version: AccountVersion | None = field(default=None, eq=False, repr=False)
+    state: AccountState | None = None
 
     @property
     def actor_id(self) -> UUID:

@@ -38,7 +38,7 @@ from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.meetings import CreationQuery, LeaseView
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import Store, StoreUnavailable
+from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.audit import record_by_hand
@@ -60,6 +60,7 @@ from meetcore.usecases.reserve_meeting import (
     creation_query,
     draft_meeting,
     reserve,
+    unlocked_provisioning,
 )
 from meetcore.usecases.runtime import Runtime
 
@@ -168,6 +169,8 @@ class CreateMeeting:
         except DomainError as refusal:
             return await self._refuse(caller.account.id, request, refusal)
         draft, seats = draft_meeting(caller, plan, abilities, self.runtime, now), plan.tier.capacity
+        if (view := await self._reserve_if_unchanged(caller, draft, seats, request)) is not None:
+            return view
         for attempt in range(MAX_HOST_ATTEMPTS):
             query = creation_query(draft, seats, abilities, request.key, can_wait=attempt > 0)
             step = await self._try_reserve(caller, draft, query, request)
@@ -185,16 +188,47 @@ class CreateMeeting:
                     return step
         raise await self._no_host_free(plan, now)
 
+    async def _reserve_if_unchanged(
+        self, caller: Caller, draft: Meeting, seats: int, request: IdempotentRequest
+    ) -> LeaseView | None:
+        """Reserve on the account as it was read with the caller, in one statement.
+
+        Returns:
+            None where that does not do, and the decision is to be made under the account's lock: so is every
+            refusal, what is done by hand, and what is limited by the day.
+        """
+        abilities, state = self.provider.abilities, caller.state
+        if state is None or caller.origin is not None or abilities.creations_per_host_day is not None:
+            return None
+        query = creation_query(draft, seats, abilities, request.key, can_wait=False)
+        try:
+            made = unlocked_provisioning(self.runtime, draft, query, state, request, self._terms)
+        except DomainError:
+            return None
+        try:
+            async with self.store.at_once() as tx:
+                return await tx.meetings.save_if_unchanged(query, made, state)
+        except ConnectionLost:  # the lease shows whether it was kept
+            return await self._find_reserved(draft, made.lease.token)
+
+    @repeated_when_lost
+    async def _find_reserved(self, draft: Meeting, token: UUID) -> LeaseView | None:
+        """Find a draft that may have been reserved; where it was not, it will not be any more."""
+        async with self.store.begin() as tx:
+            await tx.lock_account(draft.account_id)  # a statement that is still under way finds it changed
+            return await tx.meetings.load_leased(draft.account_id, draft.id, token)
+
+    @property
+    def _terms(self) -> ReservationTerms:
+        window_s = self.orphan_window_s if self.provider.abilities.leaves_orphans else None
+        return ReservationTerms(self.lease_s, self.share_percent, window_s)
+
     @repeated_when_lost
     async def _try_reserve(
         self, caller: Caller, draft: Meeting, query: CreationQuery, request: IdempotentRequest
     ) -> LeaseView | Outcome | KeyLookup | DomainError | None:
-        leaves_orphans = self.provider.abilities.leaves_orphans
-        terms = ReservationTerms(
-            self.lease_s, self.share_percent, self.orphan_window_s if leaves_orphans else None
-        )
         async with self.store.begin() as tx:
-            step = await reserve(tx, self.runtime, draft, query, request, terms)
+            step = await reserve(tx, self.runtime, draft, query, request, self._terms)
             if isinstance(step, LeaseView):
                 await record_by_hand(
                     tx, self.runtime, draft.created_at, caller, "meeting.created", draft.id,

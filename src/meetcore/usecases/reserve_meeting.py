@@ -24,6 +24,7 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingPlan, MeetingStatu
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money import holds
 from meetcore.domain.money.ledger import Reference, TransferKind
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.queries import Caller
@@ -141,10 +142,7 @@ def provisioning(
             "This Idempotency-Key paid for a meeting long ago. Use a new key for a new meeting.",
             {"id": view.charged.reference.id},
         )
-    hold = holds.Hold(
-        runtime.new_id(now), query.operation, TransferKind.MEETING_CHARGE, draft.credits,
-        Reference("meeting", str(draft.id)), query.api_key_id, view.usage.day,
-    )  # fmt: skip
+    hold = _hold(runtime, draft, query)
     reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
     if view.creations is not None and not _is_within_share(view.creations, terms.share_percent):
         raise CreationsUsedUp(now, next_creation_day(now), is_share=True)
@@ -156,6 +154,34 @@ def provisioning(
         hold, reserved.funds, reserved.usage, Lease(runtime.new_id(now), terms.lease_s),
         request.claim(draft.id), "" if host is None else host.provider_user_id,
         view.creations is not None, terms.orphan_window_s,
+    )  # fmt: skip
+
+
+def unlocked_provisioning(
+    runtime: Runtime,
+    draft: Meeting,
+    query: CreationQuery,
+    state: AccountState,
+    request: IdempotentRequest,
+    terms: ReservationTerms,
+) -> Provisioning:
+    """Decide what a draft reserves of an account that is not locked; its host is chosen as it is reserved.
+
+    Raises:
+        InsufficientCredits, CreditCapExceeded: see `holds.take`.
+    """
+    hold = _hold(runtime, draft, query)
+    reserved = holds.take(state.funds, state.usage, state.daily_cap, hold)
+    return Provisioning(
+        draft, hold, reserved.funds, reserved.usage, Lease(runtime.new_id(query.now), terms.lease_s),
+        request.claim(draft.id), "", orphan_window_s=terms.orphan_window_s,
+    )  # fmt: skip
+
+
+def _hold(runtime: Runtime, draft: Meeting, query: CreationQuery) -> holds.Hold:
+    return holds.Hold(
+        runtime.new_id(query.now), query.operation, TransferKind.MEETING_CHARGE, draft.credits,
+        Reference("meeting", str(draft.id)), query.api_key_id, query.cap_day,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from meetcore.adapters.memory.state import ConstraintBroken, Tables, account_of
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.store import LedgerView
@@ -65,6 +66,20 @@ def usage_of(tables: Tables, account_id: UUID, api_key_id: UUID, day: date) -> C
     cap_key_id = cap_key_of(tables, api_key_id)
     stored = tables.usage.get((account_id, cap_key_id, day), CapUsage(cap_key_id, day))
     return evolve(stored, api_key_id=api_key_id)
+
+
+def account_state(tables: Tables, account_id: UUID, api_key_id: UUID, day: date) -> AccountState:
+    """The account for a decision that is tried without a lock.
+
+    No version is kept here: the state itself is compared, which is what a version stands for.
+    """
+    key = tables.keys.get(api_key_id)
+    return AccountState(
+        0,
+        account_of(tables, account_id).funds,
+        usage_of(tables, account_id, api_key_id, day),
+        None if key is None else key.daily_cap,
+    )
 
 
 def write_usage(tables: Tables, account_id: UUID, usage: CapUsage) -> None:

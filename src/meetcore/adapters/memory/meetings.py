@@ -9,6 +9,7 @@ from attrs import evolve
 from meetcore.adapters.memory.hosts import count_creation, day_creations, free_host, free_slot, reserve
 from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view, prolong_claim
 from meetcore.adapters.memory.ledger import (
+    account_state,
     append_entry,
     entry_of_operation,
     usage_of,
@@ -30,6 +31,7 @@ from meetcore.domain.meetings.meetings import OPEN, Meeting, MeetingStatus
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds, Transfer
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.idempotency import Claim
@@ -106,6 +108,23 @@ class MemoryMeetingRepository:
         write_funds(tables, provisioning.funds)
         claim_key(tables, meeting.account_id, provisioning.claim, self._clock.now(), lease.until)
         return await self.load_leased(meeting.account_id, meeting.id, lease.token)
+
+    async def save_if_unchanged(
+        self, query: CreationQuery, provisioning: Provisioning, state: AccountState
+    ) -> LeaseView | None:
+        tables, account_id = self._tables, query.account_id
+        if account_state(tables, account_id, query.api_key_id, query.cap_day) != state:
+            return None
+        is_known = (
+            entry_of_operation(tables, account_id, query.operation) is not None
+            or (account_id, query.idempotency_key) in tables.idempotency
+            or account_id in tables.erasures
+        )
+        host = self._best_free_host(query) if query.needs_host else None
+        if is_known or (host is None and query.needs_host):
+            return None
+        chosen = evolve(provisioning.meeting, host_id=None if host is None else host.id)
+        return await self.save_provisioning(evolve(provisioning, meeting=chosen))
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
         tables = self._tables

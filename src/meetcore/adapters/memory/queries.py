@@ -11,7 +11,7 @@ from meetcore.adapters.memory.console import MemoryConsoleQueries
 from meetcore.adapters.memory.dashboard import MemoryDashboardQueries
 from meetcore.adapters.memory.endpoint_health import MemoryEndpointHealth
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
-from meetcore.adapters.memory.ledger import usage_of
+from meetcore.adapters.memory.ledger import account_state, usage_of
 from meetcore.adapters.memory.ledger_totals import MemoryLedgerTotals
 from meetcore.adapters.memory.member_queries import MemoryMemberQueries
 from meetcore.adapters.memory.recordings import recording_by_id
@@ -76,6 +76,9 @@ class MemoryQueries(
         if includes.meeting_id is not None:
             load = partial(_meeting_of, tables, shown.id, includes.meeting_id)
             return Caller(key, shown, load_meeting=load, version=version)
+        if includes.state_on is not None:
+            state = account_state(tables, shown.id, key.id, includes.state_on)
+            return Caller(key, shown, state=state, version=version)
         day = includes.usage_on
         if day is None:
             return Caller(key, shown, version=version)

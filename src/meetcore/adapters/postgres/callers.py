@@ -6,11 +6,12 @@ The domain judges a key. Sealed values are opened only after that.
 from functools import partial
 
 from meetcore.adapters.postgres.columns import Columns, Row, utc
-from meetcore.adapters.postgres.ledger.parts import usage
+from meetcore.adapters.postgres.ledger.parts import FUNDS, usage
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting_with_key
 from meetcore.adapters.postgres.meetings.shown import HOST_KEY
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.requests.keys import ApiKey
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.queries import NO_INCLUDES, AccountSummary, AccountVersion, Caller, CallerIncludes
 
@@ -36,6 +37,16 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
 WHERE k.digest = %(digest)s
 """
 
+# The same with the account's funds and their version, for a decision that is tried without a lock.
+_FIND_WITH_STATE = f"""
+SELECT {API_KEY.select}, {_ACCOUNT.select}, {FUNDS.select}, {_VERSION}, u.spent AS usage_spent,
+    u.held AS usage_held
+FROM api_keys k JOIN accounts a ON a.id = k.account_id
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = %(usage_on)s
+WHERE k.digest = %(digest)s
+"""
+
 # The same with one of the account's meetings, if it is there.
 _FIND_WITH_MEETING = f"""
 SELECT {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
@@ -49,13 +60,21 @@ class CallerReads(Reads):
     """Authentication in one round trip."""
 
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
-        parameters = {"digest": key_digest, "meeting_id": includes.meeting_id, "usage_on": includes.usage_on}
-        if includes.meeting_id is not None:
-            statement = _FIND_WITH_MEETING
-        else:
-            statement = _FIND_CALLER if includes.usage_on is None else _FIND_WITH_USAGE
-        row = await self._one(statement, parameters)
+        parameters = {
+            "digest": key_digest,
+            "meeting_id": includes.meeting_id,
+            "usage_on": includes.usage_on or includes.state_on,
+        }
+        row = await self._one(_statement_for(includes), parameters)
         return None if row is None else _caller(row, includes, self._cipher)
+
+
+def _statement_for(includes: CallerIncludes) -> str:
+    if includes.meeting_id is not None:
+        return _FIND_WITH_MEETING
+    if includes.state_on is not None:
+        return _FIND_WITH_STATE
+    return _FIND_CALLER if includes.usage_on is None else _FIND_WITH_USAGE
 
 
 def _caller(row: Row, includes: CallerIncludes, cipher: Cipher) -> Caller:
@@ -64,5 +83,9 @@ def _caller(row: Row, includes: CallerIncludes, cipher: Cipher) -> Caller:
     version = AccountVersion(account.id, row["account_version"], utc(row["read_at"]))
     if includes.meeting_id is not None and row["meeting_id"] is not None:
         return Caller(key, account, load_meeting=partial(meeting_with_key, row, cipher), version=version)
+    if includes.state_on is not None:
+        used = usage(row, key.id, includes.state_on)
+        state = AccountState(row["account_version"], FUNDS.read(row), used, key.daily_cap)
+        return Caller(key, account, state=state, version=version)
     spent = None if includes.usage_on is None else usage(row, key.id, includes.usage_on)
     return Caller(key, account, spent, version=version)

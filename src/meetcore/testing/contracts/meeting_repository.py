@@ -1,6 +1,6 @@
 """A meeting's life in a store: reserved, paid or given back, cancelled, taken over, over.
 
-Joins the six parts, each in a module of its own.
+Joins the seven parts, each in a module of its own.
 """
 
 from meetcore.testing.contracts.day_creations import DayCreationsContract
@@ -9,10 +9,12 @@ from meetcore.testing.contracts.meeting_clock import MeetingClockContract
 from meetcore.testing.contracts.meeting_creation import MeetingCreationContract
 from meetcore.testing.contracts.meeting_lifecycle import MeetingLifecycleContract
 from meetcore.testing.contracts.meeting_settlement import MeetingSettlementContract
+from meetcore.testing.contracts.unlocked_creation import UnlockedCreationContract
 
 
 class MeetingRepositoryContract(
     MeetingCreationContract,
+    UnlockedCreationContract,
     MeetingSettlementContract,
     MeetingCancellationContract,
     MeetingLifecycleContract,

@@ -12,6 +12,7 @@ from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.meetings import VISIBLE, MeetingRequest, MeetingStatus
+from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.records import meetings as records
 from meetcore.domain.records.fields import record_of
 from meetcore.domain.records.meetings import meeting_record
@@ -25,11 +26,16 @@ _READERS = (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE)
 _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
 
 
+def _todays_state(_: dict[str, str], now: datetime) -> CallerIncludes:
+    return CallerIncludes(state_on=cap_day(now))
+
+
 @Operation(
     method="POST",
     path="/meetings",
     scopes=(Scope.MEETINGS_WRITE,),
     rate_class=OperationClass.CREDIT,
+    includes=_todays_state,
     body=CreateMeetingBody,
     record=records.Meeting,
     success=201,

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
+from attrs import evolve
+
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.hosts.free import (
@@ -38,6 +40,7 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 
@@ -88,6 +91,22 @@ SELECT waited.id FROM locked CROSS JOIN LATERAL (
     FOR NO KEY UPDATE OF h) AS waited
 """
 
+# Writes what `guard` let be reserved: the meeting on the guard's host, its hold, its lease and its key.
+_WRITE_RESERVED = f"""meeting AS (
+    INSERT INTO meetings ({MEETING.names}, hold_id, idempotency_key, lease_token, lease_until)
+    SELECT {MEETING.values.replace("%(meeting_host_id)s", "host_id")}, %(hold_id)s, %(key)s, %(lease_token)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM guard
+), checked AS (
+    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+    SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
+        clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
+    FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
+), {OPEN_HOLD}, {CLAIM_KEY}
+UPDATE accounts SET held = %(funds_held)s, is_low = %(funds_is_low)s, version = version + 1
+WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
+RETURNING version, (SELECT host_id FROM guard) AS host_id"""
+
 # Writes a meeting that is about to be made, all or nothing: without the slot of the host that it needs no row
 # is written and no row is returned.
 _SAVE_PROVISIONING = f"""
@@ -106,22 +125,43 @@ WITH reserved AS (
     SELECT %(account_id)s, %(today)s, host_id, 1 FROM reserved WHERE %(counts_creation)s
     ON CONFLICT (account_id, day, host_id) DO UPDATE SET creations = known.creations + 1
 ), guard AS (
-    SELECT %(account_id)s::uuid AS account_id FROM reserved
-    UNION ALL SELECT %(account_id)s::uuid WHERE %(meeting_host_id)s::uuid IS NULL
-), meeting AS (
-    INSERT INTO meetings ({MEETING.names}, hold_id, idempotency_key, lease_token, lease_until)
-    SELECT {MEETING.values}, %(hold_id)s, %(key)s, %(lease_token)s,
-        clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM guard
-), checked AS (
-    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
-    SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
-        clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
-    FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
-), {OPEN_HOLD}, {CLAIM_KEY}
-UPDATE accounts SET held = %(funds_held)s, is_low = %(funds_is_low)s, version = version + 1
-WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
-RETURNING version
+    SELECT %(account_id)s::uuid AS account_id, host_id FROM reserved
+    UNION ALL SELECT %(account_id)s::uuid, NULL WHERE %(meeting_host_id)s::uuid IS NULL
+), {_WRITE_RESERVED}
+"""
+
+# The same for an account that is not locked, if it is as it was read, the idempotency key and the charge are unknown,
+# and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The conditions on other tables name
+# no column of the account: they are read once, by their keys.
+_SAVE_IF_UNCHANGED = f"""
+WITH unchanged AS MATERIALIZED (
+    SELECT a.id FROM accounts a
+    WHERE a.id = %(account_id)s AND a.version = %(version)s
+        AND NOT EXISTS (SELECT FROM idempotency_keys WHERE account_id = %(account_id)s AND key = %(key)s::text)
+        AND NOT EXISTS (SELECT FROM ledger_transfers WHERE account_id = %(account_id)s AND operation = %(operation)s)
+        AND NOT EXISTS (SELECT FROM account_erasures WHERE account_id = %(account_id)s)
+    FOR NO KEY UPDATE OF a SKIP LOCKED
+), {OPEN_HOSTS}, free AS MATERIALIZED (
+    SELECT best.* FROM unchanged CROSS JOIN LATERAL (
+        SELECT h.id, h.provider_user_id, h.max_concurrent FROM hosts h
+        WHERE %(needs_host)s AND {FITS} AND h.id IN (SELECT id FROM open_hosts
+            WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+        ORDER BY {BEST_FIRST} LIMIT 1
+        FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
+), reserved AS (
+    INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
+    SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
+    FROM free h CROSS JOIN LATERAL ({FREE_SLOT}) AS slot
+    ON CONFLICT DO NOTHING
+    RETURNING host_id
+), host AS (
+    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
+        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
+    WHERE id = (SELECT host_id FROM reserved)
+), guard AS (
+    SELECT %(account_id)s::uuid AS account_id, host_id FROM reserved
+    UNION ALL SELECT id, NULL FROM unchanged WHERE NOT %(needs_host)s
+), {_WRITE_RESERVED}, (SELECT provider_user_id FROM free) AS provider_user_id
 """
 
 # The meeting in progress with its money, under the account's lock, for the holder of the lease only.
@@ -235,12 +275,29 @@ class MeetingCreation(Repository):
         )
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        made, hold, claim, lease = (
-            provisioning.meeting, provisioning.hold, provisioning.claim, provisioning.lease,
-        )  # fmt: skip
-        parameters = (
+        row = await self._one(_SAVE_PROVISIONING, self._reservation(provisioning))
+        return None if row is None else _leased(provisioning, row, provisioning.provider_user_id)
+
+    async def save_if_unchanged(
+        self, query: CreationQuery, provisioning: Provisioning, state: AccountState
+    ) -> LeaseView | None:
+        parameters = self._reservation(provisioning) | {
+            "version": state.version,
+            "operation": query.operation,
+            "seats": query.seats,
+            "now": query.now,
+            "per_day": query.per_day,
+            "needs_host": query.needs_host,
+        }
+        row = await self._one(_SAVE_IF_UNCHANGED, parameters)
+        return None if row is None else _leased(provisioning, row, row["provider_user_id"] or "")
+
+    def _reservation(self, provisioning: Provisioning) -> Row:
+        """The parameters of `_WRITE_RESERVED`, and of what leads to it."""
+        made, claim, lease = provisioning.meeting, provisioning.claim, provisioning.lease
+        return (
             MEETING.parameters(made, self._cipher)
-            | HOLD.parameters(hold)
+            | HOLD.parameters(provisioning.hold)
             | FUNDS.parameters(provisioning.funds)
             | USAGE.parameters(provisioning.usage)
             | {
@@ -255,13 +312,6 @@ class MeetingCreation(Repository):
                 "lease_s": lease.seconds,
             }
         )
-        row = await self._one(_SAVE_PROVISIONING, parameters)
-        if row is None:
-            return None
-        return LeaseView(
-            lease.token, row["version"], made, provisioning.provider_user_id, provisioning.funds,
-            provisioning.usage, hold, None, claim,
-        )  # fmt: skip
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
         parameters = {"account_id": account_id, "meeting_id": meeting_id, "token": token}
@@ -312,3 +362,11 @@ class MeetingCreation(Repository):
             }
         )
         await self._connection.execute(_SAVE_ABANDONED, parameters)
+
+
+def _leased(provisioning: Provisioning, row: Row, provider_user_id: str) -> LeaseView:
+    """What was reserved, as its lease's owner goes on from it."""
+    return LeaseView(
+        provisioning.lease.token, row["version"], evolve(provisioning.meeting, host_id=row["host_id"]),
+        provider_user_id, provisioning.funds, provisioning.usage, provisioning.hold, None, provisioning.claim,
+    )  # fmt: skip
