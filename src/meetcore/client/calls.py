@@ -7,14 +7,16 @@ of the API to the API. A call is a value: made once, sent as often as it takes, 
 
 import json
 from collections.abc import Mapping
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
+from secrets import token_bytes
 from typing import Generic, TypeVar
 from urllib.parse import quote
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from attrs import evolve, field, frozen
 
 from meetcore.client.records import Page
+from meetcore.domain.ids import RANDOM_BYTES, uuid7
 from meetcore.domain.requests.idempotency import MAX_KEY_LENGTH, is_key
 from meetcore.domain.webhooks.endpoints import Unset
 
@@ -85,10 +87,15 @@ def change(
     Raises:
         ValueError: the key is invalid.
     """
-    key = str(uuid4()) if idempotency_key is None else idempotency_key
+    key = _new_key() if idempotency_key is None else idempotency_key
     if not is_key(key):
         raise ValueError(f"an idempotency key is 1 to {MAX_KEY_LENGTH} visible ASCII characters")
     return Call(method, path, into, query or {}, None if body is None else encode(body), key)
+
+
+def _new_key() -> str:
+    # It states when it was made: a service whose records of that time were lost can refuse it.
+    return str(uuid7(datetime.now(UTC), token_bytes(RANDOM_BYTES)))
 
 
 def encode(body: Mapping[str, object]) -> bytes:
