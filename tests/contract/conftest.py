@@ -28,7 +28,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
     """Connections of the owner, for reads behind the ports and for tampering."""
-    pool = make_pool(store_database, min_size=1, max_size=4, timeout_s=20.0, idle_s=2.0)
+    pool = make_pool(store_database, min_size=1, max_size=4, timeout_s=20.0, idle_s=2.0, passes_fence=True)
     await pool.open()
     try:
         yield pool

@@ -21,6 +21,7 @@ from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
+from meetcore.adapters.postgres.restores import PostgresFence
 from meetcore.adapters.postgres.retention import PostgresRetention
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.meetings.hosts import Host
@@ -57,7 +58,7 @@ _TAMPERINGS = {
 _EMPTIED = (
     "hosts", "account_creations", "meetings", "orphan_checks", "host_reservations", "webhook_endpoints",
     "webhook_account_hosts", "webhook_hosts", "events", "deliveries", "delivery_attempts", "provider_events",
-    "recordings", "notes", "transcript_chunks", "mails", "removed_records",
+    "recordings", "notes", "transcript_chunks", "mails", "removed_records", "restores",
 )  # fmt: skip
 _UNVERIFIED = """verification AS (
     UPDATE ledger_verification SET started_at = NULL, after_account = NULL, accounts = 0, entries = 0,
@@ -79,6 +80,8 @@ class PostgresRig:
         self.pool = pool
         self.owner = pool if owner is None else owner
         self.store = PostgresStore(pool, cipher)
+        self.operator_store = PostgresStore(self.owner, cipher)
+        self.fence = PostgresFence(self.owner)
         self.queries = PostgresQueries(pool, cipher)
         self.registry = PostgresRegistry(pool, cipher)
         self.housekeeping = PostgresHousekeeping(pool)

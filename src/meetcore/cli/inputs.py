@@ -86,7 +86,7 @@ def read_cap(text: str) -> int | None:
     return int(text)
 
 
-def read_time(text: str | None) -> datetime | None:
+def read_time(text: str | None, what: str = "--expires-at") -> datetime | None:
     """Read an RFC 3339 time with its offset.
 
     Raises:
@@ -101,7 +101,7 @@ def read_time(text: str | None) -> datetime | None:
     except (ValueError, OverflowError):
         utc = None
     if utc is None:
-        raise InputRefused(f"--expires-at must be a time such as 2026-12-31T17:00:00Z, not {text!r}")
+        raise InputRefused(f"{what} must be a time such as 2026-12-31T17:00:00Z, not {text!r}")
     return utc
 
 

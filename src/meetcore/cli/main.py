@@ -39,6 +39,11 @@ COMMANDS = (
     ("key", "accounts:key", "API keys: who may do what."),
     ("credits", "accounts:credits_", "Credits: top up, and prove the ledger."),
     ("secrets", "secrets:secrets", "The secrets key: move to another one, and remove the old one."),
+    (
+        "restore",
+        "restore:restore",
+        "After a restore of the database: fence, reconcile with the provider, release.",
+    ),
     ("audit", "audit:audit", "The audit log: who changed what."),
     ("portal", "access:portal", "One-time links to the dashboard."),
     ("operator", "access:operator", "Operators: who may use the console."),

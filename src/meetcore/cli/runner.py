@@ -22,7 +22,9 @@ from meetcore.domain.members.sign_in_links import InvalidMinutes
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
+from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import (
+    StoreFenced,
     StoreFull,
     StoreLoginRefused,
     StoreReadOnly,
@@ -63,6 +65,8 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
             ExitCode.REFUSED, as_json=as_json)  # fmt: skip
     except DomainError as error:
         _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
+    except FenceRefused as error:
+        _end("fence", str(error), ExitCode.REFUSED, as_json=as_json)
     except StoreUnavailable as error:
         _end(*_store_failure(error), ExitCode.STORE_UNAVAILABLE, as_json=as_json)
 
@@ -79,6 +83,9 @@ def _store_failure(error: StoreUnavailable) -> tuple[str, str]:
         case StoreSessionRefused():
             hint = "set MEETCORE_DATABASE_POOLER=transaction"
             return "store_session_refused", f"a pooler refuses the settings of a session: {hint}"
+        case StoreFenced():
+            hint = "a pooler passes no settings: name PostgreSQL itself in MEETCORE_DATABASE_URL"
+            return "store_fenced", f"the database was restored and is not released: {hint}"
         case StoreReadOnly():
             hint = "MEETCORE_DATABASE_URL leads to a standby, or to a server that is set to read only"
             return "store_read_only", f"the database takes no writes: {hint}"
@@ -138,6 +145,7 @@ def _acting_as_system_user(application: Application) -> Application:
         application,
         administration=application.administration.acting_as(origin),
         account_data=application.account_data.acting_as(origin),
+        restore=None if application.restore is None else application.restore.acting_as(origin),
         access=evolve(
             access,
             portal_links=access.portal_links.acting_as(origin),

@@ -12,6 +12,7 @@ from meetcore.composition.counted_reports import counted
 from meetcore.composition.dashboard import build_console, build_dashboard
 from meetcore.composition.policy import Policy, Reports
 from meetcore.composition.ports import NotePorts, Part, Ports
+from meetcore.domain.members.audit import ActionOrigin
 from meetcore.usecases.account_data import AccountData
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.admit import Admit
@@ -38,16 +39,19 @@ from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.mail_statements import MailStatements
 from meetcore.usecases.maintain_partitions import MaintainPartitions
+from meetcore.usecases.meeting_memos import MeetingMemos
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.purge import Purge
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.reconcile_restore import ReconcileRestore
 from meetcore.usecases.remove_orphans import RemoveOrphans
 from meetcore.usecases.remove_past_retention import RemovePastRetention
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
 from meetcore.usecases.report_overdue_notes import ReportOverdueNotes
+from meetcore.usecases.restores import Restores
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
 from meetcore.usecases.send_mails import SendMails
@@ -97,11 +101,23 @@ class Notes:
 
 
 @frozen
+class Restore:
+    """The use cases of an operator after a restore of the store."""
+
+    fence: Restores
+    reconcile: ReconcileRestore
+
+    def acting_as(self, origin: ActionOrigin) -> "Restore":
+        """Return the same use cases for a user of the system."""
+        return Restore(self.fence.acting_as(origin), self.reconcile.acting_as(origin))
+
+
+@frozen
 class Application:
     """The use cases of a process, and what its workers repeat.
 
-    `deliver` and `notes` are there where the process has the ports for them. `periodic_tasks` are those of
-    each part of the work that it can do.
+    `deliver`, `notes` and `restore` are there where the process has the ports for them. `periodic_tasks` are
+    those of each part of the work that it can do.
     """
 
     ports: Ports
@@ -112,6 +128,7 @@ class Application:
     administration: Administration
     access: Access
     account_data: AccountData
+    restore: Restore | None
     dashboard: DashboardUseCases
     console: ConsoleUseCases
     verify_ledger: VerifyLedger
@@ -154,6 +171,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     verify_ledger = VerifyLedger(ports.audit, policy.chain_keys)
     return Application(
         ports, policy, runtime, api, admit, administration, access, account_data,
+        _restore(ports, runtime, meetings),
         build_dashboard(ports, policy, runtime, api, administration, access, account_data),
         build_console(ports, policy, runtime, administration, access, meetings.provider),
         verify_ledger,
@@ -211,6 +229,18 @@ def _meetings(
     )  # fmt: skip
 
 
+def _restore(ports: Ports, runtime: Runtime, meetings: Meetings) -> Restore | None:
+    if ports.fence is None or ports.memo_cipher is None:
+        return None
+    memos = MeetingMemos(ports.memo_cipher)
+    return Restore(
+        Restores(ports.store, ports.fence, runtime),
+        ReconcileRestore(
+            ports.store, ports.registry, meetings.provider, memos, meetings.cancellation, runtime
+        ),
+    )  # fmt: skip
+
+
 def _api(
     ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, meetings: Meetings, queue: NoteQueue
 ) -> UseCases:
@@ -222,6 +252,7 @@ def _api(
             store, queries, provider, meetings.provisioner, meetings.reconcile, policy.catalogue, notifier,
             runtime, lease_s, share_percent=policy.account_creations_percent, report=reports.no_capacity,
             orphan_window_s=policy.orphan_window_s,
+            memos=None if ports.memo_cipher is None else MeetingMemos(ports.memo_cipher),
         ),
         CancelMeeting(
             store, queries, provider, meetings.cancellation, meetings.reconcile, notifier, runtime, lease_s,
@@ -266,8 +297,8 @@ def _deliver(
     return DeliverWebhooks(
         ports.store, ports.sender, policy.retry_schedule, runtime, policy.webhook_lease_s,
         policy.claim_limits, mails=mails, events_kept=policy.partition_rules.kept,
-        on_failed=reports.failed_delivery, on_disabled=reports.disabled_endpoint,
-        on_expired_lease=reports.expired_delivery,
+        on_failed=reports.failed_delivery, on_delivered=reports.delivered,
+        on_disabled=reports.disabled_endpoint, on_expired_lease=reports.expired_delivery,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
+from meetcore.adapters.postgres.restores import PostgresFence
 from meetcore.adapters.postgres.retention import PostgresRetention
 from meetcore.adapters.postgres.standby import Standby, StandbyLists
 from meetcore.adapters.postgres.store import PostgresStore
@@ -65,6 +66,8 @@ NOTIFICATION_SPACING_S = 0.02
 RATE_WINDOWS_KEPT_S = 600
 STANDBY_DEADLINE_S = 3
 """Seconds for which a connection to a standby is lent; the standby ends a statement 2 s earlier."""
+COMMAND = "command"
+"""The role of a process that does one thing that an operator asked for."""
 _QUEUES = {Part.WEBHOOKS: QUEUE, Part.NOTES: NOTES_QUEUE}
 
 log = structlog.get_logger("meetcore")
@@ -213,6 +216,7 @@ async def open_ports(
             metrics=metrics,
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),
             verification_log=PostgresVerificationLog(pool), partitions=_partitions(settings),
+            memo_cipher=cipher, fence=PostgresFence(pool),
         )  # fmt: skip
         if Part.API in parts:
             checks = health_checks(settings, has_inbox=network.mailer is not None)
@@ -235,7 +239,7 @@ def role_of(parts: Collection[Part]) -> str:
     """Return what a process with these parts of the work is: `serve`, `worker` or `command`."""
     if Part.API in parts:
         return "serve"
-    return "worker" if parts else "command"
+    return "worker" if parts else COMMAND
 
 
 @asynccontextmanager
@@ -247,6 +251,7 @@ async def _open_pool(settings: Settings, metrics: Metrics, role: str) -> AsyncIt
         is_pooled=settings.is_pooled,
         role=role,
         metrics=metrics,
+        passes_fence=role == COMMAND,
     )
     await pool.open(wait=False)
     sampling = None if metrics is NO_METRICS else asyncio.create_task(sample_pool(pool, metrics))

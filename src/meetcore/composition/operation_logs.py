@@ -22,6 +22,7 @@ from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.video_provider import ProviderRefused
 from meetcore.usecases.create_meeting import CapacityRefusal
+from meetcore.usecases.lost_events import DELIVERED
 from meetcore.usecases.remove_orphans import OrphanReport
 
 log = structlog.get_logger("meetcore.worker")
@@ -38,6 +39,15 @@ def _log_failed_delivery(recorded: Recorded) -> None:
         status=delivery.status.value, attempts=delivery.attempts_made,
         status_code=attempt.status_code, error=attempt.error, duration_ms=attempt.duration_ms,
         next_attempt_at=None if due is None else due.isoformat(),
+    )  # fmt: skip
+
+
+def _log_delivered(recorded: Recorded) -> None:
+    """Log an event that an endpoint took: after a restore the log alone says what customers have heard."""
+    delivery = recorded.delivery
+    log.info(
+        DELIVERED, account_id=str(delivery.account_id), webhook_id=str(delivery.endpoint_id),
+        delivery_id=str(delivery.id), event_id=str(delivery.event_id), event_type=delivery.event_kind.value,
     )  # fmt: skip
 
 
@@ -196,6 +206,7 @@ LOGGED = Reports(
     failed_recording=_log_failed_recording,
     failed_note=_log_failed_note,
     failed_delivery=_log_failed_delivery,
+    delivered=_log_delivered,
     disabled_endpoint=_log_disabled_endpoint,
     failed_mail=_log_failed_mail,
     failed_sign_on=_log_failed_sign_on,

@@ -114,6 +114,7 @@ class Reports:
     failed_recording: Callable[[RecordingTask, Exception], None] = _ignore
     failed_note: Callable[[Note, NoteFault], object] = _ignore
     failed_delivery: Callable[[Recorded], object] = _ignore
+    delivered: Callable[[Recorded], object] = _ignore
     disabled_endpoint: Callable[[Endpoint], object] = _ignore
     failed_mail: Callable[[Mail], object] = _ignore
     failed_sign_on: Callable[[str, bool], object] = _ignore

@@ -9,6 +9,7 @@ from attrs import frozen
 
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.audit import LedgerAudit
+from meetcore.ports.cipher import Cipher
 from meetcore.ports.clock import Clock
 from meetcore.ports.document_printer import DocumentPrinter
 from meetcore.ports.entropy import Entropy
@@ -30,6 +31,7 @@ from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.registry import Registry
 from meetcore.ports.request_log import RequestLog
 from meetcore.ports.resolver import Resolver
+from meetcore.ports.restores import Fence
 from meetcore.ports.retention import RetentionStore
 from meetcore.ports.store import Store
 from meetcore.ports.transcriber import Transcriber
@@ -100,8 +102,8 @@ class Ports:
     and cannot: it reports those that stay due. `metrics` take counts and
     durations. Where there is no `verification_log`, the ledger is verified by hand only; where there are no
     `partitions`, those of the database are looked after by hand only. `lists` may read a standby, where one
-    is
-    named; without them `queries` are the lists.
+    is named; without them `queries` are the lists. `memo_cipher` seals what providers keep with meetings;
+    without it they keep nothing. `fence` is there where the store can be fenced.
     """
 
     clock: Clock
@@ -135,3 +137,5 @@ class Ports:
     lists: Lists | None = None
     partitions: Partitions | None = None
     check_health: CheckHealth = _check_nothing
+    memo_cipher: Cipher | None = None
+    fence: Fence | None = None

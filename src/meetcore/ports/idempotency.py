@@ -22,10 +22,14 @@ class Claim:
 
 @frozen
 class KeyView:
-    """What is remembered of an idempotency key, and the store's time."""
+    """What is remembered of an idempotency key, and the store's time.
+
+    `is_lost`: a restore may have lost what became of the key (`domain.requests.restores.is_key_lost`).
+    """
 
     record: IdempotencyRecord | None
     now: datetime
+    is_lost: bool = False
 
 
 class IdempotencyRepository(Protocol):

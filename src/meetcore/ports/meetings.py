@@ -173,8 +173,9 @@ class MeetingRepository(Protocol):
 
         Returns:
             As `save_provisioning`. None, and nothing was written, where the account is locked or no longer
-            as in the state, the idempotency key or the query's operation is known, the erasure of the account
-            was requested, or no fitting host is free and unlocked: decide again under the account's lock.
+            as in the state, the idempotency key or the query's operation is known, a restore may have lost
+            the key, the erasure of the account was requested, or no fitting host is free and unlocked: decide
+            again under the account's lock.
         """
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:

@@ -39,6 +39,7 @@ from meetcore.ports.proposals import ProposalRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
 from meetcore.ports.registry import RegistryRepository
+from meetcore.ports.restores import RestoreRepository
 from meetcore.ports.sign_in import SignInRepository
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "LedgerView",
     "PostingView",
     "Store",
+    "StoreFenced",
     "StoreFull",
     "StoreLoginRefused",
     "StoreReadOnly",
@@ -75,6 +77,10 @@ class StoreFull(StoreUnavailable):
 
 class StoreReadOnly(StoreUnavailable):
     """The store answers and takes no writes, as a standby does. Nothing was kept."""
+
+
+class StoreFenced(StoreUnavailable):
+    """The store was restored and is not released: it takes no writes of the service (`ports.restores`)."""
 
 
 class ConnectionLost(StoreUnavailable):
@@ -262,6 +268,10 @@ class Transaction(Protocol):
     @property
     def mails(self) -> MailRepository:
         """The outbox of mails."""
+
+    @property
+    def restores(self) -> RestoreRepository:
+        """Restores of the store."""
 
 
 class Store(Protocol):

@@ -15,7 +15,9 @@ from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, Provisioned
 
 __all__ = [
+    "FoundMeeting",
     "HostUnavailable",
+    "ListedMeeting",
     "ProviderOrder",
     "ProviderRefused",
     "ProviderUnknown",
@@ -52,7 +54,8 @@ class ProviderOrder:
     """What to make. `meeting_id` is our own id and the correlation, by which a meeting is found again.
 
     Where the provider can, asking twice makes one; no caller relies on it.
-    `provider_user_id` is the host; empty where the provider has none.
+    `provider_user_id` is the host; empty where the provider has none. `memo` is a sealed text of ours that
+    the provider keeps with the meeting where it `keeps_memos`, and that does not change what is made.
     """
 
     meeting_id: UUID
@@ -63,6 +66,29 @@ class ProviderOrder:
     duration: int
     password: str | None = field(repr=False)
     options: MeetingOptions
+    memo: str = field(default="", repr=False)
+
+
+@frozen
+class ListedMeeting:
+    """A meeting in a host's list; `created_at` is by the provider's clock."""
+
+    provider_meeting_id: str
+    created_at: datetime
+
+
+@frozen
+class FoundMeeting:
+    """A meeting as the provider has it. `meeting_id` is the reference of ours in it, and `memo` the text.
+
+    Of one that is not ours `meeting_id` is `None`. A `memo` that the provider did not keep is empty.
+    """
+
+    made: Provisioned
+    meeting_id: UUID | None
+    title: str
+    description: str | None = field(default=None, repr=False)
+    memo: str = field(default="", repr=False)
 
 
 class VideoProvider(Protocol):
@@ -102,6 +128,20 @@ class VideoProvider(Protocol):
 
         Raises:
             ProviderRefused, ProviderUnknown: it may still run.
+        """
+
+    async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
+        """Every meeting that the provider has of a host, whoever made it; none where it keeps no memos.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: the list is not known.
+        """
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        """A meeting with what we wrote into it; `None` where there is none, or the provider keeps no memos.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it is not known.
         """
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:

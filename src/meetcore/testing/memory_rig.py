@@ -16,6 +16,7 @@ from meetcore.adapters.memory.partitions import MemoryPartitions
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.request_log import MemoryRequestLog
+from meetcore.adapters.memory.restores import MemoryFence
 from meetcore.adapters.memory.retention import MemoryRetention
 from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
 from meetcore.adapters.memory.store import MemoryStore
@@ -55,6 +56,8 @@ class MemoryRig:
         self.clock = ManualClock(START) if clock is None else clock
         self.state = MemoryState()
         self.store: Store = MemoryStore(self.clock, SeededEntropy(1), self.state)
+        self.operator_store: Store = MemoryStore(self.clock, SeededEntropy(2), self.state, passes_fence=True)
+        self.fence = MemoryFence()
         self.queries = MemoryQueries(self.state, self.clock)
         self.registry = MemoryRegistry(self.state)
         self.housekeeping = MemoryHousekeeping(self.state, self.clock)
@@ -115,6 +118,7 @@ class MemoryRig:
             tables.verification.clear()
             tables.removed.clear()
             tables.retention.clear()
+            tables.restores.clear()
 
     async def begin_rounds(self) -> None:
         """Forget when the next rounds are due."""

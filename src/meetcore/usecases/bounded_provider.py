@@ -14,6 +14,8 @@ from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, ProviderAbilities, Provisioned
 from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.video_provider import (
+    FoundMeeting,
+    ListedMeeting,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
@@ -63,6 +65,14 @@ class BoundedProvider:
     async def end(self, provider_meeting_id: str) -> None:
         """End a meeting that runs."""
         await self._within("end", self.provider.end(provider_meeting_id))
+
+    async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
+        """Every meeting of a host."""
+        return await self._within("list", self.provider.list_host(provider_user_id))
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        """A meeting with what we wrote into it."""
+        return await self._within("read", self.provider.read(provider_meeting_id))
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Replace a host's key."""

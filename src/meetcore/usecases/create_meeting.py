@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from meetcore.domain.errors import (
     CreationsUsedUp,
@@ -39,7 +39,13 @@ from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.meetings import CreationQuery, LeaseView
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
 from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable
-from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.ports.video_provider import (
+    HostUnavailable,
+    ProviderOrder,
+    ProviderRefused,
+    ProviderUnknown,
+    VideoProvider,
+)
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.audit import record_by_hand
 from meetcore.usecases.duplicates import wait_while_in_progress
@@ -51,6 +57,7 @@ from meetcore.usecases.idempotency import (
     refused,
     refusing,
 )
+from meetcore.usecases.meeting_memos import MeetingMemos
 from meetcore.usecases.provision import Provisioner, created_record, order_of
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.repeat import repeated_when_lost
@@ -102,7 +109,8 @@ class CreateMeeting:
     the first request's result in another process, looking after `poll_s` and then less and less often.
     `share_percent` is how much of the day's creations that others left one account may use, and `report` is
     called with each meeting that was refused for want of hosts. `orphan_window_s` is how long after a
-    creation the provider's list must be clean.
+    creation the provider's list must be clean. `memos` are written into meetings where the provider keeps
+    them.
     """
 
     store: Store
@@ -119,6 +127,7 @@ class CreateMeeting:
     share_percent: int = DEFAULT_SHARE_PERCENT
     report: Callable[[CapacityRefusal], None] = no_report
     orphan_window_s: float = DEFAULT_WINDOW_S
+    memos: MeetingMemos | None = None
 
     async def __call__(
         self, caller: Caller, wanted: MeetingRequest, request: IdempotentRequest, now: datetime
@@ -287,7 +296,7 @@ class CreateMeeting:
         """Create it at the provider; `None` when its host cannot take it and another is to be tried."""
         meeting = view.meeting
         try:
-            made = await self.provider.create(order_of(meeting, view.provider_user_id))
+            made = await self.provider.create(self._order(view))
         except HostUnavailable as error:
             await self.provisioner.undo(meeting, view.token, host_unavailable_until=error.until)
             return None
@@ -304,6 +313,12 @@ class CreateMeeting:
         if outcome.due:
             self.notifier.notify()
         return outcome
+
+    def _order(self, view: LeaseView) -> ProviderOrder:
+        order = order_of(view.meeting, view.provider_user_id)
+        if self.memos is None or not self.provider.abilities.keeps_memos:
+            return order
+        return evolve(order, memo=self.memos.seal(view.meeting, view.claim))
 
     async def _overtaken(
         self, meeting: Meeting, provider_meeting_id: str, request: IdempotentRequest

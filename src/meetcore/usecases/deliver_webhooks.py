@@ -50,8 +50,9 @@ class DeliverWebhooks:
     What is older than `events_kept` is not posted.
 
     `lease_s` must exceed the sender's time limit. `limits` bound the posts in flight over all workers. Once
-    an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with an endpoint that it
-    disabled. `on_expired_lease` is called with a delivery that is claimed because its lease expired.
+    an attempt is kept, `on_failed` is called where it failed and `on_delivered` where it did not, and
+    `on_disabled` with an endpoint that it disabled. `on_expired_lease` is called with a delivery that is
+    claimed because its lease expired.
     """
 
     store: Store
@@ -64,6 +65,7 @@ class DeliverWebhooks:
     mails: MailQueue | None = None
     events_kept: timedelta = EVENTS_KEPT
     on_failed: Callable[[Recorded], object] = _ignore
+    on_delivered: Callable[[Recorded], object] = _ignore
     on_disabled: Callable[[Endpoint], object] = _ignore
     on_expired_lease: Callable[[Claimed], object] = _ignore
 
@@ -125,8 +127,8 @@ class DeliverWebhooks:
                 await self.mails.add_disabled(tx, disabled)
         for recorded in judged.recorded:
             self.runtime.metrics.attempted(result_of(recorded.attempt), recorded.attempt.duration_ms / 1000)
-            if not judge(recorded.attempt):
-                self.on_failed(recorded)
+            report = self.on_delivered if judge(recorded.attempt) else self.on_failed
+            report(recorded)
         for endpoint in disabled:
             self.on_disabled(endpoint)
         return saved.due

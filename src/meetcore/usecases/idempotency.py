@@ -14,7 +14,7 @@ Every mutating operation follows one protocol, in the transaction that decides:
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from attrs import asdict, evolve, field, frozen
@@ -27,6 +27,11 @@ from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.store import Store, Transaction
 
 T = TypeVar("T")
+
+KEY_LOST: Final = (
+    "This Idempotency-Key was made in a time whose records this service lost and restored from a backup. "
+    "Whether its request was carried out is not known: look for the result first, then use a new key."
+)
 
 
 @frozen
@@ -100,8 +105,11 @@ def check_key(view: KeyView, request: IdempotentRequest) -> KeyLookup:
     """Decide what a key's record means for this request.
 
     Raises:
-        IdempotencyKeyReused: the key belongs to another request (rule 4/idem-reused).
+        IdempotencyKeyReused: the key belongs to another request (rule 4/idem-reused), or a restore lost
+            what became of it.
     """
+    if view.record is None and view.is_lost:
+        raise IdempotencyKeyReused(KEY_LOST)
     verdict = decide(view.record, request.fingerprint, view.now)
     if verdict is Verdict.REJECT:
         raise IdempotencyKeyReused(

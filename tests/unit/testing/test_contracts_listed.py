@@ -44,6 +44,7 @@ WITHIN = {
     "RegistryRepository": "RegistryContract",
     "MemberQueries": "StoreContract",
     "LedgerSnapshot": "LedgerAuditContract",
+    "Fence": "RestoreRepositoryContract",
     "LedgerTotals": "QueriesContract",
     "ListQueries": "ListsContract",
     "EndpointHealthQueries": "QueriesContract",

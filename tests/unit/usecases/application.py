@@ -13,6 +13,7 @@ import msgspec
 from attrs import define, evolve, field, fields
 
 from meetcore.adapters.memory.audit import MemoryLedgerAudit
+from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.document_printer import MemoryDocumentPrinter
 from meetcore.adapters.memory.entropy import SeededEntropy
@@ -22,6 +23,7 @@ from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.request_log import MemoryRequestLog
+from meetcore.adapters.memory.restores import MemoryFence
 from meetcore.adapters.memory.retention import MemoryRetention
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
@@ -49,7 +51,7 @@ from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.metrics import NO_METRICS
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import ProviderOrder, VideoProvider
+from meetcore.ports.video_provider import FoundMeeting, ListedMeeting, ProviderOrder, VideoProvider
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting
@@ -150,6 +152,14 @@ class DyingProvider:
         """As the provider's own."""
         await self._provider.end(provider_meeting_id)
 
+    async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
+        """As the provider's own."""
+        return await self._provider.list_host(provider_user_id)
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        """As the provider's own."""
+        return await self._provider.read(provider_meeting_id)
+
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """As the provider's own."""
         await self._provider.set_host_key(provider_user_id, host_key)
@@ -232,6 +242,7 @@ class ApplicationHarness:
             self.notifier, self.notes_notifier, self.resolver, MemoryDocumentPrinter(), provider,
             self.fake_recordings,
             notes=NotePorts(self.editor, self.listener, self.scribe), metrics=self.metrics,
+            memo_cipher=PlainCipher(), fence=MemoryFence(),
         )  # fmt: skip
         return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))
 

@@ -16,6 +16,8 @@ from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
+    FoundMeeting,
+    ListedMeeting,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
@@ -46,6 +48,12 @@ class KeyProvider:
     @property
     def abilities(self) -> ProviderAbilities:
         return ProviderAbilities("keys", None, host_key_digits=self.digits)
+
+    async def list_host(self, provider_user_id: str) -> tuple[ListedMeeting, ...]:
+        return ()
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        return None
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         self.in_flight += 1

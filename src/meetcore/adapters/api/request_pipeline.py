@@ -24,12 +24,17 @@ from meetcore.domain.requests.rate_window import OperationClass, RateVerdict
 from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.ports.metrics import ServedRequest
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
-from meetcore.ports.store import StoreUnavailable
+from meetcore.ports.store import StoreFenced, StoreUnavailable
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.runtime import Runtime
 
 STORE_UNAVAILABLE_RETRY_AFTER_S = 5
+FENCED_RETRY_AFTER_S = 60
+_FENCED = (
+    "The service was restored from a backup and is being checked; until that is done nothing is sold or "
+    "changed. Nothing was done for this request. Send it again later, with the same Idempotency-Key."
+)
 
 MAX_METHOD: Final = 64
 """Characters of a method that are kept; the names of tools are shorter."""
@@ -195,6 +200,8 @@ class RequestPipeline:
         return refusal
 
     def _refusal(self, error: Exception, context: RequestContext) -> DomainError:
+        if isinstance(error, StoreFenced):
+            return ServiceUnavailable(_FENCED, FENCED_RETRY_AFTER_S)
         if isinstance(error, StoreUnavailable):
             # One line, no traceback: an outage makes many of these, all alike.
             log.error("store unavailable", request_id=context.request_id, cause=repr(error.__cause__))

@@ -10,7 +10,7 @@ from typing import Final
 from meetcore.adapters.jitsi.rooms import JitsiRooms
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
-from meetcore.ports.video_provider import ProviderOrder, ProviderRefused
+from meetcore.ports.video_provider import FoundMeeting, ListedMeeting, ProviderOrder, ProviderRefused
 
 _ABILITIES: Final = ProviderAbilities(
     name="jitsi",
@@ -62,6 +62,14 @@ class JitsiProvider:
 
     async def end(self, provider_meeting_id: str) -> None:
         """Do nothing: a room closes when the last participant leaves, and participants cannot be removed."""
+
+    async def list_host(self, provider_user_id: str) -> tuple[ListedMeeting, ...]:
+        """Return nothing: a server knows the rooms that people are in, and no meetings."""
+        return ()
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        """Return `None`: nothing is kept with a room."""
+        return None
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Refuse: there are no hosts.

@@ -7,13 +7,15 @@ from attrs import evolve
 
 from meetcore.adapters.memory.state import Tables, account_of
 from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.domain.requests.restores import is_key_lost
 from meetcore.ports.clock import Clock
 from meetcore.ports.idempotency import Claim, KeyView
 
 
 def key_view(tables: Tables, account_id: UUID, key: str | None, now: datetime) -> KeyView:
     """The record of a key, if one was sent."""
-    return KeyView(None if key is None else tables.idempotency.get((account_id, key)), now)
+    is_lost = any(is_key_lost(key, each) for each in tables.restores.values())
+    return KeyView(None if key is None else tables.idempotency.get((account_id, key)), now, is_lost)
 
 
 def claim_key(tables: Tables, account_id: UUID, claim: Claim | None, now: datetime, until: datetime) -> None:

@@ -115,9 +115,11 @@ class MemoryMeetingRepository:
         tables, account_id = self._tables, query.account_id
         if account_state(tables, account_id, query.api_key_id, query.cap_day) != state:
             return None
+        key = key_view(tables, account_id, query.idempotency_key, self._clock.now())
         is_known = (
             entry_of_operation(tables, account_id, query.operation) is not None
-            or (account_id, query.idempotency_key) in tables.idempotency
+            or key.record is not None
+            or key.is_lost
             or account_id in tables.erasures
         )
         host = self._best_free_host(query) if query.needs_host else None

@@ -40,6 +40,7 @@ from meetcore.domain.notes.transcripts import Transcript
 from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.requests.request_log import LoggedRequest
+from meetcore.domain.requests.restores import Restore
 from meetcore.domain.requests.retention import RemovedKind
 from meetcore.domain.webhooks.deliveries import Attempt, Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
@@ -257,6 +258,7 @@ class Tables:
     removed: dict[tuple[UUID, UUID], None] = field(factory=dict)
     retention: dict[RemovedKind, StoredRound] = field(factory=dict)
     changes: int = 0
+    restores: dict[int, Restore] = field(factory=dict)
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""

@@ -22,10 +22,12 @@ from meetcore.adapters.memory.proposals import MemoryProposalRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.registry import MemoryRegistryRepository
+from meetcore.adapters.memory.restores import MemoryRestoreRepository
 from meetcore.adapters.memory.sign_in import MemorySignInRepository
 from meetcore.adapters.memory.state import MemoryState, Tables, account_of
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.store import StoreFenced
 
 
 class MemoryTransaction:
@@ -52,6 +54,7 @@ class MemoryTransaction:
         self._orphan_checks = MemoryOrphanCheckRepository(tables, clock)
         self._erasures = MemoryErasureRepository(tables)
         self._mails = MemoryMailRepository(tables, clock)
+        self._restores = MemoryRestoreRepository(tables, clock)
 
     async def lock_account(self, account_id: UUID) -> None:
         """Make sure that the account exists; the transaction is the lock."""
@@ -136,6 +139,10 @@ class MemoryTransaction:
     def mails(self) -> MemoryMailRepository:
         return self._mails
 
+    @property
+    def restores(self) -> MemoryRestoreRepository:
+        return self._restores
+
 
 class MemoryStore:
     """Opens transactions on a state.
@@ -144,16 +151,22 @@ class MemoryStore:
         clock: by which leases and due times run.
         entropy: for the ids of deliveries.
         state: shared with `MemoryQueries` and `MemoryRegistry`; an empty one when `None`.
+        passes_fence: whether it is an operator's, whose changes go on while a restore is fenced.
     """
 
-    def __init__(self, clock: Clock, entropy: Entropy, state: MemoryState | None = None) -> None:
+    def __init__(
+        self, clock: Clock, entropy: Entropy, state: MemoryState | None = None, *, passes_fence: bool = False
+    ) -> None:
         self._clock = clock
         self._entropy = entropy
+        self._passes_fence = passes_fence
         self.state = MemoryState() if state is None else state
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[MemoryTransaction]:
         async with self.state.change() as tables:
+            if not self._passes_fence and any(each.is_fenced for each in tables.restores.values()):
+                raise StoreFenced("a restore is not released")
             yield MemoryTransaction(tables, self._clock, self._entropy)
 
     @asynccontextmanager

@@ -7,11 +7,16 @@ from meetcore.adapters.postgres.ledger.parts import LOCK_ACCOUNT
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.errors import NotFound
 from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.domain.requests.restores import KEY_MARGIN, key_made_at
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 
 _KEY = Columns(IdempotencyRecord, "i", "key_", without=("encoded_outcome",))
 KEY_COLUMNS = f"{_KEY.select}, i.answer AS key_answer"
+
+# Whether a restore may have lost what became of a key that was made then (`domain.requests.restores.is_key_lost`).
+KEY_LOST = f"""EXISTS (SELECT FROM restores WHERE %(key_made_at)s::timestamptz
+        BETWEEN restored_to - interval '{KEY_MARGIN.total_seconds():.0f} s' AND fenced_at)"""
 
 # Claims the key of a request, under a lease, for the meeting that `guard` lets be worked on.
 CLAIM_KEY = """
@@ -35,7 +40,7 @@ RELEASE_KEY = """
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-    clock_timestamp() AS now, {KEY_COLUMNS}
+    clock_timestamp() AS now, {KEY_COLUMNS}, {KEY_LOST} AS is_key_lost
 FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s
 """
 
@@ -74,10 +79,11 @@ class PostgresIdempotencyRepository(Repository):
     """Idempotency records."""
 
     async def load_locked(self, account_id: UUID, key: str) -> KeyView:
-        row = await self._locked(_LOAD, {"account_id": account_id, "key": key})
+        parameters = {"account_id": account_id, "key": key, "key_made_at": key_made_at(key)}
+        row = await self._locked(_LOAD, parameters)
         if row is None:
             raise NotFound("No account with this id.")
-        return KeyView(key_record(row, self._cipher), utc(row["now"]))
+        return KeyView(key_record(row, self._cipher), utc(row["now"]), row["is_key_lost"])
 
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
         sealed = sealed_outcome(self._cipher, account_id, record.key, record.encoded_outcome)

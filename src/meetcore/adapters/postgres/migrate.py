@@ -30,7 +30,7 @@ from meetcore.adapters.postgres.migration_steps import (
     load_migrations,
     oldest_schema,
 )
-from meetcore.adapters.postgres.pool import DEADLINE_S, network_parameters, translated
+from meetcore.adapters.postgres.pool import DEADLINE_S, PASSES_FENCE, network_parameters, translated
 from meetcore.adapters.postgres.roles import granting
 
 _POLL_S = 0.05
@@ -49,7 +49,9 @@ CREATE TABLE IF NOT EXISTS schema_migrations_batches (
     PRIMARY KEY (checksum, statement))
 """
 # A role may have limits for the service's short statements; an index takes as long as it takes.
-_WITHOUT_LIMITS = "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0"
+# A restored database may need steps before it is released.
+_WITHOUT_LIMITS = f"""SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0;
+SET {PASSES_FENCE} = 'on'"""
 _NEW_INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (?:IF NOT EXISTS )?(\w+)")
 
 
@@ -93,7 +95,7 @@ def migrate(
     with translated(), _connected(url) as connection:
         _take_lock(connection, timeout_s)
         with _answered(connection):
-            connection.execute(_WITHOUT_LIMITS)
+            connection.execute(_WITHOUT_LIMITS.encode())
             if not _has_ledger(connection):
                 connection.execute(_LEDGER)
             todo = _missing_of(connection, steps)

@@ -28,6 +28,7 @@ from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
 from meetcore.adapters.postgres.plans import remember_sizes, renew_plans
 from meetcore.ports.metrics import NO_METRICS, Metrics, PoolState
 from meetcore.ports.store import (
+    StoreFenced,
     StoreFull,
     StoreLoginRefused,
     StoreReadOnly,
@@ -66,7 +67,11 @@ _UNAVAILABLE_ERRORS = (
     PoolTimeout,
     TooManyRequests,
 )
+PASSES_FENCE = "meetcore.passes_fence"
+"""The setting of a session that `refuse_while_fenced` lets write."""
+
 _READ_ONLY = "25006"
+_FENCED = "MCF01"  # of `refuse_while_fenced`
 _STATEMENT_TIMEOUT = "57014"
 # Another connection may do better: it may lead to another server.
 _CONNECTION_LOST = (*ENDED_BY_SERVER, _READ_ONLY)
@@ -179,6 +184,7 @@ def make_pool(
     is_pooled: bool = False,
     role: str = "",
     metrics: Metrics = NO_METRICS,
+    passes_fence: bool = False,
 ) -> Pool:
     """Make a pool that is not yet open.
 
@@ -195,6 +201,7 @@ def make_pool(
             settings of the session, and nothing is prepared; see `pooler`.
         role: of this process, which the server then shows beside its pid in `application_name`.
         metrics: take each use for which the server was unavailable.
+        passes_fence: whether it writes while a restore is fenced, as an operator's commands do. Not through a pooler.
     """
     kwargs: dict[str, Any] = {
         "autocommit": True,
@@ -203,7 +210,7 @@ def make_pool(
         "application_name": f"meetcore {role} {os.getpid()}" if role else "meetcore",
     }
     if not is_pooled:
-        kwargs["options"] = _options(deadline_s)
+        kwargs["options"] = _options(deadline_s) + (f" -c {PASSES_FENCE}=on" if passes_fence else "")
     pool = Pool(
         url,
         connection_class=Connection,
@@ -269,6 +276,7 @@ def translated() -> Iterator[None]:
     Raises:
         StoreFull, StoreLoginRefused, StoreSessionRefused: the server, or a pooler, refused a connection explicitly.
         StoreReadOnly: the server takes no writes, as a standby does.
+        StoreFenced: a restore is not released.
         StoreUnavailable: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
             the log: its text names addresses.
     """
@@ -279,6 +287,8 @@ def translated() -> Iterator[None]:
     except psycopg.Error as error:
         if error.sqlstate == _READ_ONLY:
             raise StoreReadOnly("the database takes no writes") from error
+        if error.sqlstate == _FENCED:
+            raise StoreFenced("the database was restored and is not released") from error
         if (error.sqlstate or "").startswith(_CONNECTION_LOST):
             raise _unavailable("") from error
         raise

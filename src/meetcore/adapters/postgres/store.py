@@ -27,6 +27,7 @@ from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
 from meetcore.adapters.postgres.registry import PostgresRegistryRepository
+from meetcore.adapters.postgres.restores import PostgresRestoreRepository
 from meetcore.adapters.postgres.retention import WAS_REMOVED
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
@@ -60,6 +61,7 @@ class PostgresTransaction:
         self.notes = PostgresNoteRepository(connection, cipher)
         self.erasures = PostgresErasureRepository(connection, cipher)
         self.mails = PostgresMailRepository(connection, cipher)
+        self.restores = PostgresRestoreRepository(connection, cipher)
 
     async def lock_account(self, account_id: UUID) -> None:
         cursor = await self._connection.execute(_LOCK_ACCOUNT, {"account_id": account_id})

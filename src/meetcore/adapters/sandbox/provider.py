@@ -22,7 +22,9 @@ from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
+    FoundMeeting,
     HostUnavailable,
+    ListedMeeting,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
@@ -140,6 +142,14 @@ class SandboxProvider:
     async def end(self, provider_meeting_id: str) -> None:
         """End a meeting; one that is over or gone is fine."""
         await self._step(SandboxCall.END, provider_meeting_id, SandboxMeetingState.ENDED)
+
+    async def list_host(self, provider_user_id: str) -> tuple[ListedMeeting, ...]:
+        """Return nothing: what is not in the database exists nowhere."""
+        return ()
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        """Return `None`: nothing is kept with a meeting."""
+        return None
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Give a host another key; any name is a valid host here.

@@ -10,9 +10,10 @@ import msgspec
 
 from meetcore.adapters.zoom.files import ListedFile, ready_files
 from meetcore.adapters.zoom.http import HttpResponse
+from meetcore.adapters.zoom.orders import parts_of
 from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.domain.notes.recordings import RecordingFile
-from meetcore.ports.video_provider import ProviderUnknown
+from meetcore.ports.video_provider import FoundMeeting, ListedMeeting, ProviderUnknown
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ class Made(msgspec.Struct, frozen=True):
     password: str | None = None
     agenda: str = ""
     status: str = ""
+    topic: str = ""
 
     def __repr__(self) -> str:
         return f"<meeting {self.id} at Zoom>"  # link and password are for who is in it
@@ -61,6 +63,33 @@ def decoded(response: HttpResponse, kind: type[T]) -> T:
         raise ProviderUnknown(f"zoom: an answer of {response.status} that cannot be read") from None
 
 
+def listed_meetings(listed: list[Listed]) -> tuple[ListedMeeting, ...]:
+    """A host's list as our type; a page may repeat what moved while the pages were read.
+
+    Raises:
+        ProviderUnknown: a time that cannot be read.
+    """
+    try:
+        found = {text_of(each.id): _instant(each.created_at) for each in listed}
+    except ValueError:
+        raise ProviderUnknown("zoom: a meeting whose times cannot be read") from None
+    return tuple(ListedMeeting(number, created_at) for number, created_at in found.items())
+
+
+def found_meeting(made: Made) -> FoundMeeting:
+    """A meeting at Zoom with what we wrote into it.
+
+    Raises:
+        ProviderUnknown: it has no link.
+    """
+    parts = parts_of(made.agenda)
+    if parts is None:
+        return FoundMeeting(of_meeting(made, None), None, made.topic, made.agenda or None)
+    return FoundMeeting(
+        of_meeting(made, None), parts.meeting_id, made.topic, parts.description or None, parts.memo
+    )
+
+
 def text_of(number: int | str) -> str:
     """An id as text: Zoom has numbers here and texts there."""
     return str(number)
@@ -69,10 +98,14 @@ def text_of(number: int | str) -> str:
 def is_at(listed: Listed, at: datetime) -> bool:
     """Whether a listed meeting begins at this instant, in any zone that Zoom gives."""
     try:
-        start = datetime.fromisoformat(listed.start_time)
+        return _instant(listed.start_time) == at
     except ValueError:
         return False  # none is set
-    return (start if start.tzinfo is not None else start.replace(tzinfo=UTC)) == at
+
+
+def _instant(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def provisioned(response: HttpResponse, password: str | None) -> Provisioned:

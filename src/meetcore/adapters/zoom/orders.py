@@ -1,6 +1,6 @@
 """An order in Zoom's format, and the line by which it is found again.
 
-Zoom has no search by an id of ours. So the end of a meeting's agenda names it. A
+Zoom has no search by an id of ours. So the end of a meeting's agenda names it, below its memo. A
 customer's text stands before that and cannot take its place.
 """
 
@@ -9,10 +9,25 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
+from attrs import frozen
+
 from meetcore.ports.video_provider import ProviderOrder
 
 _MAX_AGENDA: Final = 2000
-_REFERENCE: Final = re.compile(r"(?:^|\s)Ref: ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\s*\Z")
+_REFERENCE: Final = re.compile(
+    r"(?:(?:^|\s)Memo: (?P<memo>[\w-]+)\s*)?(?:^|\s)Ref: "
+    r"(?P<id>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\s*\Z",
+    re.ASCII,
+)
+
+
+@frozen
+class AgendaParts:
+    """What an agenda of ours holds."""
+
+    meeting_id: UUID
+    memo: str
+    description: str
 
 
 def meeting_body(order: ProviderOrder) -> dict[str, object]:
@@ -51,12 +66,22 @@ def meeting_body(order: ProviderOrder) -> dict[str, object]:
 
 def reference_of(agenda: str) -> UUID | None:
     """Our id of the meeting that has this agenda; `None` when it is not one of ours."""
+    parts = parts_of(agenda)
+    return None if parts is None else parts.meeting_id
+
+
+def parts_of(agenda: str) -> AgendaParts | None:
+    """The parts of an agenda; `None` when it is not one of ours."""
     found = _REFERENCE.search(agenda)
-    return None if found is None else UUID(found[1])
+    if found is None:
+        return None
+    return AgendaParts(UUID(found["id"]), found["memo"] or "", agenda[: found.start()].rstrip())
 
 
 def _agenda(order: ProviderOrder) -> str:
     line = f"Ref: {order.meeting_id}"
+    if order.memo:
+        line = f"Memo: {order.memo}\n{line}"
     if not order.description:
         return line
     room = _MAX_AGENDA - len(line) - 2

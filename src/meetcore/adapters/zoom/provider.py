@@ -27,7 +27,9 @@ from meetcore.adapters.zoom.answers import (
     Made,
     MeetingPage,
     decoded,
+    found_meeting,
     is_at,
+    listed_meetings,
     of_meeting,
     provisioned,
     text_of,
@@ -41,7 +43,9 @@ from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.ports.video_provider import (
+    FoundMeeting,
     HostUnavailable,
+    ListedMeeting,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
@@ -53,6 +57,7 @@ _ABILITIES: Final = ProviderAbilities(
     creations_per_host_day=100,
     host_key_digits=10,
     leaves_orphans=True,  # it has no idempotency key, and may work on a request that was given up
+    keeps_memos=True,  # in the agenda
 )
 _NO_USER: Final = 1001
 _NO_MEETING: Final = 3001
@@ -120,14 +125,14 @@ class ZoomProvider:
         Raises:
             ProviderRefused, ProviderUnknown: the outcome is not known.
         """
-        token, listed = "", list[Listed]()
-        for _ in range(_MAX_PAGES):
-            page = await self._page(order.provider_user_id, token)
-            listed += page.meetings
-            if not page.next_page_token:
-                return await self._among(listed, order)
-            token = page.next_page_token
-        raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
+        return await self._among(await self._listed(order.provider_user_id), order)
+
+    async def list_host(self, provider_user_id: str) -> tuple[ListedMeeting, ...]:
+        return listed_meetings(await self._listed(provider_user_id))
+
+    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
+        made = await self._meeting(provider_meeting_id) if _is_number(provider_meeting_id) else None
+        return None if made is None else found_meeting(made)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         if not _is_number(provider_meeting_id):
@@ -169,6 +174,16 @@ class ZoomProvider:
         """Close the connections."""
         await self._files.aclose()
         await self._calls.aclose()
+
+    async def _listed(self, provider_user_id: str) -> list[Listed]:
+        token, listed = "", list[Listed]()
+        for _ in range(_MAX_PAGES):
+            page = await self._page(provider_user_id, token)
+            listed += page.meetings
+            if not page.next_page_token:
+                return listed
+            token = page.next_page_token
+        raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
 
     async def _page(self, provider_user_id: str, token: str) -> MeetingPage:
         params = {"type": "scheduled", "page_size": str(_PAGE_SIZE)}  # the past ones and the running too

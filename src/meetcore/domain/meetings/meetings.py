@@ -120,7 +120,8 @@ class ProviderAbilities:
     host, `creations_per_host_day` how many it may make for one between midnights in UTC,
     `host_key_digits` how long a host's key is; `None` where there are no such limits and keys.
     `remembers_meetings` means that it can list existing meetings, and `leaves_orphans` that one
-    request may make two meetings, or make one after it was given up. The ability of a new option begins as
+    request may make two meetings, or make one after it was given up. `keeps_memos` means that it keeps a memo
+    of ours with each meeting and lists the meetings of a host. The ability of a new option begins as
     False: a provider has to state that it has it.
     """
 
@@ -136,6 +137,7 @@ class ProviderAbilities:
     host_key_digits: int | None = None
     remembers_meetings: bool = True
     leaves_orphans: bool = False
+    keeps_memos: bool = False
 
 
 @frozen

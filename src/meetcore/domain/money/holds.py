@@ -34,6 +34,7 @@ __all__ = [
     "Settled",
     "charge",
     "is_sufficient",
+    "readmit",
     "refund_usage",
     "release",
     "settle",
@@ -104,6 +105,24 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
     """
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     _admit(funds, usage, daily_cap, hold.amount)
+    return Reserved(
+        with_held(funds, funds.held + hold.amount),
+        evolve(usage, held=usage.held + hold.amount),
+    )
+
+
+def readmit(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
+    """Reserve credits for work that was admitted and done before, and whose charge was lost.
+
+    Neither the balance nor the cap is asked: what paid for it may be lost, too, and the balance may fall
+    below zero.
+
+    Raises:
+        InvalidAmount: see `check_amount`.
+        ValueError: the usage is another key's or another day's.
+    """
+    _check_usage(usage, hold.api_key_id, hold.cap_day)
+    check_amount(hold.amount)
     return Reserved(
         with_held(funds, funds.held + hold.amount),
         evolve(usage, held=usage.held + hold.amount),

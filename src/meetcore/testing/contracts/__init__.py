@@ -51,6 +51,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.request_log               RequestLogContract           rig: RequestLogRig
     ports.retention                 RetentionStoreContract            rig: RetentionRig
     ports.audit                     LedgerAuditContract          rig: LedgerAuditRig
+    ports.restores                  RestoreRepositoryContract    rig: RestoresRig
     ports.figures                   FigureReaderContract         rig: FiguresRig
     ports.ledger_verification       VerificationLogContract      rig: VerificationRig
     ports.partitions                PartitionsContract           rig: PartitionsRig
@@ -132,6 +133,7 @@ from meetcore.testing.contracts.recording_repository import RecordingRepositoryC
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.request_log import RequestLogContract
 from meetcore.testing.contracts.resolver import ResolverContract
+from meetcore.testing.contracts.restore_repository import RestoreRepositoryContract
 from meetcore.testing.contracts.retention import RetentionStoreContract
 from meetcore.testing.contracts.sealed_values import SealedValuesContract, SealedValuesRig
 from meetcore.testing.contracts.shared_cap import SharedCapContract
@@ -147,6 +149,7 @@ from meetcore.testing.contracts.store_rig import (
     QueriesRig,
     RegistryRig,
     RequestLogRig,
+    RestoresRig,
     Rig,
     StoreRig,
     Tampering,
@@ -230,6 +233,8 @@ __all__ = [
     "RequestLogRig",
     "ResolverContract",
     "RetentionStoreContract",
+    "RestoreRepositoryContract",
+    "RestoresRig",
     "ReversibleCipherContract",
     "Rig",
     "SealedValuesContract",

@@ -15,6 +15,7 @@
     RetentionRig     and the removal of what is past its retention
     VerificationRig  and how far the verification of the ledger is
     PartitionsRig    and where events and deliveries are kept
+    RestoresRig      and a store of an operator, with what enforces the fence
     FullRig          all of them: one class for one store
 
 A suite asks only for what it uses. `meetcore.testing.memory_rig.MemoryRig` fills all of it.
@@ -43,6 +44,7 @@ from meetcore.ports.partitions import Partitions
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
 from meetcore.ports.request_log import RequestLog
+from meetcore.ports.restores import Fence
 from meetcore.ports.retention import RetentionStore
 from meetcore.ports.store import LedgerRepository, Store
 
@@ -261,10 +263,23 @@ class PartitionsRig(FiguresRig, QueriesRig, Protocol):
         """Where events, deliveries and attempts of the same store are kept."""
 
 
+class RestoresRig(StoreRig, Protocol):
+    """For `RestoreRepositoryContract`. `reset` forgets the restores, too, fenced or not."""
+
+    @property
+    def operator_store(self) -> Store:
+        """The same store as an operator's commands have it: it writes while a restore is fenced."""
+
+    @property
+    def fence(self) -> Fence:
+        """What enforces the fence in the same store."""
+
+
 class FullRig(
     PartitionsRig,
     RetentionRig,
     VerificationRig,
+    RestoresRig,
     FiguresRig,
     StoreRig,
     RequestLogRig,

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.meetings.passwords import generate_password
 from meetcore.ports.video_provider import (
+    FoundMeeting,
     ProviderOrder,
     ProviderRefused,
     VideoProvider,
@@ -170,6 +172,31 @@ class VideoProviderContract:
         else:
             for key in ("7" * digits, "7" * digits, "0" * digits):
                 await provider.set_host_key(user, key)
+
+    async def test_a_host_lists_its_meetings_and_each_has_what_was_written_into_it(
+        self, provider: VideoProvider
+    ) -> None:
+        order = evolve(order_for(provider, "Rapat"), memo="AbC-_09")
+        bare = evolve(order_for(provider), description=None)
+        made, plain = await provider.create(order), await provider.create(bare)
+        if not provider.abilities.keeps_memos:
+            assert list(await provider.list_host(order.provider_user_id)) == []
+            assert await provider.read(made.provider_meeting_id) is None
+            return
+        listed = {one.provider_meeting_id: one for one in await provider.list_host(order.provider_user_id)}
+        assert listed[made.provider_meeting_id].created_at.tzinfo is not None
+        assert await provider.read(made.provider_meeting_id) == FoundMeeting(
+            made, order.meeting_id, "Rapat", order.description, order.memo
+        )
+        assert await provider.read(plain.provider_meeting_id) == FoundMeeting(
+            plain, bare.meeting_id, bare.title, None, ""
+        )
+        assert list(await provider.find(order)) == [made], "a memo changes nothing of what is found"
+        await provider.remove(made.provider_meeting_id)
+        listed = {one.provider_meeting_id: one for one in await provider.list_host(order.provider_user_id)}
+        assert made.provider_meeting_id not in listed
+        assert plain.provider_meeting_id in listed
+        assert await provider.read(made.provider_meeting_id) is None
 
     async def test_the_password_is_not_in_the_representation(self, provider: VideoProvider) -> None:
         order = order_for(provider)

@@ -18,7 +18,7 @@ from meetcore.adapters.postgres.hosts.free import (
     HOST,
     OPEN_HOSTS,
 )
-from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, RELEASE_KEY, key_record
+from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, KEY_LOST, RELEASE_KEY, key_record
 from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
     CLOSE_HOLD,
@@ -39,6 +39,7 @@ from meetcore.domain.meetings.hosts import DayCreations
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.requests.restores import key_made_at
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.account_state import AccountState
 from meetcore.ports.idempotency import Claim, KeyView
@@ -62,7 +63,7 @@ WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
 )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
     clock_timestamp() AS now, k.daily_cap, k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held,
-    {TRANSFER.select}, {KEY_COLUMNS}, free.*,
+    {TRANSFER.select}, {KEY_COLUMNS}, {KEY_LOST} AS is_key_lost, free.*,
     EXISTS (SELECT FROM account_erasures e WHERE e.account_id = locked.account_id) AS is_erased,
     %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
     (
@@ -130,8 +131,8 @@ WITH reserved AS (
 ), {_WRITE_RESERVED}
 """
 
-# The same for an account that is not locked, if it is as it was read, the idempotency key and the charge are unknown,
-# and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The conditions on other tables name
+# The same for an account that is not locked, if it is as it was read, the idempotency key and the charge are unknown
+# and no restore lost them, and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The conditions on other tables name
 # no column of the account: they are read once, by their keys.
 _SAVE_IF_UNCHANGED = f"""
 WITH unchanged AS MATERIALIZED (
@@ -140,6 +141,7 @@ WITH unchanged AS MATERIALIZED (
         AND NOT EXISTS (SELECT FROM idempotency_keys WHERE account_id = %(account_id)s AND key = %(key)s::text)
         AND NOT EXISTS (SELECT FROM ledger_transfers WHERE account_id = %(account_id)s AND operation = %(operation)s)
         AND NOT EXISTS (SELECT FROM account_erasures WHERE account_id = %(account_id)s)
+        AND NOT {KEY_LOST}
     FOR NO KEY UPDATE OF a SKIP LOCKED
 ), {OPEN_HOSTS}, free AS MATERIALIZED (
     SELECT best.* FROM unchanged CROSS JOIN LATERAL (
@@ -246,6 +248,7 @@ class MeetingCreation(Repository):
             "day": query.cap_day,
             "operation": query.operation,
             "key": query.idempotency_key,
+            "key_made_at": key_made_at(query.idempotency_key),
             "seats": query.seats,
             "start_at": query.start_at,
             "end_at": query.end_at,
@@ -265,7 +268,7 @@ class MeetingCreation(Repository):
             usage=usage(row, query.api_key_id, query.cap_day),
             daily_cap=row["daily_cap"],
             charged=TRANSFER.find(row),
-            idempotency=KeyView(key_record(row, self._cipher), utc(row["now"])),
+            idempotency=KeyView(key_record(row, self._cipher), utc(row["now"]), row["is_key_lost"]),
             free_hosts=() if host is None else (host,),
             is_contended=row["is_contended"],
             creations=None
@@ -284,6 +287,7 @@ class MeetingCreation(Repository):
         parameters = self._reservation(provisioning) | {
             "version": state.version,
             "operation": query.operation,
+            "key_made_at": key_made_at(query.idempotency_key),
             "seats": query.seats,
             "now": query.now,
             "per_day": query.per_day,

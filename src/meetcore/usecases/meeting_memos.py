@@ -1,0 +1,37 @@
+"""Seal the memo that a provider keeps with a meeting, and open it again after a restore."""
+
+import base64
+import binascii
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.memos import InvalidMemo, MeetingMemo, decode_memo, encode_memo, memo_of
+from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.idempotency import Claim
+
+
+@frozen
+class MeetingMemos:
+    """Memos as texts of letters, digits, `-` and `_`."""
+
+    cipher: Cipher
+
+    def seal(self, meeting: Meeting, claim: Claim | None) -> str:
+        """Seal the memo of a meeting that is about to be made."""
+        key, fingerprint = (None, None) if claim is None else (claim.key, claim.fingerprint)
+        sealed = self.cipher.seal(encode_memo(memo_of(meeting, key, fingerprint)), _context(meeting.id))
+        return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def open(self, meeting_id: UUID, memo: str) -> MeetingMemo | None:
+        """Open the memo of a meeting; `None` for a text that the service did not write for it."""
+        try:
+            sealed = base64.urlsafe_b64decode(memo + "=" * (-len(memo) % 4))
+            return decode_memo(self.cipher.open(sealed, _context(meeting_id)))
+        except (CipherRefused, InvalidMemo, binascii.Error):
+            return None
+
+
+def _context(meeting_id: UUID) -> str:
+    return f"meetings/{meeting_id}/memo"

@@ -1,0 +1,94 @@
+"""Restores and the fence in every store, and what only PostgreSQL can do wrong."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.restores import OUTSIDE_FENCE, PostgresFence
+from meetcore.ports.restores import FenceRefused
+from meetcore.ports.store import StoreFenced
+from meetcore.testing.contracts import RestoreRepositoryContract
+from meetcore.testing.contracts.transactions import open_customer
+from tests.support.postgres_rig import PostgresRig
+
+_UNFENCED = """
+    SELECT relname AS name FROM pg_class c
+    WHERE relkind IN ('r', 'p') AND NOT relispartition AND relnamespace = current_schema()::regnamespace
+        AND NOT EXISTS (
+            SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'refuse_while_fenced')"""
+
+
+class TestRestores(RestoreRepositoryContract):
+    """In memory and in Postgres."""
+
+
+async def _tables_outside(rig: PostgresRig) -> set[str]:
+    return {row["name"] for row in await rig.rows(_UNFENCED)}
+
+
+async def test_every_table_is_fenced_but_those_that_are_named(postgres_rig: PostgresRig) -> None:
+    await postgres_rig.fence.put_up()
+    left = await _tables_outside(postgres_rig)
+    assert left == {*OUTSIDE_FENCE, "schema_migrations", "schema_migrations_batches"}
+    await postgres_rig.fence.take_away()
+    assert left < await _tables_outside(postgres_rig)
+    assert await postgres_rig.rows("SELECT FROM pg_trigger WHERE tgname = 'refuse_while_fenced'") == []
+
+
+async def test_the_services_own_role_cannot_put_the_fence_up_or_take_it_away(
+    postgres_rig: PostgresRig, service_pool: Pool
+) -> None:
+    fence = PostgresFence(service_pool)
+    with pytest.raises(FenceRefused, match="owner"):
+        await fence.put_up()
+    await postgres_rig.fence.put_up()
+    with pytest.raises(FenceRefused, match="owner"):
+        await fence.take_away()
+    await postgres_rig.fence.take_away()
+
+
+async def test_sessions_that_are_open_are_fenced_at_once(postgres_rig: PostgresRig) -> None:
+    customer = await open_customer(postgres_rig)
+    await postgres_rig.fence.put_up()
+    async with postgres_rig.operator_store.begin() as tx:
+        restore = await tx.restores.add(postgres_rig.now())
+    with pytest.raises(StoreFenced):
+        async with postgres_rig.store.begin() as tx:
+            await tx.lock_account(customer.account_id)
+    async with postgres_rig.operator_store.begin() as tx:
+        await tx.restores.release(restore.epoch)
+    async with postgres_rig.store.begin() as tx:
+        await tx.lock_account(customer.account_id)
+    await postgres_rig.fence.take_away()
+
+
+async def test_a_table_that_others_hold_is_waited_for(postgres_rig: PostgresRig, store_database: str) -> None:
+    with psycopg.connect(store_database) as other:
+        other.execute("LOCK TABLE accounts IN ROW EXCLUSIVE MODE")
+        fencing = asyncio.create_task(postgres_rig.fence.put_up())
+        await postgres_rig.until_lock_contended()
+        other.rollback()
+        await fencing
+    await postgres_rig.fence.take_away()
+
+
+async def test_a_fenced_database_is_migrated(empty_database_url: str) -> None:
+    migrate(empty_database_url)
+    pool = make_pool(empty_database_url, min_size=0, max_size=2, passes_fence=True)
+    await pool.open()
+    try:
+        await PostgresFence(pool).put_up()
+        async with pool.connection() as connection:
+            await connection.execute(
+                "INSERT INTO restores (epoch, restored_to, fenced_at) VALUES (1, now(), now())"
+            )
+            # As if the last step, which adds nothing but a table, had been missing in the backup.
+            await connection.execute("DELETE FROM schema_migrations WHERE name = 'pinned_sessions'")
+            await connection.execute("ALTER TABLE sessions DROP COLUMN is_pinned")
+            await connection.execute("ALTER TABLE sign_in_links DROP COLUMN is_pinned")
+        assert [step.name for step in migrate(empty_database_url)] == ["pinned_sessions"]
+    finally:
+        await pool.close()
