@@ -27,7 +27,8 @@ import lint_deploy  # noqa: E402  # scripts are no package
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 OURS = [name for name, each in COMPOSE["services"].items() if each["image"] == "meetcore"]
-SERVICES = sorted((DEPLOY / "systemd").glob("*.service"))
+DRILL = DEPLOY / "systemd" / "meetcore-restore-drill.service"
+SERVICES = sorted({*(DEPLOY / "systemd").glob("*.service")} - {DRILL})
 METRICS_PORT = "9464"
 AS_OWNER = {"migrate", "partitions"}
 """What runs as the owner of the tables, and shows no metrics."""
@@ -184,6 +185,18 @@ def test_a_unit_starts_a_command_with_settings_that_exist(unit: Path) -> None:
     drain_s = Settings().drain_s
     for stop_s in re.findall(r"^TimeoutStopSec=(\d+)s$", text, re.MULTILINE):
         assert int(stop_s) >= drain_s + 20, "the drain, then what is in flight"
+
+
+def test_the_drill_runs_a_script_that_is_there_as_the_user_of_the_database() -> None:
+    path, *places = lint_deploy.exec_start(DRILL)
+    script = DEPLOY / "postgres" / Path(path).name
+    assert script.stat().st_mode & 0o111
+    assert len(places) == 2, "backups and archive"
+    text = DRILL.read_text("utf-8")
+    assert "NoNewPrivileges=yes" in text
+    assert "User=postgres" in text
+    assert lint_deploy.unit_environment(DRILL)["MEETCORE"] == "/opt/meetcore/bin/meetcore"
+    assert DRILL.with_suffix(".timer").is_file()
 
 
 def test_the_examples_of_environments_are_settings_without_secrets() -> None:
