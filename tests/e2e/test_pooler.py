@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
+import httpx
 import psycopg
 import pytest
 
@@ -86,6 +87,18 @@ def ask(who: Customer) -> None:
     """A read and a sale."""
     who.api.me()
     who.create_meeting()
+
+
+def test_connections_say_whose_they_are_behind_the_pooler_too(site: Site, direct_url: str) -> None:
+    keep_session_settings(direct_url)
+    names = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+    with site.serve() as api, psycopg.connect(direct_url, autocommit=True) as connection:
+
+        def shown() -> set[str]:
+            httpx.get(f"{api.url}/readyz", trust_env=False)
+            return {name for (name,) in connection.execute(names).fetchall()}
+
+        until(lambda: f"meetcore serve {api.pid}" in shown(), "its role and pid")
 
 
 def connections(direct_url: str) -> int:

@@ -53,6 +53,7 @@ logging.getLogger("library").warning("of a %s", "library\\nin two lines")
 logging.getLogger("library").info("below the level of libraries")
 logging.getLogger("uvicorn.error").warning("of the server")
 logging.getLogger("dramatiq.worker").error("of the broker")
+logging.getLogger("httpx").warning("of the client")
 try:
     in_vain()
 except ValueError:
@@ -100,9 +101,9 @@ def test_every_log_line_is_json_without_a_terminal(where: str) -> None:
         assert {"event", "level", "timestamp"} <= set(line)
     events = {line["event"].partition("\n")[0].rpartition(": ")[2]: line for line in lines}
     assert list(events) == [
-        "ours", "of a library", "of the server", "of the broker", "a fault of a library", "a fault of ours",
-        "deprecated", "uncaught exception", "Task exception was never retrieved", "exception ignored",
-        "during a request",
+        "ours", "of a library", "of the server", "of the broker", "of the client", "a fault of a library",
+        "a fault of ours", "deprecated", "uncaught exception", "Task exception was never retrieved",
+        "exception ignored", "during a request",
     ]  # fmt: skip
     assert [line["event"] for line in lines].count("uncaught exception") == 2, "a thread's, and the program's"
     assert events["of the server"]["logger"] == "uvicorn.error"

@@ -30,7 +30,13 @@ from meetcore.adapters.postgres.migration_steps import (
     load_migrations,
     oldest_schema,
 )
-from meetcore.adapters.postgres.pool import DEADLINE_S, PASSES_FENCE, network_parameters, translated
+from meetcore.adapters.postgres.pool import (
+    DEADLINE_S,
+    PASSES_FENCE,
+    application_name,
+    network_parameters,
+    translated,
+)
 from meetcore.adapters.postgres.roles import granting
 
 _POLL_S = 0.05
@@ -112,7 +118,7 @@ def missing(url: str) -> list[Migration]:
     Raises:
         MigrationRefused, StoreUnavailable: see `migrate`.
     """
-    with translated(), _connected(url) as connection, _answered(connection):
+    with translated(), _connected(url, "check") as connection, _answered(connection):
         return _missing_of(connection, load_migrations())
 
 
@@ -126,8 +132,10 @@ def needed(url: str) -> list[Migration]:
     return [step for step in missing(url) if step.number <= oldest]
 
 
-def _connected(url: str) -> psycopg.Connection:
-    return psycopg.connect(url, autocommit=True, **network_parameters(url))
+def _connected(url: str, role: str = "migrate") -> psycopg.Connection:
+    return psycopg.connect(
+        url, autocommit=True, application_name=application_name(role), **network_parameters(url)
+    )
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import missing
 from meetcore.adapters.postgres.migration_steps import Migration
-from meetcore.adapters.postgres.pool import network_parameters, translated
+from meetcore.adapters.postgres.pool import application_name, network_parameters, translated
 
 __all__ = ["Lock", "PlannedStep", "locks_of", "plan_migrations"]
 
@@ -97,7 +97,8 @@ def plan_migrations(url: str) -> list[PlannedStep]:
         MigrationRefused, StoreUnavailable: see `migrate`.
     """
     steps = missing(url)
-    with translated(), psycopg.connect(url, autocommit=True, **network_parameters(url)) as connection:
+    shown = network_parameters(url) | {"application_name": application_name("migrate")}
+    with translated(), psycopg.connect(url, autocommit=True, **shown) as connection:
         sizes = dict(
             connection.execute(
                 """SELECT relname, pg_table_size(oid) FROM pg_class

@@ -37,7 +37,8 @@ from meetcore.ports.store import (
 )
 
 __all__ = [
-    "DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "session_settings", "translated",
+    "DEADLINE_S", "Connection", "Pool", "application_name", "make_pool", "network_parameters", "session_settings",
+    "translated",
 ]  # fmt: skip
 
 DEADLINE_S = 12
@@ -207,7 +208,7 @@ def make_pool(
         "autocommit": True,
         "row_factory": dict_row,
         "prepare_threshold": None if is_pooled else 0,
-        "application_name": f"meetcore {role} {os.getpid()}" if role else "meetcore",
+        "application_name": application_name(role),
     }
     if not is_pooled:
         kwargs["options"] = _options(deadline_s) + (f" -c {PASSES_FENCE}=on" if passes_fence else "")
@@ -226,6 +227,11 @@ def make_pool(
     pool.deadline_s, pool.metrics = deadline_s, metrics
     pool.keeps_plans = not is_pooled
     return pool
+
+
+def application_name(role: str) -> str:
+    """Return what the server shows of a connection of this process: its role and its pid."""
+    return f"meetcore {role} {os.getpid()}" if role else "meetcore"
 
 
 def network_parameters(url: str, deadline_s: float = DEADLINE_S) -> dict[str, Any]:

@@ -7,7 +7,7 @@ one connection is unknown to the next. There the role has the settings, and noth
 import psycopg
 from psycopg import sql
 
-from meetcore.adapters.postgres.pool import network_parameters, session_settings, translated
+from meetcore.adapters.postgres.pool import application_name, network_parameters, session_settings, translated
 
 __all__ = ["MissingSettings", "check_role_settings"]
 
@@ -30,7 +30,8 @@ def check_role_settings(url: str, deadline_s: int) -> None:
         StoreUnavailable: the database does not answer.
     """
     wanted = session_settings(deadline_s)
-    with translated(), psycopg.connect(url, autocommit=True, **network_parameters(url)) as connection:
+    shown = network_parameters(url) | {"application_name": application_name("check")}
+    with translated(), psycopg.connect(url, autocommit=True, **shown) as connection:
         connection.prepare_threshold = None
         rows = connection.execute(_READ.encode(), {"names": list(wanted)}).fetchall()
     lacking = [name for name, limit_ms, value, _ in rows if not _is_as_wanted(wanted[name], limit_ms, value)]

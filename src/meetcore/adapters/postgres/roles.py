@@ -11,7 +11,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from meetcore.adapters.postgres.pool import translated
+from meetcore.adapters.postgres.pool import application_name, translated
 
 APPEND_ONLY: Final = ("ledger_entries", "ledger_transfers", "ledger_seals", "audit_log")
 """Tables that are only added to."""
@@ -75,7 +75,7 @@ def grant_service(url: str, role: str) -> None:
             not own them.
         StoreUnavailable: the database does not answer.
     """
-    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with _connected(url, "migrate") as connection:
         if not _rows(connection, _NEEDED, _PARAMETERS):
             raise GrantRefused("there are no tables yet: run `meetcore migrate` first")
         _check_grantor(connection)
@@ -149,8 +149,19 @@ def describe_role(url: str) -> list[str]:
     Raises:
         StoreUnavailable: the database does not answer.
     """
-    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with _connected(url, "check") as connection:
         return [*role_faults(connection), *role_warnings(connection)]
+
+
+@contextmanager
+def _connected(url: str, role: str) -> Iterator[psycopg.Connection]:
+    with (
+        translated(),
+        psycopg.connect(
+            url, autocommit=True, connect_timeout=10, application_name=application_name(role)
+        ) as connection,
+    ):
+        yield connection
 
 
 def role_faults(connection: psycopg.Connection) -> list[str]:

@@ -15,7 +15,7 @@ from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.migrate import missing
 from meetcore.adapters.postgres.migration_steps import MigrationRefused
 from meetcore.adapters.postgres.partitions.layout import LAYOUT, layout_of, layout_parameters
-from meetcore.adapters.postgres.pool import translated
+from meetcore.adapters.postgres.pool import application_name, translated
 from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
 from meetcore.adapters.postgres.sealed_values import COLUMNS
@@ -56,7 +56,7 @@ def _connected(settings: Settings, url: str = "") -> Iterator[psycopg.Connection
             # Behind a pooler the role has a limit of its own.
             options=None if settings.is_pooled else f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
             prepare_threshold=None,
-            application_name="meetcore doctor",
+            application_name=application_name("doctor"),
         ) as connection,
     ):
         yield connection
