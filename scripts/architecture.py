@@ -66,7 +66,8 @@ DRIVEN = ("adapters/memory/", "adapters/sandbox/", "adapters/local_notes/")
 LEFT_OUT = (
     "domain/ids", "usecases/runtime", "usecases/key_lookups", "usecases/concurrency",
     "adapters/api/log_fields", "adapters/api/operation",
-    "adapters/memory/clock", "adapters/memory/entropy", "adapters/memory/state", "ports/metrics")  # fmt: skip
+    "adapters/memory/clock", "adapters/memory/entropy", "adapters/memory/state", "ports/metrics",
+    "ports/tracing")  # fmt: skip
 """Modules that are entered everywhere, or that say nothing about the way."""
 ADMISSION = (
     "adapters/http/", "adapters/api/", "usecases/admit", "usecases/duplicates", "domain/requests/",

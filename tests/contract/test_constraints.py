@@ -67,7 +67,7 @@ _FREE_TEXT = """
  api_requests.code api_requests.method api_requests.path
  accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
- delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
+ delivery_attempts.error delivery_attempts.response_excerpt events.cause hosts.provider_user_id
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent
 operators.email passkeys.name sign_ups.email sign_ups.full_name
 sessions.client_address sessions.user_agent users.email users.full_name
@@ -76,7 +76,7 @@ ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.refere
 credit_proposals.decider credit_proposals.proposer credit_proposals.reason credit_proposals.reference
 mails.last_error mails.recipient operator_tokens.last_four operator_tokens.name
 meetings.description meetings.idempotency_key meetings.join_url meetings.pricing_tier_id
-meetings.provider meetings.provider_meeting_id meetings.title notes.error provider_events.provider
+meetings.provider meetings.provider_meeting_id meetings.title notes.cause notes.error provider_events.provider
 recordings.provider recordings.provider_meeting_id sandbox_host_keys.host_key
 sandbox_host_keys.provider_user_id sandbox_meetings.provider_meeting_id
 sandbox_removed_files.provider_file_id sandbox_removed_files.provider_meeting_id

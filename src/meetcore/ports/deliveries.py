@@ -50,7 +50,7 @@ class Claimed:
     """A delivery to post now: where to, what, and the secret to sign with; recorded with its token.
 
     `had_expired_lease` where an earlier claim ended without a record. `previous_secret` is the one before the
-    last rotation while it still signs.
+    last rotation while it still signs. `cause` is that of its event.
     """
 
     account_id: UUID
@@ -63,6 +63,7 @@ class Claimed:
     token: UUID = field(repr=False)
     had_expired_lease: bool = False
     previous_secret: str | None = field(default=None, repr=False)
+    cause: str | None = None
 
 
 @frozen

@@ -52,7 +52,7 @@ class NoteTask:
     """A note to work on, under the caller's lease, and the recording as it was when it was claimed.
 
     `lease_expirations` counts how often the lease of a worker on this note ran out, and `had_expired_lease`
-    is whether it is claimed because one did.
+    is whether it is claimed because one did. `cause` is where in a recorded trace the note was requested.
     """
 
     token: UUID = field(repr=False)
@@ -60,6 +60,7 @@ class NoteTask:
     recording: Recording
     lease_expirations: int = 0
     had_expired_lease: bool = False
+    cause: str | None = None
 
 
 @frozen
@@ -82,8 +83,10 @@ class NoteRepository(Protocol):
             NotFound: no such account.
         """
 
-    async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
-        """Write a note that is due at once, and its hold."""
+    async def save_queued(
+        self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, cause: str | None = None
+    ) -> None:
+        """Write a note that is due at once, its hold, and the `cause` that its tasks are to have."""
 
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
         """Write a note that failed before it began, under its account's lock.

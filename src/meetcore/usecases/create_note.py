@@ -50,7 +50,7 @@ async def queue_note(
     note = notes.queue(runtime.new_id(now), recording, usage.api_key_id, language, now)
     hold = notes.hold_for(note, runtime.new_id(now), credits, usage.day)
     reserved = holds.take(view.funds, usage, view.daily_cap, hold)
-    await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
+    await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage, runtime.tracing.cause())
     return note
 
 

@@ -22,8 +22,9 @@ Fact = MeetingCreated | MeetingEnded | RecordingReady | NoteCompleted | NoteFail
 
 def events_of(runtime: Runtime, at: datetime, *facts: Fact) -> list[Event]:
     """Describe facts as events, in their order; a posting may have none, or two."""
+    cause = runtime.tracing.cause()
     return [
-        Event(runtime.new_id(at), account_id, kind, at, data, subject_id)
+        Event(runtime.new_id(at), account_id, kind, at, data, subject_id, cause)
         for fact in facts
         for kind, account_id, data, subject_id in _described(fact, at)
     ]

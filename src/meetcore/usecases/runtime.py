@@ -1,4 +1,4 @@
-"""Dependencies of every use case: the time, random bytes, new ids, the key of the ledger, the metrics."""
+"""Dependencies of every use case: the time, random bytes, new ids, the ledger's key, metrics and traces."""
 
 from datetime import datetime
 from uuid import UUID
@@ -10,19 +10,21 @@ from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.metrics import NO_METRICS, Metrics
+from meetcore.ports.tracing import NO_TRACING, Tracing
 
 
 @frozen
 class Runtime:
     """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`.
 
-    `metrics` take what an operator watches.
+    `metrics` and `tracing` take what an operator watches.
     """
 
     clock: Clock
     entropy: Entropy
     chain_key: ChainKey | None = None
     metrics: Metrics = NO_METRICS
+    tracing: Tracing = NO_TRACING
 
     def now(self) -> datetime:
         """The present instant, in UTC."""

@@ -96,6 +96,7 @@ class MemoryDeliveryRepository:
             token,
             had_expired_lease,
             previous_secret(endpoint, self._clock.now()),
+            event.cause,
         )
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:

@@ -54,12 +54,14 @@ class MemoryNoteRepository:
             next(existing_notes, None),
         )
 
-    async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
+    async def save_queued(
+        self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, cause: str | None = None
+    ) -> None:
         self._check_new(note)
         self._tables.holds[note.account_id, hold.id] = hold
         write_funds(self._tables, funds)
         write_usage(self._tables, note.account_id, usage)
-        self._put(StoredNote(note, hold.id, self._clock.now()))
+        self._put(StoredNote(note, hold.id, self._clock.now(), cause=cause))
 
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
         self._check_new(note)
@@ -90,7 +92,9 @@ class MemoryNoteRepository:
             self._put(evolve(claimed, note=taken))
             recording = recording_by_id(self._tables, taken.account_id, taken.recording_id)
             assert recording is not None  # it stays readable when it expires
-            tasks.append(NoteTask(lease.token, taken, recording, expirations, stored.token is not None))
+            tasks.append(
+                NoteTask(lease.token, taken, recording, expirations, stored.token is not None, stored.cause)
+            )
         return tasks
 
     async def is_any_overdue(self, seconds: float) -> bool:

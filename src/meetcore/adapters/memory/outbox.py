@@ -46,7 +46,7 @@ def write_events(
 
 def stored_event(event: Event) -> StoredEvent:
     """An event as the tables keep it."""
-    return StoredEvent(event.kind, encode_event(event), event.created_at, event.subject_id)
+    return StoredEvent(event.kind, encode_event(event), event.created_at, event.subject_id, event.cause)
 
 
 def drop_delivery(tables: Tables, delivery: Delivery) -> None:

@@ -120,6 +120,7 @@ class StoredEvent:
     payload: bytes = field(repr=False)
     created_at: datetime
     subject_id: UUID | None = None
+    cause: str | None = None
 
 
 @frozen
@@ -167,6 +168,7 @@ class StoredNote:
     due_at: datetime | None
     token: UUID | None = field(default=None, repr=False)
     lease_expirations: int = 0
+    cause: str | None = None
 
     def is_leased(self, now: datetime) -> bool:
         """Whether a valid lease holds it."""

@@ -581,6 +581,7 @@ CREATE TABLE events (
     payload     bytea NOT NULL,
     created_at  timestamptz NOT NULL,
     subject_id  uuid,  -- no foreign key: together
+    cause       text,
     PRIMARY KEY (account_id, id),
     CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'))
 ) PARTITION BY RANGE (id);
@@ -735,6 +736,7 @@ CREATE TABLE notes (
     due_at             timestamptz,
     lease_token        uuid,
     lease_expirations  integer NOT NULL DEFAULT 0 CHECK (lease_expirations >= 0),
+    cause              text,
     PRIMARY KEY (account_id, id),
     FOREIGN KEY (account_id, recording_id) REFERENCES recordings,
     CONSTRAINT notes_in_progress_are_due CHECK ((status IN ('queued', 'processing')) = (due_at IS NOT NULL)),

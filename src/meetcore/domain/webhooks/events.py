@@ -45,7 +45,7 @@ class Event:
 
     The id stays the same over all deliveries, so that a receiver can drop doubles. `data` may hold
     what opens a meeting, such as its join link. `subject_id` names the record whose erasure takes the event
-    with it, where there is one.
+    with it, where there is one. `cause` is where in a recorded trace it happened, as `traceparent` says it.
     """
 
     id: UUID
@@ -54,6 +54,7 @@ class Event:
     created_at: datetime
     data: Mapping[str, object] = field(repr=False, converter=as_json)
     subject_id: UUID | None = None
+    cause: str | None = None
 
 
 @frozen

@@ -56,6 +56,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.ledger_verification       VerificationLogContract      rig: VerificationRig
     ports.partitions                PartitionsContract           rig: PartitionsRig
     ports.metrics                   MetricsContract              metrics
+    ports.tracing                   TracingContract              tracing
     ports.rate_counters             RateCountersContract         counters
                                     SharedRateCountersContract   counters, other_counters
     ports.video_provider            VideoProviderContract        provider
@@ -155,6 +156,7 @@ from meetcore.testing.contracts.store_rig import (
     Tampering,
     VerificationRig,
 )
+from meetcore.testing.contracts.tracing import TracingContract
 from meetcore.testing.contracts.transcriber import TranscriberContract
 from meetcore.testing.contracts.verification_log import VerificationLogContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
@@ -246,6 +248,7 @@ __all__ = [
     "StoreContract",
     "StoreRig",
     "Tampering",
+    "TracingContract",
     "TranscriberContract",
     "VerificationLogContract",
     "VerificationRig",

@@ -68,6 +68,14 @@ class DeliveryRepositoryContract(HostFailuresContract, RecoveryContract):
         assert (claimed.url, claimed.secret) == (endpoint.url, endpoint.secret)
         assert "Rapat ✓" in claimed.body.decode()
 
+    async def test_a_claim_returns_the_cause_of_the_event(self, rig: StoreRig) -> None:
+        customer, _ = await outbox(rig, 0)
+        causes = ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None]
+        for number, cause in enumerate(causes):
+            await top_up(rig, customer, 5, f"INV-{number}", KIND, cause=cause)
+        claimed, _ = await claim(rig)
+        assert {one.cause for one in claimed} == set(causes)
+
     async def test_a_claimed_delivery_is_not_claimed_again_during_the_lease(self, rig: StoreRig) -> None:
         await outbox(rig, 2)
         found, _ = await claim(rig)

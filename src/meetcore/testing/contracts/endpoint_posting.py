@@ -45,6 +45,18 @@ class EndpointPosting:
         )
         assert "Rapat ✓" in claimed.body.decode()
 
+    @pytest.mark.parametrize("cause", [None, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"])
+    async def test_a_post_has_the_cause_of_its_event(self, rig: StoreRig, cause: str | None) -> None:
+        _, endpoint = await outbox(rig, 0)
+        posted = await post_test(rig, endpoint, cause)
+        ((claimed,), lease) = await claim(rig)
+        assert claimed.cause == cause
+        await record(rig, claimed, lease.token, GOOD)
+        assert posted is not None
+        await post_again(rig, endpoint, posted.id)
+        ((again,), _) = await claim(rig)
+        assert again.cause == cause
+
     async def test_a_post_reaches_no_other_subscriber(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig, 0)
         await register(rig, new_endpoint(customer, TEST))

@@ -39,14 +39,14 @@ from meetcore.testing.contracts.transactions import (
 
 
 async def _queue_unseen(
-    rig: StoreRig, customer: Customer, note: Note, fault: Exception | None = None
+    rig: StoreRig, customer: Customer, note: Note, fault: Exception | None = None, cause: str | None = None
 ) -> None:
     """Write a note without looking for an existing one; its transaction may fail."""
     funds, usage = await funds_of(rig, customer), CapUsage(customer.key_id, cap_day(AT))
     async with rig.store.begin() as tx:
         await tx.lock_account(customer.account_id)
         hold = notes.hold_for(note, new_id(), 2, usage.day)
-        await tx.notes.save_queued(note, hold, evolve(funds, held=2), evolve(usage, held=2))
+        await tx.notes.save_queued(note, hold, evolve(funds, held=2), evolve(usage, held=2), cause)
         if fault is not None:
             raise fault
 
@@ -64,6 +64,16 @@ class NoteCreationContract:
         assert await load_note_creation(rig, customer, recording) == NoteCreationView(
             funds, usage, 30, recording, None
         )
+
+    @pytest.mark.parametrize("cause", [None, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"])
+    async def test_every_claim_of_a_note_has_its_cause(self, rig: StoreRig, cause: str | None) -> None:
+        customer = await open_customer(rig, 50)
+        recording = await recorded(rig, customer)
+        note = notes.queue(new_id(), recording, customer.key_id, Language.INDONESIAN, AT)
+        await _queue_unseen(rig, customer, note, cause=cause)
+        for _ in range(2):
+            (task,) = await claim_notes(rig, seconds=-1)
+            assert task.cause == cause
 
     async def test_a_key_without_a_cap_has_none(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)

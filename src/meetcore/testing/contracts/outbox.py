@@ -106,9 +106,11 @@ async def release(rig: Rig, endpoint: Endpoint, pace: ReleasePace = AT_ONCE) -> 
         return await tx.deliveries.release_held(endpoint.account_id, endpoint.id, pace)
 
 
-async def post_test(rig: Rig, endpoint: Endpoint, **data: object) -> Delivery | None:
+async def post_test(
+    rig: Rig, endpoint: Endpoint, cause: str | None = None, **data: object
+) -> Delivery | None:
     """Send `webhook.test` to an endpoint, held where it is inactive; return `None` when it does not exist."""
-    event = Event(new_id(), endpoint.account_id, EventKind.WEBHOOK_TEST, AT, data)
+    event = Event(new_id(), endpoint.account_id, EventKind.WEBHOOK_TEST, AT, data, cause=cause)
     async with rig.store.begin() as tx:
         view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id)
         if view is None:

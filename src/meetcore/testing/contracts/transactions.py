@@ -177,10 +177,11 @@ async def top_up(
     reference: str,
     *kinds: EventKind,
     key: ChainKey | None = None,
+    cause: str | None = None,
 ) -> int:
     """Top up once for each reference, with events of these kinds; how many deliveries are due.
 
-    The entry is chained under the key, where one is given.
+    The entry is chained under the key, where one is given; the events have this cause.
     """
     async with rig.store.begin() as tx:
         view = await tx.ledger.load_locked(customer.account_id, ledger.top_up_operation(reference))
@@ -188,7 +189,7 @@ async def top_up(
         posting = ledger.top_up(view.funds, new_id(), reference, amount, AT, known, key)
         if posting.entry is None:
             return 0
-        events = [new_event(customer, kind) for kind in kinds]
+        events = [evolve(new_event(customer, kind), cause=cause) for kind in kinds]
         return await tx.ledger.append(posting.funds, posting.entry, events)
 
 

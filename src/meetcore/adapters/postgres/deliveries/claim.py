@@ -162,7 +162,7 @@ WITH place AS (
         chosen.had_lease
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
-    c.had_lease,
+    e.cause, c.had_lease,
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
@@ -251,4 +251,5 @@ def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
         account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token,
         row["had_lease"],
         readable(cipher, row["previous_secret"], previous_context(account_id, row["endpoint_id"])),
+        row["cause"],
     )  # fmt: skip

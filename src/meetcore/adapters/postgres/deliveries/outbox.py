@@ -17,11 +17,11 @@ from meetcore.ports.cipher import Cipher
 # event's instant, and random bits of its own.
 WRITE_EVENTS = f"""
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -51,4 +51,5 @@ def event_parameters(events: Sequence[Event], cipher: Cipher) -> Row:
         ],
         "event_times": [event.created_at for event in events],
         "event_subjects": [event.subject_id for event in events],
+        "event_causes": [event.cause for event in events],
     }

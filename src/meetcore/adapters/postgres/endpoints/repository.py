@@ -118,8 +118,8 @@ FOR NO KEY UPDATE OF w
 # Writes an event for one endpoint only, and its delivery.
 _POST_EVENT = f"""
 WITH event AS (
-    INSERT INTO events (account_id, id, kind, payload, created_at)
-    VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s)
+    INSERT INTO events (account_id, id, kind, payload, created_at, cause)
+    VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s, %(cause)s)
 )
 INSERT INTO deliveries ({DELIVERY.names})
 VALUES ({DELIVERY.values})
@@ -177,7 +177,7 @@ class PostgresEndpointRepository(Repository):
 
     async def post_event(self, event: Event, delivery: Delivery) -> None:
         payload = self._cipher.seal(encode_event(event), event_context(event.account_id, event.id))
-        of_event = {"payload": payload, "event_created_at": event.created_at}
+        of_event = {"payload": payload, "event_created_at": event.created_at, "cause": event.cause}
         await self._connection.execute(_POST_EVENT, DELIVERY.parameters(delivery) | of_event)
 
     async def post_again(self, delivery: Delivery) -> bool:

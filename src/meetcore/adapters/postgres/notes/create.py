@@ -49,8 +49,8 @@ WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.
 
 _INSERT = f"""
     note AS (
-        INSERT INTO notes ({NOTE.names}, content, hold_id, due_at)
-        SELECT {NOTE.values}, %(note_content)s, %(hold_id)s,
+        INSERT INTO notes ({NOTE.names}, content, hold_id, cause, due_at)
+        SELECT {NOTE.values}, %(note_content)s, %(hold_id)s, %(cause)s,
             CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
         FROM guard
     )"""
@@ -94,15 +94,18 @@ class NoteCreation(Repository):
             None if existing is None else note(existing, self._cipher),
         )
 
-    async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
+    async def save_queued(
+        self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, cause: str | None = None
+    ) -> None:
         parameters = (
             note_parameters(note, self._cipher)
             | FUNDS.parameters(funds)
             | USAGE.parameters(usage)
             | HOLD.parameters(hold)
+            | {"cause": cause}
         )
         await self._connection.execute(_SAVE_QUEUED, parameters)
 
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
         parameters = note_parameters(note, self._cipher) | event_parameters(events, self._cipher)
-        return await self._due(_SAVE_REFUSED, parameters | {"hold_id": None})
+        return await self._due(_SAVE_REFUSED, parameters | {"hold_id": None, "cause": None})

@@ -59,7 +59,7 @@ WITH leased AS MATERIALIZED (
     FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
     RETURNING notes.*, due.turn, due.was_due_at, due.was_leased
 )
-SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.lease_expirations, n.was_leased
+SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.lease_expirations, n.was_leased, n.cause
 FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 ORDER BY n.turn, n.was_due_at, n.id
 """
@@ -133,6 +133,7 @@ class NoteWork(Repository):
                     recording(row, self._cipher),
                     row["lease_expirations"],
                     row["was_leased"],
+                    row["cause"],
                 )
             except (CipherRefused, msgspec.DecodeError):
                 log.exception("note does not open", note_id=str(row["note_id"]))
