@@ -155,11 +155,11 @@ UV_COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_DEFAULT_IN
 .PHONY: lock
 lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones
 	@$(PY) -c 'import uv' 2>/dev/null || $(PIP) install uv
-	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics --extra embedded \
+	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics --extra traces --extra embedded \
 	  pyproject.toml requirements/build.in -o requirements/run.txt
 	@$(UV_COMPILE) --extra all --extra dev -c requirements/run.txt \
 	  pyproject.toml requirements/build.in -o requirements/dev.txt
-	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics \
+	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics --extra traces \
 	  -c requirements/run.txt pyproject.toml -o requirements/image.txt
 	@$(UV_COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
 	@$(UV_COMPILE) -c requirements/dev.txt requirements/peers.in -o requirements/peers.txt

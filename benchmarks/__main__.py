@@ -45,6 +45,7 @@ from benchmarks.report import RESULTS, Result, show, write
 from benchmarks.rules import measure_rules
 from benchmarks.script import Script, make_script
 from benchmarks.seeds import ID_LEAD, SeededAccounts, account_number, furnish, furnish_numbered, wired
+from benchmarks.traces import measure_traces
 
 
 @frozen
@@ -106,6 +107,7 @@ def _measure(effort: Effort) -> list[Result]:
     results = measure_import(effort.imports)
     rules = measure_rules(effort.rules_s)
     results.append(measure_metrics(effort.rounds, effort.requests * 10))
+    results += measure_traces(effort.rounds, effort.requests * 10)
     _report("webhook posts")
     posts = measure_posts(effort.rounds, effort.seconds / 2)
     _report("webhook deliveries")

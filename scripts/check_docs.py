@@ -161,6 +161,12 @@ ABOUT = {
     "PostgreSQL",
     "ready_timeout_s": "seconds within which PostgreSQL must answer `/readyz`",
     "verify_every": "how often workers verify the whole ledger, a little at a time; 0 is never",
+    "traces_url": "where traces are sent: the OTLP/HTTP address of a collector; nothing is recorded without; "
+    "see [observability](observability.md#traces)",
+    "traces_headers": "sent with each batch of them, such as the collector's key",
+    "traces_sampled": "share of requests that are recorded",
+    "traces_callers_per_s": "requests in a second, of each process, that are recorded because their callers "
+    "recorded them (`traceparent`); 0 leaves it to that share",
     "log_level": "what is logged, from this level up",
 }
 """What each setting is for, in the order of the table."""
@@ -178,6 +184,7 @@ MUST = {
     "note_retention_days": "a whole number of at least 0",
     "four_eyes_above": "a whole number of at least 0",
     "unknown_key_remembered_s": "a whole number of at least 0",
+    "traces_callers_per_s": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}
 
@@ -306,7 +313,7 @@ def _must(field: attrs.Attribute[Any]) -> str:
     """Return the validator's error message for an impossible value."""
     if field.name in MUST:
         return MUST[field.name]
-    impossible: object = 0 if field.type is int else "\0"
+    impossible: object = 0 if field.type is int else -1.0 if field.type is float else "\0"
     if field.type is typed_settings.SecretStr:
         impossible = typed_settings.SecretStr("\0")
     try:

@@ -46,6 +46,7 @@ from meetcore.domain.webhooks.addresses import Network as AddressNetwork
 from meetcore.ports.metrics import NO_METRICS
 from meetcore.ports.queries import Queries
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
+from meetcore.ports.tracing import NO_TRACING
 
 AGENT_PATH = "/mcp"
 OTHER_FILES = 256
@@ -80,6 +81,7 @@ class Service:
         self._bounded_pages: ASGIApp = self._pages
         self._proxies: tuple[AddressNetwork, ...] = ()
         self._metrics = NO_METRICS
+        self._tracing = NO_TRACING
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
@@ -88,8 +90,11 @@ class Service:
             return
         self._metrics.begin_request()
         try:
-            # On every line that is logged of the request.
-            with structlog.contextvars.bound_contextvars(client=client_address(scope, self._proxies)):
+            with (
+                self._tracing.request(scope["headers"]),
+                # On every line that is logged of the request.
+                structlog.contextvars.bound_contextvars(client=client_address(scope, self._proxies)),
+            ):
                 await self._answer(scope, receive, send)
         finally:
             self._metrics.end_request()
@@ -129,8 +134,9 @@ class Service:
             self._api_app = ApiApp(application.api, admit, runtime, base_url, document, limits)
             self._mcp_app = await stack.enter_async_context(_open_mcp_app(application, settings, limits))
             refuse = Refuse("page", runtime, base_url, {"Cache-Control": "no-store"})
-            self._metrics = application.ports.metrics
-            self._bounded_pages = MeasuredPages(BoundedQuery(self._pages, limits, refuse), self._metrics)
+            self._metrics, self._tracing = application.ports.metrics, application.ports.tracing
+            bounded = BoundedQuery(self._pages, limits, refuse)
+            self._bounded_pages = MeasuredPages(bounded, self._metrics, self._tracing)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             stop_with_parent()  # one of several processes: nobody else would stop it
             self._pages.router.routes[:] = [

@@ -31,6 +31,7 @@ from meetcore.ports.partitions import PartitionRules
 from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests.support import servers
+from tests.support.collector import collecting
 from tests.support.mail_server import PASSWORD, USER, mail_server
 from tests.support.openid_provider import CLIENT_SECRET, openid_provider
 from tests.support.postgres_rig import PostgresRig
@@ -39,6 +40,7 @@ from tests.support.program import SECRETS_KEY, free_port
 SECRET = "hunter2"
 SECRET_SETTINGS = (
     "secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret", "smtp_url",
+    "traces_headers",
 )  # fmt: skip
 OK, WARNING, FAILED, SKIPPED = CheckStatus
 
@@ -103,7 +105,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "pooler", "standby", "sealed",
-        "broker", "rate_store", "provider", "ai", "oidc", "base_url", "secrets",
+        "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
 
@@ -353,3 +355,25 @@ def test_a_standby_is_looked_at_and_the_service_works_without_it(database: str) 
     misled = checked(database, database_read_url=database)
     assert misled["standby"].status is WARNING
     assert "no standby" in misled["standby"].message
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "named"),
+    [
+        (200, OK, "takes traces"),
+        (401, FAILED, "MEETCORE_TRACES_HEADERS"),
+        (404, FAILED, "/v1/traces"),
+        (500, FAILED, "status 500"),
+    ],
+)
+def test_a_collector_of_traces_is_asked_to_take_none(
+    database: str, status: int, expected: CheckStatus, named: str
+) -> None:
+    with collecting() as collector:
+        collector.status = status
+        found = checked(database, traces_url=collector.url, traces_headers=f"x-key={SECRET}")["traces"]
+        assert (found.status, named in found.message) == (expected, True), found
+        assert (collector.bodies, collector.spans) == ([b""], [])
+        assert collector.batches[0]["x-key"] == SECRET
+    assert checked(database, traces_url=collector.url)["traces"].status is FAILED
+    assert checked(database)["traces"].status is OK

@@ -32,7 +32,7 @@ SERVICES = sorted({*(DEPLOY / "systemd").glob("*.service")} - {DRILL})
 METRICS_PORT = "9464"
 AS_OWNER = {"migrate", "partitions"}
 """What runs as the owner of the tables, and shows no metrics."""
-EXTRAS = ("server", "notes", "redis", "rabbitmq", "mcp", "web", "metrics")
+EXTRAS = ("server", "notes", "redis", "rabbitmq", "mcp", "web", "metrics", "traces")
 CONTAINERFILE = lint_deploy.CONTAINERFILE.read_text("utf-8")
 
 

@@ -29,6 +29,7 @@ from meetcore.composition.metrics_server import metrics_shown
 from meetcore.composition.notes_extra import require_notes, warn_of_notes
 from meetcore.composition.ports import Part
 from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
+from meetcore.composition.tracing import check_traces
 from meetcore.composition.worker import working
 from meetcore.ports.store import StoreUnavailable
 
@@ -200,9 +201,11 @@ def _report_wait(step: Migration, pause_s: float) -> None:
 def _settings() -> Settings:
     """Read the settings; refuse to start on an old schema, but not when the database is unavailable."""
     try:
-        return ready_settings()
+        settings = ready_settings()
     except StoreUnavailable:
-        return load_settings()
+        settings = load_settings()
+    check_traces(settings)
+    return settings
 
 
 async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> None:

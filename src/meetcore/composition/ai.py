@@ -15,13 +15,16 @@ from meetcore.adapters.settings import Settings
 from meetcore.adapters.speech import LocalTranscriber, can_transcribe
 from meetcore.adapters.system import SystemClock
 from meetcore.ports.note_writer import NoteWriter
+from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.transcriber import Transcriber
 
 log = structlog.get_logger("meetcore")
 
 
 @asynccontextmanager
-async def open_ai(settings: Settings) -> AsyncIterator[tuple[Transcriber | None, NoteWriter]]:
+async def open_ai(
+    settings: Settings, tracing: Tracing = NO_TRACING
+) -> AsyncIterator[tuple[Transcriber | None, NoteWriter]]:
     """Open the transcriber, if there is any, and the note writer that the settings name.
 
     Raises:
@@ -31,18 +34,18 @@ async def open_ai(settings: Settings) -> AsyncIterator[tuple[Transcriber | None,
     transcribes = "openai" if settings.ai_base_url and settings.ai_transcribe_model else "local"
     writes = "openai" if settings.ai_base_url and settings.ai_write_model else "local"
     async with (
-        TRANSCRIBERS[transcribes](settings) as transcriber,
-        NOTE_WRITERS[writes](settings) as note_writer,
+        TRANSCRIBERS[transcribes](settings, tracing) as transcriber,
+        NOTE_WRITERS[writes](settings, tracing) as note_writer,
     ):
         yield transcriber, note_writer
 
 
-def _openai_transcriber(settings: Settings) -> AbstractAsyncContextManager[Transcriber]:
-    return aclosing(OpenAiTranscriber(_access(settings), log, SystemClock().now))
+def _openai_transcriber(settings: Settings, tracing: Tracing) -> AbstractAsyncContextManager[Transcriber]:
+    return aclosing(OpenAiTranscriber(_access(settings), log, SystemClock().now, tracing))
 
 
-def _openai_note_writer(settings: Settings) -> AbstractAsyncContextManager[NoteWriter]:
-    return aclosing(OpenAiNoteWriter(_access(settings), log, SystemClock().now))
+def _openai_note_writer(settings: Settings, tracing: Tracing) -> AbstractAsyncContextManager[NoteWriter]:
+    return aclosing(OpenAiNoteWriter(_access(settings), log, SystemClock().now, tracing))
 
 
 def _access(settings: Settings) -> AiAccess:
@@ -57,7 +60,7 @@ def _access(settings: Settings) -> AiAccess:
     )
 
 
-def _local_transcriber(settings: Settings) -> AbstractAsyncContextManager[Transcriber | None]:
+def _local_transcriber(settings: Settings, _: Tracing) -> AbstractAsyncContextManager[Transcriber | None]:
     """Return this machine's transcriber, if any; if not, warn the operator of the effect on notes.
 
     The sandbox writes a transcript of every recording: it needs no transcriber.
@@ -73,15 +76,15 @@ def _local_transcriber(settings: Settings) -> AbstractAsyncContextManager[Transc
     return nullcontext(None)
 
 
-def _local_note_writer(settings: Settings) -> AbstractAsyncContextManager[NoteWriter]:
+def _local_note_writer(settings: Settings, _: Tracing) -> AbstractAsyncContextManager[NoteWriter]:
     return nullcontext(LocalNoteWriter())
 
 
-TRANSCRIBERS: dict[str, Callable[[Settings], AbstractAsyncContextManager[Transcriber | None]]] = {
+TRANSCRIBERS: dict[str, Callable[[Settings, Tracing], AbstractAsyncContextManager[Transcriber | None]]] = {
     "openai": _openai_transcriber,
     "local": _local_transcriber,
 }
-NOTE_WRITERS: dict[str, Callable[[Settings], AbstractAsyncContextManager[NoteWriter]]] = {
+NOTE_WRITERS: dict[str, Callable[[Settings, Tracing], AbstractAsyncContextManager[NoteWriter]]] = {
     "openai": _openai_note_writer,
     "local": _local_note_writer,
 }

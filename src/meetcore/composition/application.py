@@ -151,7 +151,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     """
     reports = counted(reports or Reports(), ports.metrics)
     chain_key = policy.chain_keys[0] if policy.chain_keys else None
-    runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics)
+    runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics, ports.tracing)
     recordings = _recordings(ports, policy, reports, runtime)
     meetings = _meetings(ports, policy, reports, runtime, recordings)
     queue = NoteQueue(policy.catalogue, runtime, reports.failed_note)
@@ -208,7 +208,7 @@ def _meetings(
     ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, recordings: Recordings
 ) -> Meetings:
     store, notifier, lease_s = ports.store, ports.notifier, policy.meeting_lease_s
-    provider = BoundedProvider(ports.provider, metrics=ports.metrics)
+    provider = BoundedProvider(ports.provider, metrics=ports.metrics, tracing=ports.tracing)
     provisioner = Provisioner(store, runtime)
     cancellation = Cancellation(store, provider, runtime)
     track = TrackMeeting(store, notifier, runtime)

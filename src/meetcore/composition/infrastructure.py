@@ -51,6 +51,7 @@ from meetcore.composition.policy import Policy
 from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.composition.providers import open_provider
 from meetcore.composition.secret_keys import LINK_PURPOSE, chain_secrets, check_secrets
+from meetcore.composition.tracing import open_tracing
 from meetcore.domain.members.sign_ups import SignUpMode
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.cipher import Cipher
@@ -60,6 +61,7 @@ from meetcore.ports.mailer import Mailer
 from meetcore.ports.metrics import NO_METRICS, Metrics
 from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 from meetcore.ports.resolver import Resolver
+from meetcore.ports.tracing import Tracing
 from meetcore.ports.webhook_sender import WebhookSender
 
 NOTIFICATION_SPACING_S = 0.02
@@ -195,7 +197,8 @@ async def open_ports(
     network = network or system_network(settings)
     async with AsyncExitStack() as stack:
         metrics = process_metrics()
-        pool = await stack.enter_async_context(_open_pool(settings, metrics, role_of(parts)))
+        tracing = await stack.enter_async_context(open_tracing(settings, role_of(parts)))
+        pool = await stack.enter_async_context(_open_pool(settings, metrics, tracing, role_of(parts)))
         broker = broker_from_url(str(settings.broker_url) or None, is_quorum=settings.has_quorum_queues)
         queues = {
             part: queue_named(name, is_quorum=settings.has_quorum_queues) for part, name in _QUEUES.items()
@@ -203,7 +206,7 @@ async def open_ports(
         notifier, notes_notifier = [
             _open_notifier(stack, broker, queues[part]) for part in (Part.WEBHOOKS, Part.NOTES)
         ]
-        provider, files = await stack.enter_async_context(open_provider(settings, pool, keys))
+        provider, files = await stack.enter_async_context(open_provider(settings, pool, keys, tracing))
         store = PostgresStore(pool, cipher)
         ports = Ports(
             SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher),
@@ -213,7 +216,7 @@ async def open_ports(
             PdfPrinter(settings.font_files), provider, files,
             listen=partial(_listening, broker, queues),
             maintain=_maintenance(store, PostgresRateCounters(pool)),
-            metrics=metrics,
+            metrics=metrics, tracing=tracing,
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),
             verification_log=PostgresVerificationLog(pool), partitions=_partitions(settings),
             memo_cipher=cipher, fence=PostgresFence(pool),
@@ -230,7 +233,9 @@ async def open_ports(
             sender = await stack.enter_async_context(_open_sender(settings, network))
             ports = evolve(ports, sender=sender, mails=mail_ports(settings, network.mailer))
         if Part.NOTES in parts:
-            own = await stack.enter_async_context(_open_notes(settings)) if can_make_notes() else None
+            own = None
+            if can_make_notes():
+                own = await stack.enter_async_context(_open_notes(settings, tracing))
             ports = evolve(ports, notes=own, lacks_notes=own is None)
         yield ports
 
@@ -243,7 +248,9 @@ def role_of(parts: Collection[Part]) -> str:
 
 
 @asynccontextmanager
-async def _open_pool(settings: Settings, metrics: Metrics, role: str) -> AsyncIterator[Pool]:
+async def _open_pool(
+    settings: Settings, metrics: Metrics, tracing: Tracing, role: str
+) -> AsyncIterator[Pool]:
     pool = make_pool(
         settings.require_database(),
         max_size=settings.database_pool_size,
@@ -253,6 +260,7 @@ async def _open_pool(settings: Settings, metrics: Metrics, role: str) -> AsyncIt
         metrics=metrics,
         passes_fence=role == COMMAND,
     )
+    pool.tracing = tracing
     await pool.open(wait=False)
     sampling = None if metrics is NO_METRICS else asyncio.create_task(sample_pool(pool, metrics))
     try:
@@ -330,14 +338,14 @@ async def _open_sender(settings: Settings, network: Network) -> AsyncIterator[We
 
 
 @asynccontextmanager
-async def _open_notes(settings: Settings) -> AsyncIterator[NotePorts]:
+async def _open_notes(settings: Settings, tracing: Tracing) -> AsyncIterator[NotePorts]:
     from meetcore.adapters.media import AvAudioEditor
     from meetcore.composition.ai import open_ai
 
     editor = AvAudioEditor(
         settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None
     )
-    async with open_ai(settings) as (transcriber, note_writer):
+    async with open_ai(settings, tracing) as (transcriber, note_writer):
         yield NotePorts(editor, transcriber, note_writer)
 
 

@@ -34,6 +34,7 @@ from meetcore.ports.resolver import Resolver
 from meetcore.ports.restores import Fence
 from meetcore.ports.retention import RetentionStore
 from meetcore.ports.store import Store
+from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.transcriber import Transcriber
 from meetcore.ports.video_provider import VideoProvider
 from meetcore.ports.webhook_sender import WebhookSender
@@ -100,10 +101,10 @@ class Ports:
     a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
     does what the adapters themselves need from time to time. A process that `lacks_notes` was to write notes
     and cannot: it reports those that stay due. `metrics` take counts and
-    durations. Where there is no `verification_log`, the ledger is verified by hand only; where there are no
-    `partitions`, those of the database are looked after by hand only. `lists` may read a standby, where one
-    is named; without them `queries` are the lists. `memo_cipher` seals what providers keep with meetings;
-    without it they keep nothing. `fence` is there where the store can be fenced.
+    durations, `tracing` spans. Where there is no `verification_log`, the ledger is verified by hand only;
+    where there are no `partitions`, those of the database are looked after by hand only. `lists` may read a
+    standby, where one is named; without them `queries` are the lists. `memo_cipher` seals what providers keep
+    with meetings; without it they keep nothing. `fence` is there where the store can be fenced.
     """
 
     clock: Clock
@@ -133,6 +134,7 @@ class Ports:
     listen: Listen = _receive_nothing
     maintain: Callable[[datetime], Awaitable[object]] = _need_nothing
     metrics: Metrics = NO_METRICS
+    tracing: Tracing = NO_TRACING
     verification_log: VerificationLog | None = None
     lists: Lists | None = None
     partitions: Partitions | None = None

@@ -17,6 +17,7 @@ from meetcore.composition.secret_keys import ROOM_PURPOSES, room_secret
 from meetcore.domain.meetings.meetings import Meeting, MeetingEvent
 from meetcore.ports.provider_events import WebhookParser
 from meetcore.ports.recording_files import RecordingFiles
+from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.video_provider import VideoProvider
 
 if TYPE_CHECKING:
@@ -43,18 +44,20 @@ class Provider:
 
     Attributes:
         open: opens it with the files of its recordings, for a context. The keys are those that secrets are
-            kept under; from the last one follow addresses that have to stay.
+            kept under; from the last one follow addresses that have to stay. Its calls continue the traces.
         webhook_parser: its parser, where its signing secret is set.
         pages: the routes of pages that it shows on this service.
     """
 
-    open: Callable[[Settings, Pool, tuple[bytes, ...]], AbstractAsyncContextManager[Opened]]
+    open: Callable[[Settings, Pool, tuple[bytes, ...], Tracing], AbstractAsyncContextManager[Opened]]
     webhook_parser: Callable[[Settings], WebhookParser | None] = _has_no_webhooks
     pages: "Callable[[Application], Sequence[Route]]" = _has_no_pages
 
 
 @asynccontextmanager
-async def _open_sandbox(settings: Settings, pool: Pool, keys: tuple[bytes, ...]) -> AsyncIterator[Opened]:
+async def _open_sandbox(
+    settings: Settings, pool: Pool, keys: tuple[bytes, ...], _: Tracing
+) -> AsyncIterator[Opened]:
     from meetcore.adapters.sandbox import SandboxProvider, SandboxRecordingFiles
     from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 
@@ -84,7 +87,9 @@ def _sandbox_pages(application: Application) -> "Sequence[Route]":
 
 
 @asynccontextmanager
-async def _open_jitsi(settings: Settings, pool: Pool, keys: tuple[bytes, ...]) -> AsyncIterator[Opened]:
+async def _open_jitsi(
+    settings: Settings, pool: Pool, keys: tuple[bytes, ...], _: Tracing
+) -> AsyncIterator[Opened]:
     from meetcore.adapters.jitsi import JitsiProvider
     from meetcore.adapters.jitsi.recording_files import JitsiRecordingFiles
 
@@ -95,11 +100,13 @@ async def _open_jitsi(settings: Settings, pool: Pool, keys: tuple[bytes, ...]) -
 
 
 @asynccontextmanager
-async def _open_zoom(settings: Settings, pool: Pool, keys: tuple[bytes, ...]) -> AsyncIterator[Opened]:
+async def _open_zoom(
+    settings: Settings, pool: Pool, keys: tuple[bytes, ...], tracing: Tracing
+) -> AsyncIterator[Opened]:
     from meetcore.adapters.system import SystemClock
     from meetcore.adapters.zoom import ZoomProvider
 
-    provider = ZoomProvider(zoom_access(settings), log, now=SystemClock().now)
+    provider = ZoomProvider(zoom_access(settings), log, now=SystemClock().now, tracing=tracing)
     try:
         yield provider, provider.files
     finally:
@@ -136,7 +143,9 @@ PROVIDERS = {
 
 
 @asynccontextmanager
-async def open_provider(settings: Settings, pool: Pool, keys: tuple[bytes, ...]) -> AsyncIterator[Opened]:
+async def open_provider(
+    settings: Settings, pool: Pool, keys: tuple[bytes, ...], tracing: Tracing = NO_TRACING
+) -> AsyncIterator[Opened]:
     """Open the provider that the settings name, with its connections, while the context lasts.
 
     Raises:
@@ -145,7 +154,7 @@ async def open_provider(settings: Settings, pool: Pool, keys: tuple[bytes, ...])
     settings.require_provider()
     if settings.provider not in PROVIDERS:
         raise SettingsRefused(f"MEETCORE_PROVIDER names one that is not built in: {settings.provider}")
-    async with PROVIDERS[settings.provider].open(settings, pool, keys) as opened:
+    async with PROVIDERS[settings.provider].open(settings, pool, keys, tracing) as opened:
         yield opened
 
 

@@ -13,6 +13,7 @@ from attrs import frozen
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Meeting, ProviderAbilities, Provisioned
 from meetcore.ports.metrics import NO_METRICS, Metrics
+from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.video_provider import (
     FoundMeeting,
     ListedMeeting,
@@ -39,11 +40,15 @@ def require_own(provider: VideoProvider, meeting: Meeting) -> None:
 
 @frozen
 class BoundedProvider:
-    """Calls another provider, for `timeout_s` seconds at most; `metrics` take each call and its result."""
+    """Calls another provider, for `timeout_s` seconds at most.
+
+    `metrics` take each call and its result, `tracing` a span of it.
+    """
 
     provider: VideoProvider
     timeout_s: float = PROVIDER_TIMEOUT_S
     metrics: Metrics = NO_METRICS
+    tracing: Tracing = NO_TRACING
 
     @property
     def abilities(self) -> ProviderAbilities:
@@ -82,8 +87,9 @@ class BoundedProvider:
         clock = asyncio.get_running_loop().time
         start, result = clock(), "unknown"
         try:
-            async with asyncio.timeout(self.timeout_s):
-                answer = await call
+            with self.tracing.span(f"provider {name}", provider=self.provider.abilities.name):
+                async with asyncio.timeout(self.timeout_s):
+                    answer = await call
             result = "done"
         except ProviderRefused as refusal:
             result = refusal.code

@@ -38,10 +38,11 @@ def _ignore(_: object) -> None:
 
 @frozen
 class Made:
-    """A post that was made, and its result."""
+    """A post that was made, and its result; `place` is its span, where it was recorded."""
 
     claimed: Claimed
     attempt: Attempt
+    place: str | None = None
 
 
 @frozen
@@ -97,12 +98,17 @@ class DeliverWebhooks:
             "X-Service-Event": claimed.event_kind,
             "X-Service-Delivery": str(claimed.delivery_id),
         }
-        return Made(
-            claimed,
-            await self.sender.post(
+        tracing = self.runtime.tracing
+        with tracing.caused(
+            "webhook attempt", claimed.cause, account_id=claimed.account_id, event_id=claimed.event_id,
+            delivery_id=claimed.delivery_id, event=claimed.event_kind,
+        ):  # fmt: skip
+            headers |= tracing.headers()
+            attempt = await self.sender.post(
                 OutgoingPost(claimed.account_id, _url_of(claimed.url), headers, claimed.body)
-            ),
-        )
+            )
+            tracing.describe(status=attempt.status_code, error=attempt.error)
+            return Made(claimed, attempt, tracing.cause())
 
     def is_worth_recording(self, made: Made) -> bool:
         """Whether the claim may still be ours: its lease was taken a little before the post began."""
@@ -125,10 +131,12 @@ class DeliverWebhooks:
             disabled = [*_newly_disabled(views, judged.endpoints), *saved.disabled]
             if self.mails is not None:
                 await self.mails.add_disabled(tx, disabled)
+        places = {one.claimed.delivery_id: one.place for one in made}
         for recorded in judged.recorded:
             self.runtime.metrics.attempted(result_of(recorded.attempt), recorded.attempt.duration_ms / 1000)
             report = self.on_delivered if judge(recorded.attempt) else self.on_failed
-            report(recorded)
+            with self.runtime.tracing.resumed(places.get(recorded.delivery.id)):
+                report(recorded)
         for endpoint in disabled:
             self.on_disabled(endpoint)
         return saved.due

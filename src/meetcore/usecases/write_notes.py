@@ -56,12 +56,11 @@ _PASSING: dict[type[Exception], NoteFault] = {
 }
 
 
-class _Later(Exception):
+@frozen
+class _Later:
     """The note can go on only after so many seconds; nothing went wrong."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"in {seconds} s")
-        self.seconds = seconds
+    seconds: float
 
 
 @frozen
@@ -108,14 +107,16 @@ class WriteNotes:
             async with self.store.at_once() as tx:
                 return await tx.notes.renew(task, self.lease_s)
 
-        try:
-            await with_heartbeat(self._go_on(task), renew, self.lease_s / 3)
-        except LeaseLost:
-            return
-        except asyncio.CancelledError:
-            with suppress(StoreUnavailable):  # then it is due when its lease runs out
-                await asyncio.shield(self._give_back(task))
-            raise
+        note = task.note
+        with self.runtime.tracing.caused("note", task.cause, account_id=note.account_id, note_id=note.id):
+            try:
+                await with_heartbeat(self._go_on(task), renew, self.lease_s / 3)
+            except LeaseLost:
+                return
+            except asyncio.CancelledError:
+                with suppress(StoreUnavailable):  # then it is due when its lease runs out
+                    await asyncio.shield(self._give_back(task))
+                raise
 
     async def _give_back(self, task: NoteTask) -> None:
         async with self.store.begin() as tx:
@@ -130,22 +131,24 @@ class WriteNotes:
         kept: list[int] = []
         while True:
             try:
-                if task.note.step is NoteStep.SETTLE:
-                    await self.end.complete(task)
+                with self.runtime.tracing.span(f"note {task.note.step.value}"):
+                    if task.note.step is NoteStep.SETTLE:
+                        await self.end.complete(task)
+                        return
+                    next_ = await self._step(task, kept.append)
+                if isinstance(next_, _Later):
+                    await self._postpone(task, next_.seconds)
                     return
-                task = await self._step(task, kept.append)
+                task = next_
             except (LeaseLost, StoreUnavailable):
                 raise
-            except _Later as later:
-                await self._postpone(task, later.seconds)
-                return
             except Exception as fault:
                 await self._handle_fault(task, fault, has_come_on=bool(kept))
                 if not isinstance(fault, (*_FINAL, *_PASSING)):
                     raise
                 return
 
-    async def _step(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:
+    async def _step(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask | _Later:
         """Do what is next; the task as it is afterwards."""
         if task.note.step is NoteStep.FETCH:
             return await self._fetch(task)
@@ -154,7 +157,7 @@ class WriteNotes:
         draft = await self.writer.write(task.note.transcript, task.note.language)
         return await self._keep(task, evolve(notes.advance(task.note, NoteStep.SETTLE), draft=draft))
 
-    async def _fetch(self, task: NoteTask) -> NoteTask:
+    async def _fetch(self, task: NoteTask) -> NoteTask | _Later:
         recording = await self.look(task.recording)
         if is_gone(recording, self.runtime.now()):
             raise FileGone("the recording has expired")
@@ -169,7 +172,7 @@ class WriteNotes:
             return await self._keep_transcript(task, transcript)
         waits_until = recording.created_at + timedelta(seconds=self.transcript_wait_s)
         if transcript is None and (left_s := (waits_until - self.runtime.now()).total_seconds()) > 0:
-            raise _Later(min(left_s, 60.0))
+            return _Later(min(left_s, 60.0))
         return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
 
     async def _transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:

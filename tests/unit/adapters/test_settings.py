@@ -102,7 +102,10 @@ def test_a_name_similar_to_one_that_is_set_is_not_refused(monkeypatch: pytest.Mo
     assert "MEETCORE_QUOTA_READS" in strange_variables()
 
 
-@pytest.mark.parametrize(("variable", "kind"), [("QUOTA_READ", "a whole number"), ("MCP", "true or false")])
+@pytest.mark.parametrize(
+    ("variable", "kind"),
+    [("QUOTA_READ", "a whole number"), ("MCP", "true or false"), ("TRACES_SAMPLED", "a number")],
+)
 def test_a_value_of_another_type_is_refused_with_the_type(
     monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
 ) -> None:
@@ -174,3 +177,49 @@ def test_who_mails_are_from_is_one_address(monkeypatch: pytest.MonkeyPatch, send
     monkeypatch.setenv("MEETCORE_MAIL_FROM", sender)
     with pytest.raises(SettingsRefused, match="MEETCORE_MAIL_FROM must be an e-mail address"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("TRACES_URL", "127.0.0.1:4318/v1/traces"),
+        ("TRACES_URL", "http://127.0.0.1:4318"),
+        ("TRACES_URL", "http://127.0.0.1:4318/"),
+        ("TRACES_URL", "http://user:hunter2@127.0.0.1:4318/v1/traces"),
+        ("TRACES_URL", "grpc://127.0.0.1:4317/x"),
+        ("TRACES_SAMPLED", "-0.1"),
+        ("TRACES_SAMPLED", "1.1"),
+        ("TRACES_SAMPLED", "nan"),
+        ("TRACES_CALLERS_PER_S", "-1"),
+        ("TRACES_HEADERS", "hunter2"),
+        ("TRACES_HEADERS", "=hunter2"),
+        ("TRACES_HEADERS", "a b=hunter2"),
+        ("TRACES_HEADERS", "x-key=hunter2\r\ny"),
+        ("TRACES_HEADERS", "x-key="),
+    ],
+)
+def test_an_impossible_setting_of_traces_is_refused_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(f"MEETCORE_{variable}", value)
+    with pytest.raises(SettingsRefused) as caught:
+        load_settings()
+    assert str(caught.value).startswith(f"MEETCORE_{variable} must be ")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_settings_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = load_settings()
+    assert (settings.traces_url, settings.traces_sampled, settings.traces_callers_per_s) == ("", 0.01, 1)
+    assert settings.traces_header_fields == {}
+    for name, value in {
+        "URL": "https://collector.example/v1/traces", "SAMPLED": "0.001", "CALLERS_PER_S": "0",
+        "HEADERS": "x-key=a=b, authorization=Bearer hunter2",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(f"MEETCORE_TRACES_{name}", value)
+    settings = load_settings()
+    assert (settings.traces_url, settings.traces_sampled, settings.traces_callers_per_s) == (
+        "https://collector.example/v1/traces", 0.001, 0,
+    )  # fmt: skip
+    assert settings.traces_header_fields == {"x-key": "a=b", "authorization": "Bearer hunter2"}
+    assert "hunter2" not in repr(settings)

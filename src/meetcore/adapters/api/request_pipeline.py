@@ -236,10 +236,16 @@ class RequestPipeline:
         )  # fmt: skip
 
     def count(self, context: RequestContext, operation: str, answer: ApiResponse, took_ms: float) -> None:
-        """Report an answer to the metrics."""
+        """Report an answer to the metrics, and to the trace of the request."""
         self.runtime.metrics.served(
             ServedRequest(operation, context.rate_class.value, answer.status, answer.code, took_ms / 1000)
         )
+        caller = context.caller
+        self.runtime.tracing.describe(
+            operation, status=answer.status, code=answer.code or None, request_id=context.request_id,
+            account_id=None if caller is None else caller.account.id,
+            error=answer.code if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR else None,
+        )  # fmt: skip
 
     def took_ms(self, context: RequestContext) -> float:
         """Milliseconds since the request arrived."""

@@ -1,6 +1,6 @@
-"""Counting what is answered outside the API: pages, downloads, events of providers.
+"""Counting what is answered outside the API, and naming its spans: pages, downloads, events of providers.
 
-A page is counted by the area that it is in, the first part of its path, and only where that is one of ours.
+A page is named after the area that it is in, the first part of its path, and only where that is one of ours.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from meetcore.ports.metrics import NO_METRICS, Metrics, ServedRequest
+from meetcore.ports.tracing import NO_TRACING, Tracing
 
 AREAS: Final = frozenset({
     "console", "dashboard", "docs", "downloads", "healthz", "provider-events", "readyz", "sandbox",
@@ -16,15 +17,16 @@ AREAS: Final = frozenset({
 
 
 class MeasuredPages:
-    """Passes requests on and reports their answers to the metrics."""
+    """Passes requests on and reports their answers to the metrics and to their traces."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, tracing: Tracing = NO_TRACING) -> None:
         self._app = app
         self._metrics = metrics
+        self._tracing = tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if self._metrics is NO_METRICS:
+        if self._metrics is NO_METRICS and self._tracing is NO_TRACING:
             await self._app(scope, receive, send)
             return
         clock = asyncio.get_running_loop().time
@@ -39,7 +41,9 @@ class MeasuredPages:
         try:
             await self._app(scope, receive, noting)
         finally:
-            self._metrics.served(ServedRequest(label_of(scope["path"]), "page", status, "", clock() - start))
+            label = label_of(scope["path"])
+            self._metrics.served(ServedRequest(label, "page", status, "", clock() - start))
+            self._tracing.describe(label, status=status or None)
 
 
 def label_of(path: str) -> str:

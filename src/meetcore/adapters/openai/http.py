@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from meetcore.adapters.openai.access import AiAccess
 from meetcore.ports.ai import AiUnavailable
+from meetcore.ports.tracing import NO_TRACING, Tracing
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_S: Final = 5.0
@@ -46,9 +47,10 @@ def _tls() -> ssl.SSLContext:
 
 
 class HttpClient:
-    """The connections to one endpoint."""
+    """The connections to one endpoint; each request is a span, which the endpoint can continue."""
 
-    def __init__(self, access: AiAccess) -> None:
+    def __init__(self, access: AiAccess, tracing: Tracing = NO_TRACING) -> None:
+        self._tracing = tracing
         self._timeout_s = access.timeout_s
         self._base_url = access.base_url
         headers = {"Accept": "application/json"}
@@ -65,7 +67,12 @@ class HttpClient:
         Raises:
             AiUnavailable: there is no whole answer, or it is longer than 4 MiB.
         """
-        return await self._send(self._http.build_request("POST", self._base_url + path, json=body))
+        with self._tracing.span(f"ai {path}"):
+            return await self._send(
+                self._http.build_request(
+                    "POST", self._base_url + path, json=body, headers=self._tracing.headers()
+                )
+            )
 
     async def post_file(
         self, path: str, fields: Mapping[str, str], form: FileForm, file: BinaryIO
@@ -75,11 +82,12 @@ class HttpClient:
         Raises:
             AiUnavailable: as `post_json`.
         """
-        request = self._http.build_request(
-            "POST", self._base_url + path, data=dict(fields),
-            files={"file": (form.name, file, form.media_type)},
-        )  # fmt: skip
-        return await self._send(request)
+        with self._tracing.span(f"ai {path}"):
+            request = self._http.build_request(
+                "POST", self._base_url + path, data=dict(fields), headers=self._tracing.headers(),
+                files={"file": (form.name, file, form.media_type)},
+            )  # fmt: skip
+            return await self._send(request)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -21,6 +21,7 @@ from meetcore.adapters.openai.text import one_line
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
+from meetcore.ports.tracing import NO_TRACING, Tracing
 
 MAX_FILE_BYTES: Final = 25 * 1024 * 1024
 """What an endpoint takes at most for one file."""
@@ -59,9 +60,11 @@ class _Transcription:
 class OpenAiTranscriber:
     """Transcribes with a model of the endpoint, which detects the language itself."""
 
-    def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, access: AiAccess, log: Log, now: Callable[[], datetime], tracing: Tracing = NO_TRACING
+    ) -> None:
         self._access = access
-        self._http = HttpClient(access)
+        self._http = HttpClient(access, tracing)
         self._log = log
         self._now = now
 

@@ -22,6 +22,7 @@ from meetcore.adapters.openai.schemas import WrittenNotes, WrittenSummary, Wrong
 from meetcore.domain.notes.notes import Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.ai import AiRefused, AiUnavailable
+from meetcore.ports.tracing import NO_TRACING, Tracing
 
 MOST_PARTS: Final = 64
 """How many parts a transcript may have: three hours in parts of 8 000 characters, and twice that."""
@@ -50,9 +51,11 @@ class _Completion:
 class OpenAiNoteWriter:
     """Writes with a model of the endpoint."""
 
-    def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, access: AiAccess, log: Log, now: Callable[[], datetime], tracing: Tracing = NO_TRACING
+    ) -> None:
         self._access = access
-        self._http = HttpClient(access)
+        self._http = HttpClient(access, tracing)
         self._log = log
         self._now = now
 

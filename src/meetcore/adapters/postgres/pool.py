@@ -35,6 +35,7 @@ from meetcore.ports.store import (
     StoreSessionRefused,
     StoreUnavailable,
 )
+from meetcore.ports.tracing import NO_TRACING, Tracing
 
 __all__ = [
     "DEADLINE_S", "Connection", "Pool", "application_name", "make_pool", "network_parameters", "session_settings",
@@ -83,12 +84,13 @@ class Pool(AsyncConnectionPool[Connection]):
 
     `deadline_s` is that time in seconds, from the request for a connection. `keeps_plans` says whether a connection's
     statements are prepared, and their plans must be renewed as tables grow. `metrics` take each use for which the
-    server was unavailable.
+    server was unavailable, `tracing` each read and transaction.
     """
 
     deadline_s: float = DEADLINE_S
     keeps_plans = True
     metrics: Metrics = NO_METRICS
+    tracing: Tracing = NO_TRACING
 
     @asynccontextmanager
     async def connection(
@@ -143,6 +145,10 @@ class Pool(AsyncConnectionPool[Connection]):
         Raises:
             psycopg.Error, PoolTimeout: see `connection`.
         """
+        with self.tracing.span("read"):
+            return await self._read(query, parameters)
+
+    async def _read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
         started = monotonic()
         connection = None
         try:

@@ -84,7 +84,7 @@ class PostgresStore:
     async def begin(self) -> AsyncIterator[PostgresTransaction]:
         """A clean exit commits, an exception rolls back."""
         is_over = False
-        with translated():
+        with self._pool.tracing.span("transaction"), translated():
             async with self._pool.connection() as connection:
                 try:
                     async with connection.transaction():
@@ -102,7 +102,7 @@ class PostgresStore:
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PostgresTransaction]:
         """A transaction for one call only: the statement commits by itself."""
-        with translated():
+        with self._pool.tracing.span("statement"), translated():
             async with self._pool.connection() as connection:
                 try:
                     yield PostgresTransaction(connection, self._cipher)

@@ -43,7 +43,7 @@ DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 PROVIDERS = ("sandbox", "jitsi", "zoom")
 # What a provider cannot do without, by the names of the settings.
 _PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
-_KINDS = {int: "a whole number", bool: "true or false"}
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 _OPTION = re.compile(r"for option '(\w+)'")
 _NONE = SecretStr("")
 _DELAYS = ",".join(map(str, DEFAULT_DELAYS_S))
@@ -169,12 +169,22 @@ class Settings:
     unknown_key_remembered_s: kinds.AtLeastZero = 10
     ready_timeout_s: kinds.Positive = 1
     verify_every: kinds.Duration = "24h"
+    # Without a collector nothing is recorded.
+    traces_url: kinds.TracesAddress = ""
+    traces_headers: kinds.SecretFields = _NONE
+    traces_sampled: kinds.Share = 0.01
+    traces_callers_per_s: kinds.AtLeastZero = 1
     log_level: kinds.LogLevel = "info"
 
     @property
     def verify_every_s(self) -> int:
         """Seconds between two verifications of the ledger; 0 where it is not verified."""
         return kinds.duration_s(self.verify_every)
+
+    @property
+    def traces_header_fields(self) -> dict[str, str]:
+        """What is sent to the collector of traces with each batch."""
+        return kinds.fields(str(self.traces_headers))
 
     @property
     def quotas(self) -> Quotas:

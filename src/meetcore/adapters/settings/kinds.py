@@ -3,6 +3,7 @@
 An impossible value is refused with the name of its variable and its rule, never with the value itself.
 """
 
+import re
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
@@ -117,6 +118,23 @@ def duration_s(text: str) -> int:
     return int(number) * _UNITS_S[unit]
 
 
+def fields(text: str) -> dict[str, str]:
+    """Read header fields such as `x-key=abc`, comma separated.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    pairs = [item.partition("=") for item in _items(text)]
+    found = {name.strip(): value.strip() for name, _, value in pairs}
+    if not all(_FIELD_NAME.fullmatch(name) and _is_printable(value) for name, value in found.items()):
+        raise ValueError("no header field")
+    return found
+
+
+def _is_printable(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable()
+
+
 def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
@@ -130,6 +148,11 @@ def _is_origin(text: str) -> bool:
 def _is_public_origin(text: str) -> bool:
     """Return whether a URL may be used in public links: it contains no user name and no password."""
     return _is_origin(text) and "@" not in urlsplit(text).netloc
+
+
+def _is_endpoint(text: str) -> bool:
+    """Return whether it is an address with a path."""
+    return _is_public_origin(text) and urlsplit(text).path not in ("", "/")
 
 
 def _is_issuer(text: str) -> bool:
@@ -179,6 +202,7 @@ _WITHOUT_SLASH = Form(lambda text: text.rstrip("/"))
 _ADDRESS = Rule("must be an http:// or https:// address", _is_origin)
 _WORD = Rule("must be one word of ASCII, as it is shown at the provider", _is_one_word)
 
+_FIELD_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 Positive = Annotated[int, at_least(1)]
@@ -235,6 +259,17 @@ AiAddress = Annotated[
         lambda text: not text or _is_public_origin(text),
     ),
 ]
+TracesAddress = Annotated[
+    str,
+    Rule(
+        "must be an http:// or https:// address with a path, as http://127.0.0.1:4318/v1/traces, or empty",
+        lambda text: not text or _is_endpoint(text),
+    ),
+]
+SecretFields = Annotated[
+    SecretStr, Rule("must be header fields such as x-key=abc, comma separated, or empty", fields)
+]
+Share = Annotated[float, Rule("must be a number from 0 to 1", lambda share: 0 <= share <= 1)]
 Issuer = Annotated[
     str,
     Rule(

@@ -20,6 +20,7 @@ from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.http import HttpClient, HttpResponse, NoResponse, NotSent
 from meetcore.adapters.zoom.limits import Limit, limit_of, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
+from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
 BUDGET_S: Final = 8.0
@@ -64,15 +65,21 @@ class ZoomCalls:
     Args:
         now: the present instant, aware; Zoom names instants to wait for.
         budget_s: seconds for one call with all its repeats.
+        tracing: gives the trace that calls continue.
     """
 
     def __init__(
-        self, access: ZoomAccess, log: Log, now: Callable[[], datetime], budget_s: float = BUDGET_S
+        self,
+        access: ZoomAccess,
+        log: Log,
+        now: Callable[[], datetime],
+        budget_s: float = BUDGET_S,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._budget_s = budget_s
         self._api_url = access.api_url
         self._log = log
-        self._http = HttpClient()
+        self._http = HttpClient(tracing)
         self._tokens = Tokens(access, self._http, log)
         self._now = now
 

@@ -13,6 +13,8 @@ import httpx
 import msgspec
 from attrs import define, field, frozen
 
+from meetcore.ports.tracing import NO_TRACING, Tracing
+
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 # A pool of httpx looks through all of its connections and its queue whenever a request begins or ends. One
 # pool for 200 requests in flight stopped the process for seconds; sixteen small ones do not.
@@ -80,9 +82,10 @@ def tls_context() -> ssl.SSLContext:
 
 
 class HttpClient:
-    """The connections to Zoom, five hundred at most."""
+    """The connections to Zoom, five hundred at most; each request continues the trace that is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, tracing: Tracing = NO_TRACING) -> None:
+        self._tracing = tracing
         tls = tls_context()
         # No proxy, and no password file, of the environment: what is set is all there is.
         self._pools = [
@@ -111,8 +114,8 @@ class HttpClient:
         pool.in_flight += 1
         try:
             async with pool.http.stream(
-                method, url, headers=dict(headers), params=params, json=body, data=form,
-                timeout=httpx.Timeout(read_s, connect=_CONNECT_S, pool=_CONNECT_S),
+                method, url, headers={**headers, **self._tracing.headers()}, params=params, json=body,
+                data=form, timeout=httpx.Timeout(read_s, connect=_CONNECT_S, pool=_CONNECT_S),
             ) as response:  # fmt: skip
                 return HttpResponse(response.status_code, response.headers, await _read(response))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:

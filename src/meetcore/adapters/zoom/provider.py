@@ -42,6 +42,7 @@ from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.domain.meetings.passwords import PasswordRule
+from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.video_provider import (
     FoundMeeting,
     HostUnavailable,
@@ -77,13 +78,20 @@ class ZoomProvider:
 
     Args:
         budget_s: seconds for one call with all its repeats; less than the 10 s that bound every provider.
+        tracing: gives the trace that calls continue.
     """
 
     def __init__(
-        self, access: ZoomAccess, log: Log, *, now: Callable[[], datetime], budget_s: float = BUDGET_S
+        self,
+        access: ZoomAccess,
+        log: Log,
+        *,
+        now: Callable[[], datetime],
+        budget_s: float = BUDGET_S,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._access = access
-        self._calls = ZoomCalls(access, log, now, budget_s)
+        self._calls = ZoomCalls(access, log, now, budget_s, tracing)
         self._files = ZoomRecordingFiles(access, self._calls, log)
         self._log = log
         self._now = now

@@ -1,4 +1,4 @@
-"""Checks of everything but the database: broker, rate store, providers, mail, sign-on, base URL, secrets."""
+"""Checks of everything but the database: broker, rate store, providers, mail, sign-on, traces and others."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from meetcore.composition.doctor.report import CheckResult, failed, ok, warning
 from meetcore.composition.identities import check_provider, oidc_clients
 from meetcore.composition.mails import sends_mails, smtp_mailer
 from meetcore.composition.start_warnings import base_url_faults
+from meetcore.composition.tracing import check_traces
 from meetcore.ports.identity_provider import IdentityUnavailable
 from meetcore.ports.mailer import MailUnavailable
 
@@ -178,6 +179,29 @@ def _check_oidc(settings: Settings) -> CheckResult:
     return ok("answers, and shows its keys")
 
 
+def _check_traces(settings: Settings) -> CheckResult:
+    try:
+        check_traces(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    if not settings.traces_url:
+        return ok("none set: nothing is recorded")
+    headers = {**settings.traces_header_fields, "Content-Type": "application/x-protobuf"}
+    try:  # without a body: a batch of no spans
+        answer = httpx.post(settings.traces_url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return failed("no answer: check MEETCORE_TRACES_URL; traces are lost until it answers")
+    match answer.status_code:
+        case 401 | 403:
+            return failed("we are refused: check MEETCORE_TRACES_HEADERS; traces are lost until then")
+        case 404 | 405:
+            return failed("takes no traces there: check the path in MEETCORE_TRACES_URL, often /v1/traces")
+        case status if 200 <= status < 300:
+            return ok("takes traces")
+        case status:
+            return failed(f"answers with status {status}: check MEETCORE_TRACES_URL")
+
+
 def _check_base_url(settings: Settings) -> CheckResult:
     faults = base_url_faults(settings)
     status, _ = _get(f"{settings.base_url}/healthz", {})
@@ -215,6 +239,7 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "ai": _check_ai,
     "mail": _check_mail,
     "oidc": _check_oidc,
+    "traces": _check_traces,
     "base_url": _check_base_url,
     "secrets": _check_secrets,
 }

@@ -1,0 +1,293 @@
+"""Traces: the port in every adapter, the spans that the SDK is given, and how they reach a collector."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import structlog
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import SpanKind, StatusCode
+from structlog.testing import capture_logs
+
+from meetcore.adapters.openai.access import AiAccess
+from meetcore.adapters.openai.http import HttpClient as AiHttp
+from meetcore.adapters.otlp import exporter
+from meetcore.adapters.otlp.exporter import QUEUED_SPANS, close_provider, open_provider
+from meetcore.adapters.otlp.sampling import Sampling
+from meetcore.adapters.otlp.tracing import OtlpTracing
+from meetcore.adapters.zoom.http import HttpClient as ZoomHttp
+from meetcore.domain.requests.trace_context import parse_traceparent
+from meetcore.ports.tracing import NO_TRACING, Tracing
+from meetcore.testing.contracts import TracingContract
+from tests.support.collector import Collector, collecting
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+ASKS = f"00-{TRACE}-{SPAN}-01"
+ASKS_NOT = f"00-{TRACE}-{SPAN}-00"
+SECRET = "hunter2"
+
+
+class Kept:
+    """A tracing whose spans are kept here."""
+
+    def __init__(self, share: float = 1.0, callers_per_s: int = 0) -> None:
+        self._exporter = InMemorySpanExporter()
+        provider = TracerProvider(ALWAYS_ON, shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracing = OtlpTracing(provider, Sampling(share, callers_per_s))
+
+    @property
+    def spans(self) -> dict[str, ReadableSpan]:
+        """The spans that are over, by their names."""
+        return {span.name: span for span in self._exporter.get_finished_spans()}
+
+
+def headers(traceparent: str) -> list[tuple[bytes, bytes]]:
+    return [(b"host", b"127.0.0.1"), (b"traceparent", traceparent.encode())]
+
+
+class TestTracing(TracingContract):
+    """Recorded, not recorded, and not there."""
+
+    @pytest.fixture(params=["recorded", "callers", "not recorded", "none"])
+    def tracing(self, request: pytest.FixtureRequest) -> Tracing:
+        kept = {"recorded": Kept(), "callers": Kept(0.0, 100), "not recorded": Kept(0.0)}
+        return kept[request.param].tracing if request.param in kept else NO_TRACING
+
+
+def ids_of(span: ReadableSpan) -> tuple[int, int]:
+    assert span.context is not None
+    return span.context.trace_id, span.context.span_id
+
+
+def test_what_a_request_does_is_one_trace() -> None:
+    kept = Kept()
+    with kept.tracing.request([]):
+        kept.tracing.describe("POST /meetings", status=201)
+        with kept.tracing.span("transaction"):
+            pass
+        with kept.tracing.span("provider create", provider="zoom"):
+            sent = kept.tracing.headers()["traceparent"]
+    request, transaction, call = (
+        kept.spans[name] for name in ("POST /meetings", "transaction", "provider create")
+    )
+    assert request.parent is None
+    assert request.kind is SpanKind.SERVER
+    assert request.attributes == {"http.response.status_code": 201}
+    for child in (transaction, call):
+        assert child.parent is not None
+        assert (child.parent.trace_id, child.parent.span_id) == ids_of(request)
+        assert child.kind is SpanKind.CLIENT
+    assert call.attributes == {"meetcore.provider": "zoom"}
+    trace_id, span_id = ids_of(call)
+    assert sent == f"00-{trace_id:032x}-{span_id:016x}-01"
+
+
+@pytest.mark.parametrize("traceparent", [ASKS, ASKS_NOT])
+def test_a_caller_s_trace_is_continued_where_the_request_is_recorded(traceparent: str) -> None:
+    kept = Kept(share=1.0)
+    with kept.tracing.request(headers(traceparent)):
+        pass
+    [span] = kept.spans.values()
+    assert span.parent is not None
+    assert (span.parent.trace_id, span.parent.span_id) == (int(TRACE, 16), int(SPAN, 16))
+    assert ids_of(span)[0] == int(TRACE, 16)
+
+
+@pytest.mark.parametrize("traceparent", [ASKS, ASKS_NOT])
+def test_a_caller_s_trace_is_passed_on_as_it_is_where_the_request_is_not_recorded(traceparent: str) -> None:
+    kept = Kept(share=0.0)
+    with kept.tracing.request(headers(traceparent)), kept.tracing.span("provider create"):
+        assert kept.tracing.headers() == {"traceparent": traceparent}
+        assert kept.tracing.cause() is None, "it would be linked to a span that is not ours"
+        assert structlog.contextvars.get_contextvars()["trace_id"] == TRACE
+    assert kept.spans == {}
+    assert "trace_id" not in structlog.contextvars.get_contextvars()
+
+
+def test_callers_cannot_have_everything_recorded() -> None:
+    kept = Kept(share=0.0, callers_per_s=2)
+    for _ in range(50):
+        with kept.tracing.request(headers(ASKS)):
+            kept.tracing.describe("asked")
+    assert len(kept._exporter.get_finished_spans()) == 2
+
+
+@pytest.mark.parametrize("bad", [f"00-{'0' * 32}-{SPAN}-01", "nonsense", ""])
+def test_a_bad_header_is_ignored(bad: str) -> None:
+    kept = Kept(share=0.0, callers_per_s=100)
+    with kept.tracing.request(headers(bad)):
+        assert kept.tracing.headers() == {}
+    assert kept.spans == {}
+
+
+def test_what_a_request_caused_is_a_trace_of_its_own_with_a_link() -> None:
+    kept = Kept()
+    with kept.tracing.request([]):
+        kept.tracing.describe("request")
+        cause = kept.tracing.cause()
+    with kept.tracing.caused("webhook attempt", cause, event="meeting.created"):
+        kept.tracing.describe(status=500, error="status_500")
+        place = kept.tracing.cause()
+    request, attempt = kept.spans["request"], kept.spans["webhook attempt"]
+    assert attempt.parent is None
+    assert ids_of(attempt)[0] != ids_of(request)[0]
+    assert [(link.context.trace_id, link.context.span_id) for link in attempt.links] == [ids_of(request)]
+    assert attempt.status.status_code is StatusCode.ERROR
+    with kept.tracing.resumed(place):
+        assert structlog.contextvars.get_contextvars()["trace_id"] == f"{ids_of(attempt)[0]:032x}"
+
+
+def test_no_text_of_an_exception_is_recorded() -> None:
+    kept = Kept()
+    with pytest.raises(ValueError, match=SECRET), kept.tracing.request([]), kept.tracing.span("read"):
+        raise ValueError(SECRET)
+    for span in kept.spans.values():
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.attributes == {"error.type": "ValueError"}
+        assert SECRET not in span.to_json()
+        assert not span.events
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with collecting() as running:
+        yield running
+
+
+def opened(collector: Collector, **fields: str) -> tuple[TracerProvider, OtlpTracing]:
+    provider = open_provider(collector.url, fields, {"service.name": "meetcore", "process.pid": 7})
+    return provider, OtlpTracing(provider, Sampling(1.0, 0))
+
+
+def test_spans_reach_a_collector_in_protobuf_with_the_process_and_the_fields(collector: Collector) -> None:
+    provider, tracing = opened(collector, **{"x-key": SECRET})
+    with tracing.request([]), tracing.span("transaction"):
+        pass
+    close_provider(provider)
+    assert {span.name for span in collector.spans} == {"request", "transaction"}
+    assert collector.spans[0].process == {"service.name": "meetcore", "process.pid": 7}
+    [batch] = collector.batches
+    assert (batch["content-type"], batch["x-key"]) == ("application/x-protobuf", SECRET)
+
+
+def test_a_collector_that_hangs_delays_no_request_and_no_end(collector: Collector) -> None:
+    collector.release.clear()
+    provider, tracing = opened(collector)
+    for _ in range(QUEUED_SPANS + 100):
+        began = time.monotonic()
+        with tracing.request([]):
+            pass
+        assert time.monotonic() - began < 1
+    began = time.monotonic()
+    close_provider(provider, timeout_s=0.3)
+    assert time.monotonic() - began < 2
+    collector.release.set()
+
+
+@pytest.mark.parametrize("status", [400, 401, 503])
+def test_a_batch_that_is_refused_is_dropped_with_one_line_and_no_address(
+    collector: Collector, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "log", structlog.get_logger("meetcore.traces"))
+    collector.status = status
+    provider, tracing = opened(collector, **{"x-key": SECRET})
+    with capture_logs() as lines:
+        for _ in range(3):
+            with tracing.request([]):
+                pass
+            provider.force_flush()
+        collector.status = 200
+        with tracing.request([]):
+            pass
+        provider.force_flush()
+        close_provider(provider)
+    assert [(line["event"], line["log_level"]) for line in lines] == [
+        ("traces not sent", "warning"), ("traces sent again", "info"),
+    ]  # fmt: skip
+    assert lines[0]["cause"] == f"status {status}"
+    assert SECRET not in str(lines)
+    assert collector.url not in str(lines)
+    assert len(collector.spans) == 1
+
+
+def test_a_collector_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "log", structlog.get_logger("meetcore.traces"))
+    with collecting() as gone:
+        url = gone.url
+    provider = open_provider(url, {}, {})
+    with capture_logs() as lines:
+        for _ in range(2):
+            with OtlpTracing(provider, Sampling(1.0, 0)).request([]):
+                pass
+            provider.force_flush()
+        close_provider(provider)
+    assert [line["cause"] for line in lines] == ["ConnectError"]
+
+
+class _Remembering(BaseHTTPRequestHandler):
+    """Answers everything with an empty object and keeps the `traceparent` of each request."""
+
+    seen: list[str | None]
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.seen.append(self.headers.get("traceparent"))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def remembering() -> Iterator[tuple[str, list[str | None]]]:
+    seen: list[str | None] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Remembering,), {"seen": seen}))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", seen
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+async def test_calls_of_zoom_carry_the_span_that_is_open(remembering: tuple[str, list[str | None]]) -> None:
+    url, seen = remembering
+    kept = Kept()
+    zoom = ZoomHttp(kept.tracing)
+    await zoom.send("POST", url, {"Authorization": "Bearer x"}, body={}, read_s=5)
+    with kept.tracing.request([]), kept.tracing.span("provider create"):
+        await zoom.send("POST", url, {}, body={}, read_s=5)
+    await zoom.aclose()
+    assert seen[0] is None
+    place = parse_traceparent(seen[1] or "")
+    assert place is not None
+    assert int(place.span_id, 16) == ids_of(kept.spans["provider create"])[1]
+
+
+async def test_calls_of_the_ai_endpoint_are_spans_and_carry_them(
+    remembering: tuple[str, list[str | None]],
+) -> None:
+    url, seen = remembering
+    kept = Kept()
+    ai = AiHttp(AiAccess(url, SECRET, "whisper-1", "gpt-4o-mini"), kept.tracing)
+    await ai.post_json("/chat/completions", {})
+    with kept.tracing.caused("note", ASKS):
+        await ai.post_json("/chat/completions", {})
+    await ai.aclose()
+    assert seen[0] is None
+    place = parse_traceparent(seen[1] or "")
+    assert place is not None
+    call = kept.spans["ai /chat/completions"]
+    assert (int(place.trace_id, 16), int(place.span_id, 16)) == ids_of(call)
+    assert SECRET not in call.to_json()
