@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,8 +24,15 @@ LONGEST = (
 )  # fmt: skip
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files of tests in the order in which several processes are done with them soonest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The files of tests in the order in which several processes are done with them soonest.
+
+    With PgBouncer before the database, without those that test a direct connection.
+    """
+    if "MEETCORE_TEST_POOLER_PORT" in os.environ:
+        direct = [item for item in items if item.get_closest_marker("direct")]
+        config.hook.pytest_deselected(items=direct)
+        items[:] = [item for item in items if item not in direct]
     place = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
 

@@ -12,7 +12,7 @@ from attrs import evolve
 from tests.e2e.customers import Customer, customer, meeting_body
 from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
-from tests.support.program import Running, Site, until
+from tests.support.program import Running, Site, reached, until
 from tests.support.relay import Outage, relaying
 
 SOON_S = 8.0
@@ -20,14 +20,16 @@ SOON_S = 8.0
 
 @pytest.fixture
 def relay(site: Site) -> Iterator[Outage]:
-    with relaying(site.database_url) as relay:
+    url, _ = reached(site.database_url)
+    with relaying(url) as relay:
         yield relay
 
 
 @pytest.fixture
 def far_site(site: Site, relay: Outage) -> Site:
     """The same database behind the relay."""
-    return evolve(site, database_url=relay.relay.url)
+    _, settings = reached(site.database_url)
+    return evolve(site, database_url=relay.relay.url, settings=site.settings | settings)
 
 
 def is_up(who: Customer) -> bool:

@@ -20,6 +20,8 @@ from tests.support import servers
 from tests.support.pooler import Pooler, keep_session_settings, pooling, program
 from tests.support.program import Launcher, Site, pooler_settings, until
 
+pytestmark = pytest.mark.direct("starts a PgBouncer of its own")
+
 PROCESSES = int(os.environ.get("MEETCORE_TEST_PROCESSES", "3"))
 """How many processes of the API share the connections."""
 

@@ -25,12 +25,13 @@ from tests.support.program import START_S, at_port, free_port, until
 
 CONFIGURATION = """
 [databases]
-* = host={host} port={server_port}
+* = host={host} port={server_port} auth_user={owner}
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = {port}
 unix_socket_dir =
-auth_type = trust
+auth_type = hba
+auth_hba_file = {hba}
 auth_file = {users}
 pool_mode = transaction
 max_client_conn = 1000
@@ -42,8 +43,9 @@ admin_users = postgres
 logfile =
 """
 
-
-USERS = "@users@"
+USERS, HBA = "@users@", "@hba@"
+# The role of the tests comes in as at the server itself; others by passwords, which the server is asked for.
+ADMISSION = "host all {owner} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 
 
 def program() -> str | None:
@@ -67,8 +69,9 @@ def pooling(server_url: str, connections: int = 20) -> Iterator[Pooler]:
     """Run one before a server, with this number of connections for each database and user."""
     at, port = urlsplit(server_url), free_port()
     text = CONFIGURATION.format(
-        host=at.hostname, server_port=at.port or 5432, port=port, users=USERS, connections=connections
-    )
+        host=at.hostname, server_port=at.port or 5432, port=port, users=USERS, hba=HBA,
+        owner=at.username or "postgres", connections=connections,
+    )  # fmt: skip
     pooler = Pooler(port)
     with running(text, pooler.url(server_url)):
         yield pooler
@@ -76,7 +79,7 @@ def pooling(server_url: str, connections: int = 20) -> Iterator[Pooler]:
 
 @contextmanager
 def running(configuration: str, url: str) -> Iterator[None]:
-    """Run one with a configuration, in which `USERS` stands for the file with the user of an address.
+    """Run one with a configuration; `USERS` and `HBA` in it stand for files that admit the user of a URL.
 
     Args:
         configuration: as PgBouncer has it.
@@ -87,9 +90,11 @@ def running(configuration: str, url: str) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         directory.chmod(0o755)
-        users, file = directory / "users.txt", directory / "pgbouncer.ini"
-        users.write_text(f'"{at.username or "postgres"}" "{at.password or ""}"\n')
-        file.write_text(configuration.replace(USERS, str(users)))
+        users, hba, file = (directory / name for name in ("users.txt", "hba.txt", "pgbouncer.ini"))
+        owner = at.username or "postgres"
+        users.write_text(f'"{owner}" "{at.password or ""}"\n')
+        hba.write_text(ADMISSION.format(owner=owner))
+        file.write_text(configuration.replace(USERS, str(users)).replace(HBA, str(hba)))
         # It does not run as root.
         ordinary = ["--user", _ordinary_user()] if os.geteuid() == 0 else []
         child = subprocess.Popen([binary, "-q", *ordinary, str(file)], stderr=subprocess.DEVNULL)

@@ -77,6 +77,23 @@ def pooler_settings(direct_url: str) -> dict[str, object]:
     return {"database_pooler": "transaction", "database_direct_url": direct_url}
 
 
+def is_pooled(url: str) -> bool:
+    """Return whether programs reach a database by the PgBouncer of the run; see `pooler`.
+
+    It is before one server: a test that has one of its own, or something else before it, goes there itself.
+    """
+    server = urlsplit(os.environ.get("MEETCORE_TEST_DATABASE_URL", ""))
+    place = urlsplit(url).netloc.rpartition("@")[2]  # of no host and port where an address is impossible
+    return "MEETCORE_TEST_POOLER_PORT" in os.environ and place == server.netloc.rpartition("@")[2]
+
+
+def reached(url: str) -> tuple[str, dict[str, object]]:
+    """The address by which a program reaches a database, and the settings that this needs."""
+    if not is_pooled(url):
+        return url, {}
+    return at_port(url, int(os.environ["MEETCORE_TEST_POOLER_PORT"])), pooler_settings(url)
+
+
 def environment(**settings: object) -> dict[str, str]:
     """Build a clean environment: variables that Python needs, and these settings (`database_url=...`).
 
@@ -224,10 +241,8 @@ class Site:
             "connections_per_address": 1000, "database_pool_size": 5,
         }  # fmt: skip
         given = {"database_url": self.database_url} | many | self.settings | settings
-        if port := os.environ.get("MEETCORE_TEST_POOLER_PORT"):
-            direct = str(given["database_url"])
-            given = pooler_settings(direct) | given | {"database_url": at_port(direct, int(port))}
-        return environment(**given)
+        url, needed = reached(str(given["database_url"]))
+        return environment(**(needed | given | {"database_url": url}))
 
     def cli(self, *arguments: object, **settings: object) -> Any:
         """Run an operator's command that must succeed, and return its JSON output."""
