@@ -132,6 +132,10 @@ lint-mcp: $(VENV)/.dev.stamp ## the agent interface under the MCP Inspector wher
 fuzz: $(VENV)/.dev.stamp ## generated requests to every operation; ARGS='--cases 500 --seed 7' to choose
 	@$(PY) -m tests.fuzz $(ARGS)
 
+.PHONY: pooled
+pooled: $(VENV)/.dev.stamp ## the end-to-end tests behind PgBouncer; ARGS='tests/e2e/test_flows.py' to choose
+	@$(PY) -m tests.support.pooler $(BIN)/pytest -q $(or $(ARGS),tests/e2e)
+
 .PHONY: bench
 bench: $(VENV)/.dev.stamp ## the benchmarks
 	@$(PY) -m benchmarks $(ARGS)
