@@ -105,6 +105,11 @@ lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a s
 pythons: $(VENV)/.dev.stamp ## a part of the tests on the other versions of Python that are here; ARGS=3.13 to choose
 	@$(PY) scripts/other_pythons.py $(ARGS)
 
+# Not part of `check`: it builds packages, and an image where root runs it on a machine with mmdebstrap.
+.PHONY: packages
+packages: $(VENV)/.dev.stamp ## a part of the tests against the wheels, the units and the image; ARGS=wheel to choose
+	@$(PY) scripts/try_packages.py $(ARGS)
+
 .PHONY: lint-deploy
 lint-deploy: $(VENV)/.dev.stamp ## deploy/: our rules, and those of hadolint, haproxy and systemd-analyze where they are there
 	@$(PY) scripts/lint_deploy.py

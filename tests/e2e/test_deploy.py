@@ -20,6 +20,7 @@ from tests.e2e.customers import enrol
 from tests.support import pooler, servers
 from tests.support.balancer import balanced
 from tests.support.program import (
+    PROGRAM,
     ROOT,
     START_S,
     Site,
@@ -35,7 +36,6 @@ sys.path.append(str(ROOT / "scripts"))
 import lint_deploy  # scripts are no package
 
 UNITS = ROOT / "deploy" / "systemd"
-PROGRAM = str(Path(sys.executable).with_name("meetcore"))
 STOPPED = (0, -signal.SIGTERM)
 
 
@@ -64,7 +64,7 @@ def started(name: str, directory: Path, variables: Mapping[str, str], instance: 
     log = directory / f"{name}-{instance}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [PROGRAM, *words],
+            [*PROGRAM, *words],
             env={**variables, **own},
             cwd="/",
             stdout=out,
@@ -89,6 +89,15 @@ def servers_up(figures: str) -> int:
     return len(re.findall(up, text, re.MULTILINE))
 
 
+def environment_file(**settings: object) -> dict[str, str]:
+    """The variables of the example of an EnvironmentFile, with the addresses and the key of a test."""
+    text = (lint_deploy.DEPLOY / "meetcore.env.example").read_text("utf-8")
+    example = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    given = environment(**settings) | {"PYTHONPATH": ""}
+    assert {name for name, value in example.items() if "change-me" in value or not value} <= set(given)
+    return example | given
+
+
 def clients_of(api: Unit) -> set[object]:
     """The addresses from which an API was asked for `/me`, by its log."""
     return {line["client"] for line in api.events() if line.get("path") == "/api/v1/me"}
@@ -104,11 +113,13 @@ def shows_its_build(unit: Unit) -> bool:
 
 
 def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
-    site: Site, tmp_path: Path
+    site: Site, tmp_path: Path, rabbitmq_url: str, redis_url: str
 ) -> None:
     with servers.service_role(site.database_url) as url, ExitStack() as stack:
         migrate(site.database_url, role=str(urlsplit(url).username), is_embedded=url == site.database_url)
-        variables = environment(database_url=url) | {"PYTHONPATH": ""}
+        variables = environment_file(
+            database_url=url, broker_url=rabbitmq_url, rate_store_url=redis_url, base_url="http://127.0.0.1"
+        )
         ports = [free_port(), free_port()]
         apis = [
             stack.enter_context(started("meetcore-serve@.service", tmp_path, variables, str(port)))
@@ -163,7 +174,7 @@ def migrate(url: str, *, role: str, is_embedded: bool) -> None:
     assert words[-2:] == ["--grant-to", "meetcore_service"]
     words = words[:-2] if is_embedded else [*words[:-1], role]
     done = subprocess.run(
-        [PROGRAM, *words], env=environment(database_url=url) | {"PYTHONPATH": ""}, cwd="/",
+        [*PROGRAM, *words], env=environment(database_url=url) | {"PYTHONPATH": ""}, cwd="/",
         capture_output=True, text=True, check=False, timeout=START_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

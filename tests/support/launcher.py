@@ -1,9 +1,11 @@
 """Starts the program in children of this process on request, and imports it only once.
 
-Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts the
-program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the signal's
-number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself.
-A child whose environment configures a crash point gets one; see `crash_points.py`.
+Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts
+the program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the
+signal's number when it was killed, or null when it still runs. It imports the program and starts nothing
+of it itself. A child whose environment configures a crash point gets one; see `crash_points.py`. Arguments
+of the script are the command of another program, which is then started instead: nothing of it is imported,
+and it has no crash points.
 """
 
 import gc
@@ -13,12 +15,6 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-
-from meetcore.adapters.settings import load_settings
-from meetcore.cli.main import main, program
-
-sys.path.append(str(Path(__file__).resolve().parents[2]))
-from tests.e2e import crash_points
 
 ENDED: dict[int, int] = {}
 
@@ -70,7 +66,13 @@ def run() -> list[str] | None:
     return None
 
 
-if __name__ == "__main__":
+def import_program() -> None:
+    """Import what its commands need, so that no child has to."""
+    from meetcore.adapters.settings import load_settings
+    from meetcore.cli.main import program
+
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    import_module("tests.e2e.crash_points")
     for name in program:
         program[name]  # imports the command's module, which a child would import by itself
     load_settings()  # for what it imports
@@ -80,7 +82,23 @@ if __name__ == "__main__":
     # Objects that exist now are shared by all children: collecting them would copy every page.
     gc.collect()
     gc.freeze()
+
+
+def start_program(arguments: list[str]) -> None:
+    """Become the program, in a child."""
+    from meetcore.cli.main import main
+    from tests.e2e import crash_points
+
+    crash_points.fit()
+    main(arguments)
+
+
+if __name__ == "__main__":
+    other_program = sys.argv[1:]
+    if not other_program:
+        import_program()
     arguments = run()
     if arguments is not None:
-        crash_points.fit()
-        main(arguments)
+        if other_program:
+            os.execvp(other_program[0], [*other_program, *arguments])
+        start_program(arguments)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import signal
 import socket
 import subprocess
@@ -33,6 +34,12 @@ START_S = 60.0
 
 PORTS = range(20_000, 30_000)
 """Below those that the system chooses from."""
+
+INSTALLED = tuple(shlex.split(os.environ.get("MEETCORE_TEST_PROGRAM", "")))
+"""The command of another program than that of this checkout: of an installed wheel, or of an image."""
+
+PROGRAM = INSTALLED or (str(Path(sys.executable).with_name("meetcore")),)
+"""The command of the program under test."""
 
 _CLAIMS: list[socket.socket] = []
 
@@ -100,9 +107,10 @@ def environment(**settings: object) -> dict[str, str]:
     Without other settings a stopped server closes at once.
     """
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    source = {} if INSTALLED else {"PYTHONPATH": str(ROOT / "src")}
     given = {f"MEETCORE_{name.upper()}": str(value) for name, value in settings.items()}
     defaults = {"MEETCORE_SECRETS_KEY": SECRETS_KEY, "MEETCORE_DRAIN_S": "0"}
-    return kept | {"PYTHONPATH": str(ROOT / "src")} | defaults | given
+    return kept | source | defaults | given
 
 
 @frozen
@@ -184,7 +192,7 @@ class Launcher:
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._child = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("launcher.py"))],
+            [sys.executable, str(Path(__file__).with_name("launcher.py")), *INSTALLED],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), cwd=directory,
         )  # fmt: skip
 

@@ -1,0 +1,118 @@
+"""Runs a part of the tests against what is shipped: the wheels, the commands of the units, the image.
+
+A part is left out where this machine cannot make it, with the reason. No source tree is on the path of a
+program:
+
+- `wheel`: the service's wheel with the packages of the image's lock, and the client's with httpx and
+  attrs, each in an environment of its own. An operator migrates, opens an account and serves, a
+  customer buys by the client and gets a signed webhook, a recording becomes notes, and the commands of
+  deploy/systemd run with their environment.
+- `image`: the same program in the image of deploy/Containerfile, with its user, without capabilities
+  and with a read-only file system where mounting is permitted; and its health check.
+
+    python scripts/try_packages.py [wheel] [image]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import image_tree
+from lint_deploy import ROOT
+
+WORK = image_tree.DIRECTORY
+CLIENT_S_PACKAGES = {
+    "anyio", "attrs", "certifi", "h11", "httpcore", "httpx", "idna", "meetcore-client", "typing-extensions",
+}  # fmt: skip
+NOTES = "tests/e2e/test_notes.py::test_a_meeting_becomes_notes_despite_ai_provider_faults"
+SALE = "tests/e2e/test_first_sale.py"
+UNITS = "tests/e2e/test_deploy.py::test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer"
+IMAGE = "tests/e2e/test_image.py"
+
+
+def environment(name: str, project: Path, *requirements: str) -> Path:
+    """A virtual environment with the wheel of a project, built here; returns its directory."""
+    dist, directory = WORK / name / "dist", WORK / name / "venv"
+    python = directory / "bin" / "python"
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, project]
+    subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    _uv("venv", "--clear", "--python", sys.executable, directory)
+    _uv("pip", "install", "--python", python, *requirements)
+    (wheel,) = dist.glob("*.whl")
+    _uv("pip", "install", "--python", python, "--reinstall", "--no-deps", wheel)
+    _uv("pip", "check", "--python", python)
+    return directory
+
+
+def service() -> Path:
+    """The program of the wheel, with what the lock of the image names."""
+    directory = environment("service", ROOT, "--require-hashes", "-r", "requirements/image.txt")
+    return directory / "bin" / "meetcore"
+
+
+def client() -> Path:
+    """An interpreter with the client's distribution and what it requires, and nothing else."""
+    wanted = ("httpx", "attrs", "-c", "requirements/image.txt")
+    python = environment("client", ROOT / "packaging" / "client", *wanted) / "bin" / "python"
+    listed = json.loads(_uv("pip", "list", "--python", python, "--format", "json"))
+    strange = {each["name"] for each in listed} - CLIENT_S_PACKAGES
+    if strange:
+        raise SystemExit(f"the client brings {', '.join(sorted(strange))}")
+    return python
+
+
+def tested(what: str, program: list[str], customer: Path, tests: list[str], **more: str) -> bool:
+    """Run tests with another program than that of this checkout; what they print is shown as a whole."""
+    given = {"MEETCORE_TEST_PROGRAM": shlex.join(program), "MEETCORE_TEST_CLIENT": str(customer)}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests],
+        cwd=ROOT, env={**os.environ, **given, **more}, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    print(f"{what}: {program[-1]}\n{done.stdout}", flush=True)
+    return done.returncode == 0
+
+
+def try_image(customer: Path) -> bool:
+    """Build the image and run its tests, or say why not."""
+    if reason := image_tree.why_not():
+        print(f"image: not built: {reason}", flush=True)
+        return True
+    try:
+        image_tree.debian(WORK)
+    except subprocess.CalledProcessError as error:
+        print(f"image: not built: Debian's packages cannot be had: {error}", flush=True)
+        return True
+    try:
+        image = image_tree.build(WORK)
+        program = [sys.executable, str(ROOT / "scripts" / "image_run.py"), str(image)]
+        return tested("image", program, customer, [IMAGE, SALE, NOTES], MEETCORE_TEST_IMAGE=str(image))
+    finally:
+        image_tree.release(WORK)
+
+
+def main(parts: list[str]) -> int:
+    """Try the parts that were named, or all of them."""
+    WORK.mkdir(parents=True, exist_ok=True)
+    wanted = parts or ["wheel", "image"]
+    customer = client()
+    with ThreadPoolExecutor() as executor:
+        image = executor.submit(try_image, customer) if "image" in wanted else None
+        passed = "wheel" not in wanted or tested("wheel", [str(service())], customer, [SALE, UNITS, NOTES])
+        passed = (image is None or image.result()) and passed
+    return 0 if passed else 1
+
+
+def _uv(*words: object) -> str:
+    command = [sys.executable, "-m", "uv", "--quiet", *map(str, words)]
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
