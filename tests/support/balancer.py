@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.conftest import absent
@@ -18,8 +18,13 @@ sys.path.append(str(ROOT / "scripts"))
 import lint_deploy  # scripts are no package
 
 
+def balanced(ports: list[int], directory: Path) -> AbstractContextManager[tuple[str, str]]:
+    """Run haproxy before servers on ports of this machine."""
+    return balanced_hosts([f"127.0.0.1:{port}" for port in ports], directory)
+
+
 @contextmanager
-def balanced(ports: list[int], directory: Path) -> Iterator[tuple[str, str]]:
+def balanced_hosts(addresses: list[str], directory: Path) -> Iterator[tuple[str, str]]:
     """Run haproxy with the file of deploy/: its address, and that of its figures."""
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
@@ -28,7 +33,7 @@ def balanced(ports: list[int], directory: Path) -> Iterator[tuple[str, str]]:
     variables = {
         "HAPROXY_BIND": f"127.0.0.1:{front}",
         "HAPROXY_STATS": f"127.0.0.1:{figures}",
-        **{f"MEETCORE_SERVER_{number}": f"127.0.0.1:{port}" for number, port in enumerate(ports, 1)},
+        **{f"MEETCORE_SERVER_{number}": address for number, address in enumerate(addresses, 1)},
     }
     with (directory / "haproxy.log").open("wb") as log:
         child = subprocess.Popen(
