@@ -23,6 +23,10 @@ RESOLVER = Path("/etc/resolv.conf")
 DESCRIBES = frozenset({"LABEL", "EXPOSE", "VOLUME", "STOPSIGNAL"})
 """Instructions that no step depends on."""
 
+KNOWN = DESCRIBES | {
+    "ARG", "FROM", "RUN", "COPY", "ENV", "WORKDIR", "USER", "ENTRYPOINT", "CMD", "HEALTHCHECK",
+}  # fmt: skip
+
 
 class StepFailed(Exception):
     """A RUN ended with another code than 0. The message has its output."""
@@ -124,7 +128,7 @@ def _set(stage: Stage, name: str, text: str) -> None:
             stage.config[name.capitalize()] = json.loads(text)
         case "HEALTHCHECK":
             stage.config["Healthcheck"] = {"Test": ["CMD", *json.loads(text.partition("CMD ")[2])]}
-        case _ if name not in DESCRIBES:
+        case _ if name not in KNOWN:
             raise ValueError(f"{name} is not known here")
 
 

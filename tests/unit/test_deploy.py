@@ -22,7 +22,8 @@ from meetcore.cli.main import program
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))
 
-import lint_deploy  # noqa: E402  # scripts are no package
+import image_steps  # noqa: E402  # scripts are no package
+import lint_deploy  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
@@ -86,6 +87,10 @@ def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours
     assert sorted(kept) == sorted(word.rstrip("/") for word in copied)
     (command,) = [text for name, text in steps if name == "CMD"]
     assert_parses(yaml.safe_load(command))
+
+
+def test_the_steps_of_the_image_can_be_run_without_a_builder() -> None:
+    assert {name for name, _ in lint_deploy.instructions(CONTAINERFILE)} <= image_steps.KNOWN
 
 
 def test_the_image_has_the_packages_of_the_service_as_they_are_locked() -> None:
