@@ -1,4 +1,4 @@
-"""An account as a decision on its money needs it, read without a lock."""
+"""An account as a decision on its money needs it."""
 
 from attrs import frozen
 
@@ -13,10 +13,11 @@ class AccountState:
     """The funds of an account, and the cap of one of its keys with its usage on a day.
 
     `version` names this state: what is decided on it is written only if nothing of the account has changed
-    since. `daily_cap` is credits, `None` for a key without a cap.
+    since. It is `None` under the account's lock, where nothing can have. `daily_cap` is credits, `None` for a
+    key without a cap.
     """
 
-    version: int
+    version: int | None
     funds: Funds
     usage: CapUsage
     daily_cap: int | None

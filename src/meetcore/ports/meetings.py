@@ -101,11 +101,11 @@ class LeaseView:
 
     `hold` is there while it is being made, `charge` once it is paid, `usage` for the cap day of
     whichever is there. `version` names this state of the account: what is decided on it is written
-    only if nothing of the account has changed since.
+    only if nothing of the account has changed since; it may be `None` under the account's lock.
     """
 
     token: UUID = field(repr=False)
-    version: int
+    version: int | None
     meeting: Meeting
     provider_user_id: str
     funds: Funds
@@ -163,10 +163,19 @@ class MeetingRepository(Protocol):
             meanwhile, and nothing was written.
         """
 
+    async def load_state(self, account_id: UUID, api_key_id: UUID, cap_day: date) -> AccountState:
+        """Take the account's lock and read what decisions on its money need, for several of them.
+
+        Raises:
+            NotFound: no such account.
+        """
+
     async def save_if_unchanged(
         self, query: CreationQuery, provisioning: Provisioning, state: AccountState
     ) -> LeaseView | None:
-        """Write what was decided on an account that is not locked, for one call of `at_once`.
+        """Write what was decided on an account that is not locked, or on a state of `load_state`.
+
+        Where it is not locked, this is for one call of `at_once`.
 
         The host is chosen as it is reserved, in the order of `choose_host`: the provisioning names none, the
         returned view does. For a query without `per_day` only.

@@ -36,9 +36,11 @@ from meetcore.domain.meetings.meetings import (
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
+from meetcore.ports.account_state import AccountState
+from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, LeaseView
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable
+from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable, Transaction
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderOrder,
@@ -47,6 +49,7 @@ from meetcore.ports.video_provider import (
     VideoProvider,
 )
 from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.account_turns import Spender
 from meetcore.usecases.audit import record_by_hand
 from meetcore.usecases.duplicates import wait_while_in_progress
 from meetcore.usecases.idempotency import (
@@ -210,15 +213,21 @@ class CreateMeeting:
         if state is None or caller.origin is not None or abilities.creations_per_host_day is not None:
             return None
         query = creation_query(draft, seats, abilities, request.key, can_wait=False)
+        lease = Lease(self.runtime.new_id(query.now), self.lease_s)
+
+        async def attempt(tx: Transaction, state: AccountState) -> tuple[LeaseView, AccountState] | None:
+            try:
+                made = unlocked_provisioning(self.runtime, draft, query, state, request, self._terms, lease)
+            except DomainError:
+                return None
+            view = await tx.meetings.save_if_unchanged(query, made, state)
+            return None if view is None else (view, evolve(state, funds=made.funds, usage=made.usage))
+
         try:
-            made = unlocked_provisioning(self.runtime, draft, query, state, request, self._terms)
-        except DomainError:
-            return None
-        try:
-            async with self.store.at_once() as tx:
-                return await tx.meetings.save_if_unchanged(query, made, state)
+            spender = Spender(draft.account_id, draft.api_key_id, query.cap_day)
+            return await self.provisioner.turns.run(spender, state, attempt)
         except ConnectionLost:  # the lease shows whether it was kept
-            return await self._find_reserved(draft, made.lease.token)
+            return await self._find_reserved(draft, lease.token)
 
     @repeated_when_lost
     async def _find_reserved(self, draft: Meeting, token: UUID) -> LeaseView | None:

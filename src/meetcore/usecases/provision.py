@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import Factory, evolve, field, frozen
 
 from meetcore.domain.meetings.meetings import (
     Meeting,
@@ -19,12 +19,16 @@ from meetcore.domain.meetings.meetings import (
     transition,
 )
 from meetcore.domain.money import holds
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Funds
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.records import meetings as records
 from meetcore.domain.records.meetings import meeting_record
+from meetcore.ports.account_state import AccountState
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
+from meetcore.usecases.account_turns import AccountTurns, Spender
 from meetcore.usecases.idempotency import Outcome, encode_outcome
 from meetcore.usecases.outbox import events_of
 from meetcore.usecases.repeat import repeated_when_lost
@@ -59,6 +63,14 @@ async def settle(
     Returns:
         The outcome; `None` when the lease is lost or the account is no longer as in the view.
     """
+    done = await _settle(tx, runtime, view, made, at)
+    return None if done is None else done[0]
+
+
+async def _settle(
+    tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime
+) -> tuple[Outcome, Funds, CapUsage] | None:
+    """Settle as `settle` does; return the funds and the usage after it, too."""
     if view.hold is None:
         return None
     settled = holds.settle(
@@ -73,7 +85,7 @@ async def settle(
         events_of(runtime, at, fact, posting),
         None if view.claim is None else encode_outcome(outcome),
     )  # fmt: skip
-    return None if due is None else evolve(outcome, due=due)
+    return None if due is None else (evolve(outcome, due=due), posting.funds, settled.usage)
 
 
 async def abandon(
@@ -105,12 +117,13 @@ class Provisioner:
 
     store: Store
     runtime: Runtime
+    turns: AccountTurns = field(default=Factory(lambda self: AccountTurns(self.store), takes_self=True))
 
     async def finish(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:
         """Settle the meeting; `None` when the lease is lost.
 
-        The view is tried as it is, in one statement; where the account has changed since, it is read
-        again under its lock.
+        The view is tried as it is, in one statement, or in turn with others of the account; where the account
+        has changed since, it is read again under its lock.
 
         Args:
             view: the meeting in progress, as the holder of its lease last read it.
@@ -120,12 +133,24 @@ class Provisioner:
         finished = None
         credits = 0 if view.hold is None else view.hold.amount
         with suppress(ConnectionLost):  # the lease shows whether it was kept
-            async with self.store.at_once() as tx:
-                finished = await settle(tx, self.runtime, view, made, at)
+            finished = await self._finish_in_turn(view, made, at)
         finished = finished or await self._finish_latest(view, made, at)
         if finished is not None:
             self.runtime.metrics.credits_moved(TransferKind.MEETING_CHARGE, credits)
         return finished
+
+    async def _finish_in_turn(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:
+        if view.hold is None:
+            return None
+
+        async def attempt(tx: Transaction, state: AccountState) -> tuple[Outcome, AccountState] | None:
+            present = evolve(view, version=state.version, funds=state.funds, usage=state.usage)
+            done = await _settle(tx, self.runtime, present, made, at)
+            return None if done is None else (done[0], evolve(state, funds=done[1], usage=done[2]))
+
+        spender = Spender(view.meeting.account_id, view.hold.api_key_id, view.hold.cap_day)
+        state = AccountState(view.version, view.funds, view.usage, None)
+        return await self.turns.run(spender, state, attempt)
 
     @repeated_when_lost
     async def _finish_latest(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:

@@ -164,6 +164,7 @@ def unlocked_provisioning(
     state: AccountState,
     request: IdempotentRequest,
     terms: ReservationTerms,
+    lease: Lease,
 ) -> Provisioning:
     """Decide what a draft reserves of an account that is not locked; its host is chosen as it is reserved.
 
@@ -173,8 +174,8 @@ def unlocked_provisioning(
     hold = _hold(runtime, draft, query)
     reserved = holds.take(state.funds, state.usage, state.daily_cap, hold)
     return Provisioning(
-        draft, hold, reserved.funds, reserved.usage, Lease(runtime.new_id(query.now), terms.lease_s),
-        request.claim(draft.id), "", orphan_window_s=terms.orphan_window_s,
+        draft, hold, reserved.funds, reserved.usage, lease, request.claim(draft.id), "",
+        orphan_window_s=terms.orphan_window_s,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Meetings in memory: reserved and held, fenced while in progress, given back or charged."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from uuid import UUID
 
 from attrs import evolve
@@ -109,11 +109,15 @@ class MemoryMeetingRepository:
         claim_key(tables, meeting.account_id, provisioning.claim, self._clock.now(), lease.until)
         return await self.load_leased(meeting.account_id, meeting.id, lease.token)
 
+    async def load_state(self, account_id: UUID, api_key_id: UUID, cap_day: date) -> AccountState:
+        return evolve(account_state(self._tables, account_id, api_key_id, cap_day), version=None)
+
     async def save_if_unchanged(
         self, query: CreationQuery, provisioning: Provisioning, state: AccountState
     ) -> LeaseView | None:
         tables, account_id = self._tables, query.account_id
-        if account_state(tables, account_id, query.api_key_id, query.cap_day) != state:
+        present = account_state(tables, account_id, query.api_key_id, query.cap_day)
+        if evolve(present, version=state.version) != state:
             return None
         key = key_view(tables, account_id, query.idempotency_key, self._clock.now())
         is_known = (
@@ -153,7 +157,8 @@ class MemoryMeetingRepository:
     ) -> int | None:  # fmt: skip
         tables, account_id = self._tables, meeting.account_id
         # No version is kept here: the view itself is compared, which is what a version stands for.
-        if await self.load_leased(account_id, meeting.id, view.token) != view:
+        present = await self.load_leased(account_id, meeting.id, view.token)
+        if present is None or evolve(present, version=view.version) != view:
             return None
         self._check_provider_id(meeting)
         append_entry(tables, entry)

@@ -8,7 +8,8 @@ from attrs import evolve
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.holds import CapUsage
 from meetcore.ports.account_state import AccountState
-from meetcore.ports.meetings import CreationQuery, LeaseView
+from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, LeaseView, Provisioning
 from meetcore.ports.queries import CallerIncludes
 from meetcore.testing.contracts.reads import funds_of, is_free, money
 from meetcore.testing.contracts.store_rig import StoreRig
@@ -20,6 +21,7 @@ from meetcore.testing.contracts.transactions import (
     draft,
     load_leased,
     new_host,
+    new_id,
     open_customer,
     query_of,
     reserved,
@@ -47,11 +49,15 @@ async def reserve_on(
 ) -> LeaseView | None:
     """Reserve on an account as it was read; `None` where that does not do."""
     query = query or query_of(customer, spec)
-    terms = ReservationTerms(spec.lease_s, orphan_window_s=spec.orphan_window_s)
-    meeting = draft(customer, spec, None)
-    made = unlocked_provisioning(RUNTIME, meeting, query, state, spec.request, terms)
+    made = _made(customer, spec, state, query)
     async with rig.store.at_once() as tx:
         return await tx.meetings.save_if_unchanged(query, made, state)
+
+
+def _made(customer: Customer, spec: MeetingSpec, state: AccountState, query: CreationQuery) -> Provisioning:
+    terms = ReservationTerms(spec.lease_s, orphan_window_s=spec.orphan_window_s)
+    lease, meeting = Lease(new_id(), spec.lease_s), draft(customer, spec, None)
+    return unlocked_provisioning(RUNTIME, meeting, query, state, spec.request, terms, lease)
 
 
 @pytest.mark.asyncio
@@ -167,3 +173,18 @@ class UnlockedCreationContract:
         assert {host.id: uses[host.id] for host in hosts} == {
             host.id: int(host.id in taken) for host in hosts
         }
+
+    async def test_under_the_lock_one_state_follows_from_the_other(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100, cap=50)
+        await rig.put_hosts(new_host(), new_host())
+        before = await state_of(rig, customer)
+        async with rig.store.begin() as tx:
+            state = await tx.meetings.load_state(customer.account_id, customer.key_id, cap_day(AT))
+            assert state == evolve(before, version=None)
+            for key in ("one", "other"):
+                query = query_of(customer, MeetingSpec(key=key))
+                made = _made(customer, MeetingSpec(key=key), state, query)
+                assert await tx.meetings.save_if_unchanged(query, made, state) is not None
+                state = evolve(state, funds=made.funds, usage=made.usage)
+        assert await money(rig, customer) == (100, 20, 0, 20)
+        assert evolve(await state_of(rig, customer), version=None) == state

@@ -4,7 +4,7 @@ Each transaction is one locked read and one write. Lock order: account, then hos
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from uuid import UUID
 
 from attrs import evolve
@@ -131,13 +131,24 @@ WITH reserved AS (
 ), {_WRITE_RESERVED}
 """
 
-# The same for an account that is not locked, if it is as it was read, the idempotency key and the charge are unknown
-# and no restore lost them, and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The conditions on other tables name
-# no column of the account: they are read once, by their keys.
+# What decisions on an account's money need, under its lock: its funds, a key's cap and its usage.
+_LOAD_STATE = f"""
+WITH {LOCK_ACCOUNT}
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    k.daily_cap, k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held
+FROM locked
+LEFT JOIN api_keys k ON k.id = %(api_key_id)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(k.first_key_id, %(api_key_id)s) AND u.day = %(day)s
+"""
+
+# Writes the same for an account that need not be locked, if it is as it was read, the idempotency key and the charge are
+# unknown and no restore lost them, and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The
+# conditions on other tables name no column of the account: they are read once, by their keys.
 _SAVE_IF_UNCHANGED = f"""
 WITH unchanged AS MATERIALIZED (
     SELECT a.id FROM accounts a
-    WHERE a.id = %(account_id)s AND a.version = %(version)s
+    WHERE a.id = %(account_id)s AND a.version = COALESCE(%(version)s::bigint, a.version)
         AND NOT EXISTS (SELECT FROM idempotency_keys WHERE account_id = %(account_id)s AND key = %(key)s::text)
         AND NOT EXISTS (SELECT FROM ledger_transfers WHERE account_id = %(account_id)s AND operation = %(operation)s)
         AND NOT EXISTS (SELECT FROM account_erasures WHERE account_id = %(account_id)s)
@@ -192,7 +203,7 @@ _SAVE_SCHEDULED = f"""
 WITH guard AS MATERIALIZED (
     SELECT a.id AS account_id
     FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
-    WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
+    WHERE a.id = %(account_id)s AND a.version = COALESCE(%(version)s::bigint, a.version) AND m.lease_token = %(token)s
     FOR NO KEY UPDATE
 ), {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}, {CLOSE_HOLD}, meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, provider_meeting_id = %(meeting_provider_meeting_id)s,
@@ -280,6 +291,13 @@ class MeetingCreation(Repository):
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
         row = await self._one(_SAVE_PROVISIONING, self._reservation(provisioning))
         return None if row is None else _leased(provisioning, row, provisioning.provider_user_id)
+
+    async def load_state(self, account_id: UUID, api_key_id: UUID, cap_day: date) -> AccountState:
+        parameters: Row = {"account_id": account_id, "api_key_id": api_key_id, "day": cap_day}
+        row = await self._locked(_LOAD_STATE, parameters)
+        if row is None:
+            raise NotFound("No account with this id.")
+        return AccountState(None, FUNDS.read(row), usage(row, api_key_id, cap_day), row["daily_cap"])
 
     async def save_if_unchanged(
         self, query: CreationQuery, provisioning: Provisioning, state: AccountState

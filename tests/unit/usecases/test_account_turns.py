@@ -1,0 +1,104 @@
+"""What waits for one account is written in one transaction; what fails there is decided alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import date
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from attrs import define, evolve, field
+
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Funds
+from meetcore.ports.account_state import AccountState
+from meetcore.ports.store import ConnectionLost, Store, Transaction
+from meetcore.usecases.account_turns import MOST_AT_ONCE, AccountTurns, Spender
+
+ID = UUID(int=1)
+SPENDER = Spender(ID, ID, date(2026, 12, 1))
+READ = AccountState(7, Funds(ID, balance=100), CapUsage(ID, SPENDER.cap_day), None)
+
+
+@define
+class _Store:
+    """Counts transactions; each waits until it is let go. `fault` ends those of `begin`."""
+
+    go: asyncio.Event = field(factory=asyncio.Event)
+    opened: list[str] = field(factory=list)
+    fault: Exception | None = None
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[Any]:
+        self.opened.append("at once")
+        await self.go.wait()
+        yield self
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Any]:
+        self.opened.append("begin")
+        yield self
+        if self.fault is not None:
+            raise self.fault
+
+    @property
+    def meetings(self) -> "_Store":
+        return self
+
+    async def load_state(self, *_: object) -> AccountState:
+        return evolve(READ, version=None)
+
+
+async def _spend_one(_: Transaction, state: AccountState) -> tuple[AccountState, AccountState]:
+    left = evolve(state, funds=evolve(state.funds, balance=state.funds.balance - 1))
+    return state, left
+
+
+async def _started(store: _Store, count: int) -> list[asyncio.Task[Any]]:
+    turns = AccountTurns(cast("Store", store))
+    tasks = [asyncio.create_task(turns.run(SPENDER, READ, _spend_one)) for _ in range(count)]
+    await asyncio.sleep(0)
+    store.go.set()
+    return tasks
+
+
+async def test_who_is_alone_decides_on_what_was_read() -> None:
+    store = _Store()
+    assert await asyncio.gather(*await _started(store, 1)) == [READ]
+    assert store.opened == ["at once"]
+
+
+async def test_those_that_wait_share_a_transaction_and_follow_each_other() -> None:
+    store = _Store()
+    first, *others = await asyncio.gather(*await _started(store, 4))
+    assert store.opened == ["at once", "begin"]
+    assert first == READ
+    assert [(state.version, state.funds.balance) for state in others] == [(None, 100), (None, 99), (None, 98)]
+
+
+async def test_no_transaction_is_longer_than_some() -> None:
+    store = _Store()
+    await asyncio.gather(*await _started(store, 2 + 2 * MOST_AT_ONCE))
+    assert store.opened == ["at once", "begin", "begin", "begin"]
+
+
+async def test_each_learns_that_the_store_is_away() -> None:
+    store = _Store(fault=ConnectionLost("gone"))
+    first, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
+    assert first == READ
+    assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]
+
+
+async def test_a_fault_of_one_has_each_decide_alone(caplog: pytest.LogCaptureFixture) -> None:
+    store = _Store(fault=RuntimeError("a constraint"))
+    assert await asyncio.gather(*await _started(store, 3)) == [READ, None, None]
+
+
+async def test_who_gives_up_waiting_is_left_out() -> None:
+    store = _Store()
+    tasks = await _started(store, 3)
+    tasks[1].cancel()
+    first, given_up, last = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(given_up, asyncio.CancelledError)
+    assert (first, cast("AccountState", last).funds.balance) == (READ, 100)

@@ -1,0 +1,93 @@
+"""Making a meeting on the account as it was read with the caller: whole or not at all, wherever it is cut."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from attrs import define, evolve
+
+from meetcore.adapters.memory.ledger import account_state
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.ports.queries import Caller
+from meetcore.ports.store import ConnectionLost, Store
+from meetcore.usecases.account_turns import AccountTurns
+from meetcore.usecases.provision import Provisioner
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
+from tests.unit.usecases.test_create_meeting import CRASH_POINTS
+
+
+def caller_of(harness: ApplicationHarness) -> Caller:
+    """The caller with the account's state, as the API reads it."""
+    caller = harness.caller
+    state = account_state(harness.state.committed, caller.account.id, caller.key.id, cap_day(harness.now()))
+    return evolve(caller, state=state)
+
+
+@define
+class _Losing:
+    """A store whose connection is lost at its first statement outside a transaction, kept or not."""
+
+    store: Store
+    is_kept: bool
+    is_lost: bool = False
+    begun: int = 0
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[Any]:
+        if self.is_lost:
+            async with self.store.at_once() as tx:
+                yield tx
+            return
+        self.is_lost = True
+        if not self.is_kept:
+            raise ConnectionLost("the connection was lost")
+        async with self.store.at_once() as tx:
+            yield tx
+        raise ConnectionLost("the connection was lost")
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Any]:
+        self.begun += 1
+        async with self.store.begin() as tx:
+            yield tx
+
+
+@pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
+async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_once_or_neither(point: int):
+    harness = await ApplicationHarness().start()
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(point))(
+            caller_of(harness), request(), harness.request_key("k"), harness.now()
+        )
+    harness.expire_leases()
+    await harness.reconcile().sweep()
+    harness.prove()
+    made = [each for each in harness.meetings() if each.status is MeetingStatus.SCHEDULED]
+    assert harness.funds().held == 0
+    assert harness.funds().balance == 100 - 10 * len(made)
+    assert len(harness.state.committed.reservations) == len(made)
+
+
+async def test_it_passes_as_many_points_and_replays():
+    harness, crash_point = await ApplicationHarness().start(), CrashPoint()
+    create = harness.create(crash_point)
+    first = await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
+    assert crash_point.burnt == CRASH_POINTS
+    again = await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
+    assert again == evolve(first, is_replay=True, due=again.due)
+    assert harness.funds().balance == 90
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_a_reservation_whose_answer_was_lost_is_found_or_made(is_kept: bool):
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store = cast("Store", _Losing(create.store, is_kept))
+    provisioner = Provisioner(store, create.runtime, AccountTurns(store))
+    create = evolve(create, store=store, provisioner=provisioner)
+    await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
+    assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED]
+    assert (harness.funds().balance, harness.funds().held) == (90, 0)
+    harness.prove()
