@@ -29,7 +29,10 @@ _HEAD = r"""
 \set start_s :first_s + 60 * random(0, 500000)
 \set end_s :start_s + 3600
 """
-MAX_IDS = 8
+# Sixteen digits of an id begin with two that tell it from the other ids of a creation; the accounts' with 90.
+FIRST_ID = 10
+MAX_IDS = 80
+_SHARED = ("hold_id", "lease_token")
 _TYPES = {
     bool: "boolean",
     int: "bigint",
@@ -166,18 +169,22 @@ def make_script(creation: Creation) -> Script:
     """
     sent = {name: value for each in creation.statements for name, value in each.parameters.items()}
     translator = _Translator(creation, sent["meeting_host_id"], sent["start_at"], sent["end_at"])
+    shared: dict[str, str] = {}
     # Ids first: texts that were sent before an id was may hold it.
     for statement in creation.statements:
-        for value in statement.parameters.values():
+        for name, value in statement.parameters.items():
             if isinstance(value, UUID):
                 translator.expression("", value)
+                # Both ways of reserving have their own; what settles names one of them.
+                if name in _SHARED:
+                    translator.ids[value] = shared.setdefault(name, translator.ids[value])
     body = translator.body()
     if len(translator.ids) > MAX_IDS:
         raise LookupError(
-            f"a creation has more than {MAX_IDS} ids: their leading digit runs into the accounts'"
+            f"a creation has more than {MAX_IDS} ids: their leading digits run into the accounts'"
         )
     fresh = "".join(
-        f"\\set {name} {place}000000000000000 + :serial\n"
-        for place, name in enumerate(translator.ids.values(), start=1)
+        f"\\set {name} {place}00000000000000 + :serial\n"
+        for place, name in enumerate(dict.fromkeys(translator.ids.values()), start=FIRST_ID)
     )
     return Script(_HEAD.lstrip() + fresh + body, translator.constants)
