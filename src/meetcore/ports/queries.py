@@ -71,12 +71,14 @@ class CallerIncludes:
     """What is read of the caller's account in the statement that finds the caller: at most one of these.
 
     `meeting_id` is a meeting of the account, `usage_on` a day of the key's cap, and `state_on` such a day
-    for a decision that spends: with the account's funds and their version.
+    for a decision that spends: with the account's funds and their version. There is no state for a request
+    whose `idempotency_key` is known: the decision was made or is being made.
     """
 
     meeting_id: UUID | None = None
     usage_on: date | None = None
     state_on: date | None = None
+    idempotency_key: str | None = None
 
 
 NO_INCLUDES: Final = CallerIncludes()

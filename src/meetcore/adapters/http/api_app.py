@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import structlog
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -159,6 +159,9 @@ class ApiApp:
         operation = match.operation
         includes = NO_INCLUDES if operation is None else operation.includes(match.path, context.now)
         authorization = request.headers.get("authorization")
+        if includes.state_on is not None:
+            key = request.headers.get("idempotency-key", "")
+            includes = evolve(includes, idempotency_key=key if is_key(key) else None)
         caller = await self._pipeline.authenticate(context, authorization, includes)
         if operation is None:
             if match.allow:

@@ -77,7 +77,8 @@ class MemoryQueries(
             load = partial(_meeting_of, tables, shown.id, includes.meeting_id)
             return Caller(key, shown, load_meeting=load, version=version)
         if includes.state_on is not None:
-            state = account_state(tables, shown.id, key.id, includes.state_on)
+            is_known = (shown.id, includes.idempotency_key) in tables.idempotency
+            state = None if is_known else account_state(tables, shown.id, key.id, includes.state_on)
             return Caller(key, shown, state=state, version=version)
         day = includes.usage_on
         if day is None:

@@ -39,8 +39,8 @@ WHERE k.digest = %(digest)s
 
 # The same with the account's funds and their version, for a decision that is tried without a lock.
 _FIND_WITH_STATE = f"""
-SELECT {API_KEY.select}, {_ACCOUNT.select}, {FUNDS.select}, {_VERSION}, u.spent AS usage_spent,
-    u.held AS usage_held
+SELECT {API_KEY.select}, {_ACCOUNT.select}, {FUNDS.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held,
+    EXISTS (SELECT FROM idempotency_keys i WHERE i.account_id = k.account_id AND i.key = %(key)s::text) AS is_key_known
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
     AND u.day = %(usage_on)s
@@ -64,6 +64,7 @@ class CallerReads(Reads):
             "digest": key_digest,
             "meeting_id": includes.meeting_id,
             "usage_on": includes.usage_on or includes.state_on,
+            "key": includes.idempotency_key,
         }
         row = await self._one(_statement_for(includes), parameters)
         return None if row is None else _caller(row, includes, self._cipher)
@@ -84,6 +85,8 @@ def _caller(row: Row, includes: CallerIncludes, cipher: Cipher) -> Caller:
     if includes.meeting_id is not None and row["meeting_id"] is not None:
         return Caller(key, account, load_meeting=partial(meeting_with_key, row, cipher), version=version)
     if includes.state_on is not None:
+        if row["is_key_known"]:
+            return Caller(key, account, version=version)
         used = usage(row, key.id, includes.state_on)
         state = AccountState(row["account_version"], FUNDS.read(row), used, key.daily_cap)
         return Caller(key, account, state=state, version=version)

@@ -118,6 +118,10 @@ class UnlockedCreationContract:
         spec = MeetingSpec(key="k")
         await reserved(rig, customer, spec)
         assert await reserve_on(rig, customer, spec, await state_of(rig, customer)) is None
+        includes = CallerIncludes(state_on=cap_day(AT), idempotency_key="k")
+        caller = await rig.queries.find_caller(customer.digest, includes)
+        assert caller is not None
+        assert caller.state is None
         await scheduled(rig, customer, MeetingSpec(key="paid"))
         query = evolve(
             query_of(customer, MeetingSpec(key="new")),
