@@ -126,7 +126,7 @@ def _check_partitions(settings: Settings) -> CheckResult:
     elif may_alter or str(settings.database_direct_url):
         remedy = "start a worker, which makes them, or run `meetcore partitions`"
     else:
-        remedy = "the role does not own the tables: run `meetcore partitions` as their owner every day"
+        remedy = "the tables are another's, who must run `meetcore partitions` every day"
     return warning(f"{ahead} ahead, and nothing is lost: {remedy}")
 
 
