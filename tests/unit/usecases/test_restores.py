@@ -37,9 +37,10 @@ class Restored(ApplicationHarness):
 
     async def set_back(self) -> None:
         """Restore the backup, and fence."""
+        backup = self.backup.copy()
         async with self.state.change() as tables:
             for table in fields(Tables):
-                setattr(tables, table.name, dict(getattr(self.backup, table.name)))
+                setattr(tables, table.name, getattr(backup, table.name))
         self.clock.advance(60)
         await self.operator().restore_use_cases.fence.put_up(self.backup_at)
 
@@ -127,7 +128,8 @@ async def test_lost_meetings_are_listed_and_nothing_is_changed(restored: Restore
     found = await restored.lists()
     assert [str(each.subject.meeting_id) for each in found] == [each.record["id"] for each in sold]  # type: ignore[union-attr, index]
     assert {each.action for each in found} == {Action.ADOPT}
-    assert restored.state.committed == before
+    # A survey's transactions count as changes in memory.
+    assert evolve(restored.state.committed, changes=before.changes) == before
     assert restored.zoom.made == made
 
 
