@@ -46,6 +46,21 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
     AND u.day = %(usage_on)s
 WHERE k.digest = %(digest)s;
 
+-- The same with the account's funds and their version, for a decision that is tried without a lock.
+-- _FIND_WITH_STATE
+SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent,
+    u.held AS usage_held
+FROM api_keys k JOIN accounts a ON a.id = k.account_id
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = %(usage_on)s
+WHERE k.digest = %(digest)s;
+
 -- The same with one of the account's meetings, if it is there.
 -- _FIND_WITH_MEETING
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
@@ -116,13 +131,20 @@ SELECT a.id AS account_id, a.user_id AS account_user_id, a.email AS account_emai
         SELECT id, account_id, scopes, daily_cap, created_at, expires_at, revoked_at, name, last_four, created_by,
     last_used_at, first_key_id FROM api_keys WHERE account_id = a.id ORDER BY id DESC LIMIT %(keys)s) AS k) AS keys,
     (SELECT json_agg(e ORDER BY e.number DESC) FROM (
-        SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after
+        SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after, t.reference_type,
+            CASE WHEN t.reference_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN CASE t.reference_type
+        WHEN 'meeting' THEN (SELECT title FROM meetings
+            WHERE account_id = t.account_id AND id = t.reference_id::uuid)
+        WHEN 'note' THEN (SELECT m.title FROM notes n
+            JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
+            WHERE n.account_id = t.account_id AND n.id = t.reference_id::uuid)
+        END END AS title
         FROM ledger_entries w JOIN ledger_transfers t ON t.account_id = w.account_id AND t.id = w.transfer_id
         WHERE w.account_id = a.id AND w.book = 'customer' AND w.number > a.entries - %(last)s
         AND w.number <= a.entries) AS e) AS entries,
     (SELECT json_agg(d ORDER BY d.id DESC) FROM (
         SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
-            p.url, t.status_code AS last_status_code, t.error AS last_error
+            p.url, t.status_code AS last_status_code, t.error AS last_error, w.endpoint_id
         FROM (SELECT * FROM deliveries WHERE account_id = a.id ORDER BY id DESC LIMIT %(last)s) AS w
         LEFT JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
         LEFT JOIN delivery_attempts t
@@ -325,14 +347,23 @@ WHERE n.account_id = %(account_id)s AND n.id = %(id)s;
 -- is the statement's: a volatile one could not bound the scan of the index.
 -- _LOCK_ENDPOINTS
 WITH waiting AS (
-    SELECT account_id, endpoint_id FROM deliveries
+    SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 )
-SELECT w.account_id, w.id, (SELECT count(*) FROM waiting) AS waiting
-FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
+SELECT w.account_id, w.id, seen.*
+FROM webhook_endpoints w JOIN webhook_hosts h USING (host) CROSS JOIN (
+    SELECT count(*) AS waiting, min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
+        min(event_id::text COLLATE "C")::uuid AS oldest_event, max(event_id::text COLLATE "C")::uuid AS newest_event FROM waiting) AS seen
 WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
 FOR NO KEY UPDATE OF w, h SKIP LOCKED;
+
+-- The ids between which all posts in flight lie, which others may have begun before the locks were taken; and has what follows
+-- in this transaction planned for its parameters.
+-- _BOUND_FLYING
+SELECT min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
+    set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode
+FROM deliveries WHERE lease_token IS NOT NULL AND due_at > statement_timestamp();
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
 -- room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
@@ -347,14 +378,14 @@ WITH place AS (
     SELECT w.account_id, w.id, w.state, w.host, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp()) AS posts
+            AND b.due_at > statement_timestamp() AND b.id BETWEEN %(oldest)s AND %(newest)s) AS posts
     FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
     JOIN webhook_endpoints w USING (account_id, id)
 ), account AS MATERIALIZED (
     SELECT a.account_id, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp()) AS posts
+            AND b.due_at > statement_timestamp() AND b.id BETWEEN %(oldest)s AND %(newest)s) AS posts
     FROM (SELECT DISTINCT account_id FROM place) a
 ), host AS (
     SELECT h.host, (
@@ -364,7 +395,7 @@ WITH place AS (
 ), flying AS (
     SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
     WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
-        AND b.due_at > statement_timestamp()
+        AND b.due_at > statement_timestamp() AND b.id BETWEEN %(oldest)s AND %(newest)s
     GROUP BY b.lease_host, b.account_id
 ), room AS MATERIALIZED (
     SELECT host.host, least(
@@ -374,6 +405,7 @@ WITH place AS (
 ), due AS (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
+        AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
     SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
@@ -406,33 +438,34 @@ WITH place AS (
     UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
         + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
     FROM queued x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s
         AND (x.over_share > 0 OR x.over_room > 0)
 ), throttled AS (
     UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s
         AND x.state = 'active' AND x.seat > %(per_endpoint)s
 ), postponed AS (
     UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.turn > %(per_account)s
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s AND x.turn > %(per_account)s
 ), held AS (
     UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
     FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s AND x.state <> 'active'
 ), claimed AS (
     UPDATE deliveries d
     SET lease_token = %(token)s, lease_host = chosen.host,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending'
+    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at,
         chosen.had_lease
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
-    c.had_lease,
+    e.cause, c.had_lease,
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
 FROM claimed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
-LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
+LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id AND e.id >= %(events_since)s
+    AND e.id BETWEEN %(oldest_event)s AND %(newest_event)s
 ORDER BY c.was_due_at, c.id;
 
 -- Fails claimed deliveries whose events are past their retention.
@@ -994,8 +1027,8 @@ FOR NO KEY UPDATE OF w;
 -- Writes an event for one endpoint only, and its delivery.
 -- _POST_EVENT
 WITH event AS (
-    INSERT INTO events (account_id, id, kind, payload, created_at)
-    VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s)
+    INSERT INTO events (account_id, id, kind, payload, created_at, cause)
+    VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s, %(cause)s)
 )
 INSERT INTO deliveries (id, account_id, endpoint_id, event_id, event_kind, status, attempts_made, due_at, created_at, held_at,
     failed_at, attempts_before_recovery)
@@ -1246,11 +1279,6 @@ DELETE FROM provider_events WHERE ctid IN (
 DELETE FROM account_creations WHERE ctid IN (
     SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s);
 
--- Deletes the oldest events that are past their retention.
--- _PURGE_EVENTS
-DELETE FROM events WHERE ctid IN (
-    SELECT ctid FROM events WHERE created_at < %(before)s ORDER BY created_at LIMIT %(portion)s);
-
 -- Forgets mails that are over.
 -- _PURGE_MAILS
 DELETE FROM mails WHERE ctid IN (
@@ -1283,7 +1311,8 @@ WITH
     )
 SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
     clock_timestamp() AS now, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
-    i.lease_until AS key_lease_until, i.answer AS key_answer
+    i.lease_until AS key_lease_until, i.answer AS key_answer, EXISTS (SELECT FROM restores WHERE %(key_made_at)s::timestamptz
+        BETWEEN restored_to - interval '120 s' AND fenced_at) AS is_key_lost
 FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s;
 
 -- Binds a key, or marks it done with its answer; its age runs from the first binding.
@@ -1386,14 +1415,14 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -2318,15 +2347,15 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
 
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -2361,8 +2390,9 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         WHERE account_id = %(account_id)s AND key = %(key)s::text
     ),
     usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+        WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+            AND EXISTS (SELECT FROM guard)
     )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
@@ -2371,11 +2401,11 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
 
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -2518,11 +2548,11 @@ WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s 
 -- _SAVE_LIFECYCLE
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -2583,9 +2613,9 @@ WITH
         WHERE EXISTS (
     SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
     WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
     ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
     ), busy AS (
         SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
@@ -2624,7 +2654,8 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
     t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
     t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
-    i.lease_until AS key_lease_until, i.answer AS key_answer, free.*,
+    i.lease_until AS key_lease_until, i.answer AS key_answer, EXISTS (SELECT FROM restores WHERE %(key_made_at)s::timestamptz
+        BETWEEN restored_to - interval '120 s' AND fenced_at) AS is_key_lost, free.*,
     EXISTS (SELECT FROM account_erasures e WHERE e.account_id = locked.account_id) AS is_erased,
     %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
     (
@@ -2661,9 +2692,9 @@ WITH
         WHERE EXISTS (
     SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
     WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
     ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
     ), busy AS (
         SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
@@ -2702,9 +2733,9 @@ WITH reserved AS (
     FROM hosts h CROSS JOIN LATERAL (
     SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
     WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
     ORDER BY n LIMIT 1) AS slot WHERE h.id = %(meeting_host_id)s AND h.is_active
     ON CONFLICT DO NOTHING
     RETURNING host_id
@@ -2717,15 +2748,15 @@ WITH reserved AS (
     SELECT %(account_id)s, %(today)s, host_id, 1 FROM reserved WHERE %(counts_creation)s
     ON CONFLICT (account_id, day, host_id) DO UPDATE SET creations = known.creations + 1
 ), guard AS (
-    SELECT %(account_id)s::uuid AS account_id FROM reserved
-    UNION ALL SELECT %(account_id)s::uuid WHERE %(meeting_host_id)s::uuid IS NULL
+    SELECT %(account_id)s::uuid AS account_id, host_id FROM reserved
+    UNION ALL SELECT %(account_id)s::uuid, NULL WHERE %(meeting_host_id)s::uuid IS NULL
 ), meeting AS (
     INSERT INTO meetings (id, account_id, api_key_id, status, title, description, start_at, end_at, duration, capacity, pricing_tier_id,
     credits, host_id, provider, created_at, password, sealed_join_url, provider_meeting_id, charge_id,
     credits_refunded, with_recording, auto_notulen, must_login, mic_off, email_notification, hold_id, idempotency_key, lease_token, lease_until)
     SELECT %(meeting_id)s, %(account_id)s, %(meeting_api_key_id)s, %(meeting_status)s, %(meeting_title)s,
     %(meeting_description)s, %(meeting_start_at)s, %(meeting_end_at)s, %(meeting_duration)s, %(meeting_capacity)s,
-    %(meeting_pricing_tier_id)s, %(meeting_credits)s, %(meeting_host_id)s, %(meeting_provider)s,
+    %(meeting_pricing_tier_id)s, %(meeting_credits)s, host_id, %(meeting_provider)s,
     %(meeting_created_at)s, %(meeting_password)s, %(meeting_sealed_join_url)s, %(meeting_provider_meeting_id)s,
     %(meeting_charge_id)s, %(meeting_credits_refunded)s, %(meeting_with_recording)s, %(meeting_auto_notulen)s,
     %(meeting_must_login)s, %(meeting_mic_off)s, %(meeting_email_notification)s, %(hold_id)s, %(key)s, %(lease_token)s,
@@ -2754,7 +2785,118 @@ WITH reserved AS (
     )
 UPDATE accounts SET held = %(funds_held)s, is_low = %(funds_is_low)s, version = version + 1
 WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
-RETURNING version;
+RETURNING version, (SELECT host_id FROM guard) AS host_id;
+
+-- The same for an account that is not locked, if it is as it was read, the idempotency key and the charge are unknown
+-- and no restore lost them, and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The conditions on other tables name
+-- no column of the account: they are read once, by their keys.
+-- _SAVE_IF_UNCHANGED
+WITH unchanged AS MATERIALIZED (
+    SELECT a.id FROM accounts a
+    WHERE a.id = %(account_id)s AND a.version = %(version)s
+        AND NOT EXISTS (SELECT FROM idempotency_keys WHERE account_id = %(account_id)s AND key = %(key)s::text)
+        AND NOT EXISTS (SELECT FROM ledger_transfers WHERE account_id = %(account_id)s AND operation = %(operation)s)
+        AND NOT EXISTS (SELECT FROM account_erasures WHERE account_id = %(account_id)s)
+        AND NOT EXISTS (SELECT FROM restores WHERE %(key_made_at)s::timestamptz
+        BETWEEN restored_to - interval '120 s' AND fenced_at)
+    FOR NO KEY UPDATE OF a SKIP LOCKED
+),
+    nearby AS MATERIALIZED (
+        SELECT h.id, h.capacity FROM (
+            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+            WHERE h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s ORDER BY h.capacity, h.uses, h.id LIMIT 32
+        ) AS h
+        WHERE EXISTS (
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
+    ), busy AS (
+        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
+        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
+            AND upper(r.during) < %(end_at)s::timestamptz
+                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
+        GROUP BY r.host_id
+    ), elsewhere AS MATERIALIZED (
+        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
+        WHERE NOT EXISTS (SELECT FROM nearby) AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND (
+            b.slots IS NULL OR 0 <> ALL (b.slots)
+            OR h.max_concurrent > 1 AND EXISTS (
+                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
+    ), open_hosts AS MATERIALIZED (
+        SELECT id, capacity FROM nearby
+        UNION ALL
+        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY h.capacity, h.uses, h.id LIMIT 8)
+    ), free AS MATERIALIZED (
+    SELECT best.* FROM unchanged CROSS JOIN LATERAL (
+        SELECT h.id, h.provider_user_id, h.max_concurrent FROM hosts h
+        WHERE %(needs_host)s AND h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s) AND h.capacity >= %(seats)s AND h.id IN (SELECT id FROM open_hosts
+            WHERE capacity = (SELECT min(capacity) FROM open_hosts))
+        ORDER BY h.capacity, h.uses, h.id LIMIT 1
+        FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
+), reserved AS (
+    INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
+    SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
+    FROM free h CROSS JOIN LATERAL (
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1) AS slot
+    ON CONFLICT DO NOTHING
+    RETURNING host_id
+), host AS (
+    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
+        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
+    WHERE id = (SELECT host_id FROM reserved)
+), guard AS (
+    SELECT %(account_id)s::uuid AS account_id, host_id FROM reserved
+    UNION ALL SELECT id, NULL FROM unchanged WHERE NOT %(needs_host)s
+), meeting AS (
+    INSERT INTO meetings (id, account_id, api_key_id, status, title, description, start_at, end_at, duration, capacity, pricing_tier_id,
+    credits, host_id, provider, created_at, password, sealed_join_url, provider_meeting_id, charge_id,
+    credits_refunded, with_recording, auto_notulen, must_login, mic_off, email_notification, hold_id, idempotency_key, lease_token, lease_until)
+    SELECT %(meeting_id)s, %(account_id)s, %(meeting_api_key_id)s, %(meeting_status)s, %(meeting_title)s,
+    %(meeting_description)s, %(meeting_start_at)s, %(meeting_end_at)s, %(meeting_duration)s, %(meeting_capacity)s,
+    %(meeting_pricing_tier_id)s, %(meeting_credits)s, host_id, %(meeting_provider)s,
+    %(meeting_created_at)s, %(meeting_password)s, %(meeting_sealed_join_url)s, %(meeting_provider_meeting_id)s,
+    %(meeting_charge_id)s, %(meeting_credits_refunded)s, %(meeting_with_recording)s, %(meeting_auto_notulen)s,
+    %(meeting_must_login)s, %(meeting_mic_off)s, %(meeting_email_notification)s, %(hold_id)s, %(key)s, %(lease_token)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM guard
+), checked AS (
+    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+    SELECT account_id, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
+        clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
+    FROM guard WHERE %(orphan_window_s)s::float8 IS NOT NULL
+),
+    hold AS (
+        INSERT INTO ledger_holds (account_id, id, operation, kind, amount, api_key_id, cap_day, reference_type, reference_id) SELECT account_id, %(hold_id)s, %(hold_operation)s, %(hold_kind)s, %(hold_amount)s, %(hold_api_key_id)s, %(hold_cap_day)s,
+    %(hold_reference_type)s, %(hold_reference_id)s FROM guard
+    ), usage AS (
+        INSERT INTO cap_usage (account_id, day, spent, held, api_key_id) SELECT account_id, %(usage_day)s, %(usage_spent)s, %(usage_held)s, %(usage_api_key_id)s FROM guard
+        ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
+    ),
+    claim AS (
+        INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+        SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+            clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+        FROM guard WHERE %(key)s::text IS NOT NULL
+        ON CONFLICT (account_id, key) DO UPDATE
+            SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+    )
+UPDATE accounts SET held = %(funds_held)s, is_low = %(funds_is_low)s, version = version + 1
+WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
+RETURNING version, (SELECT host_id FROM guard) AS host_id, (SELECT provider_user_id FROM free) AS provider_user_id;
 
 -- The meeting in progress with its money, under the account's lock, for the holder of the lease only.
 -- The meeting's row is locked too, because an expired lease is taken over without the account's lock.
@@ -2798,7 +2940,7 @@ FOR NO KEY UPDATE OF m;
 -- of it or nothing, if the account is unchanged since the decision and the lease is still held.
 -- _SAVE_SCHEDULED
 WITH guard AS MATERIALIZED (
-    SELECT a.id AS account_id, m.id AS meeting_id
+    SELECT a.id AS account_id
     FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
     WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
     FOR NO KEY UPDATE
@@ -2822,14 +2964,14 @@ WITH guard AS MATERIALIZED (
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -2843,21 +2985,22 @@ WITH guard AS MATERIALIZED (
         RETURNING status
     ),
     closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+        DELETE FROM ledger_holds
+        WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
     ),
     usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+        WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+            AND EXISTS (SELECT FROM guard)
     ), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, provider_meeting_id = %(meeting_provider_meeting_id)s,
         join_url = NULL, sealed_join_url = %(meeting_sealed_join_url)s, password = %(meeting_password)s,
         charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL, lease_until = NULL,
         due_at = end_at
-    FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND EXISTS (SELECT FROM guard)
 ), done AS (
-    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL FROM guard
-    WHERE idempotency_keys.account_id = guard.account_id AND key = %(key)s::text
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text AND EXISTS (SELECT FROM guard)
 )
 SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard;
 
@@ -2869,15 +3012,16 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+        DELETE FROM ledger_holds
+        WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
     ),
     usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+        WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+            AND EXISTS (SELECT FROM guard)
     ), freed AS (
     DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
     RETURNING host_id
@@ -3321,9 +3465,9 @@ WITH
         WHERE EXISTS (
     SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
     WHERE COALESCE((
-        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
-        ORDER BY lower(r.during) DESC LIMIT 1), true)
+        SELECT r.host_id <> h.id OR r.slot <> n OR upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE (r.host_id, r.slot, lower(r.during)) < (h.id, n, %(end_at)s::timestamptz)
+        ORDER BY r.host_id DESC, r.slot DESC, lower(r.during) DESC LIMIT 1), true)
     ORDER BY n LIMIT 1) ORDER BY h.capacity, h.uses, h.id LIMIT 8
     ), busy AS (
         SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
@@ -4063,10 +4207,10 @@ WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     note AS (
         INSERT INTO notes (id, account_id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, tries,
-    credits_charged, charge_id, error, completed_at, content, hold_id, due_at)
+    credits_charged, charge_id, error, completed_at, content, hold_id, cause, due_at)
         SELECT %(note_id)s, %(account_id)s, %(note_api_key_id)s, %(note_recording_id)s, %(note_meeting_id)s,
     %(note_language)s, %(note_status)s, %(note_step)s, %(note_duration_s)s, %(note_created_at)s, %(note_tries)s,
-    %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s,
+    %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s, %(cause)s,
             CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
         FROM guard
     ),
@@ -4081,7 +4225,7 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     )
 SELECT 1;
 
@@ -4090,19 +4234,19 @@ SELECT 1;
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     note AS (
         INSERT INTO notes (id, account_id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, tries,
-    credits_charged, charge_id, error, completed_at, content, hold_id, due_at)
+    credits_charged, charge_id, error, completed_at, content, hold_id, cause, due_at)
         SELECT %(note_id)s, %(account_id)s, %(note_api_key_id)s, %(note_recording_id)s, %(note_meeting_id)s,
     %(note_language)s, %(note_status)s, %(note_step)s, %(note_duration_s)s, %(note_created_at)s, %(note_tries)s,
-    %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s,
+    %(note_credits_charged)s, %(note_charge_id)s, %(note_error)s, %(note_completed_at)s, %(note_content)s, %(hold_id)s, %(cause)s,
             CASE WHEN %(hold_id)s::uuid IS NOT NULL THEN clock_timestamp() END
         FROM guard
     ),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -4288,14 +4432,14 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -4316,12 +4460,13 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
     ),
     closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+        DELETE FROM ledger_holds
+        WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
     ),
     usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+        WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+            AND EXISTS (SELECT FROM guard)
     )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
@@ -4332,14 +4477,14 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
             entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
             version = version + 1
-        FROM guard WHERE accounts.id = guard.account_id
+        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -4360,12 +4505,13 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
     ),
     closed AS (
-        DELETE FROM ledger_holds USING guard
-        WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
+        DELETE FROM ledger_holds
+        WHERE account_id = %(account_id)s AND id = %(hold_id)s AND EXISTS (SELECT FROM guard)
     ),
     usage AS (
-        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
-        WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+        WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+            AND EXISTS (SELECT FROM guard)
     )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
@@ -4409,7 +4555,7 @@ SELECT n.id AS note_id, n.account_id, n.api_key_id AS note_api_key_id, n.recordi
     n.completed_at AS note_completed_at, n.content AS note_content, r.id AS recording_id, r.account_id, r.meeting_id AS recording_meeting_id, r.provider AS recording_provider,
     r.provider_meeting_id AS recording_provider_meeting_id, r.status AS recording_status,
     r.recorded_at AS recording_recorded_at, r.created_at AS recording_created_at,
-    r.expires_at AS recording_expires_at, r.files AS recording_files, n.lease_expirations, n.was_leased
+    r.expires_at AS recording_expires_at, r.files AS recording_files, n.lease_expirations, n.was_leased, n.cause
 FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 ORDER BY n.turn, n.was_due_at, n.id;
 
@@ -4441,6 +4587,30 @@ INSERT INTO transcript_chunks (account_id, recording_id, source, number, transcr
 SELECT %(account_id)s, %(recording_id)s, %(source)s, %(number)s, %(transcript)s
 FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s FOR NO KEY UPDATE
 ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript;
+
+
+-- partitions.layout ---------------------------------------------------------------------------------------------------
+
+-- The partitions of the partitioned tables, and what was detached from them to be dropped.
+-- LAYOUT
+SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds,
+    i.inhdetachpending AS is_detaching, c.reloptions AS options,
+    obj_description(c.oid, 'pg_class') AS mark
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = ANY (ARRAY(SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name))
+UNION ALL
+SELECT NULL, c.relname, NULL, false, NULL, d.description
+FROM pg_description d JOIN pg_class c ON c.oid = d.objoid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
+WHERE d.description = %(mark)s AND c.relkind = 'r' AND NOT c.relispartition
+    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'));
+
+
+-- partitions.maintenance ----------------------------------------------------------------------------------------------
+
+-- Whether the session's role may alter the tables.
+-- _MAY_ALTER
+SELECT bool_and(pg_has_role(c.relowner, 'MEMBER')) AS may_alter
+FROM pg_class c WHERE c.oid = ANY (ARRAY(SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name));
 
 
 -- plans ---------------------------------------------------------------------------------------------------------------
@@ -4533,11 +4703,11 @@ WHERE r.account_id = %(account_id)s AND r.id = %(id)s FOR NO KEY UPDATE;
 -- _SAVE
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
-                    AS e (id, kind, payload, created_at, subject_id)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+                    AS e (id, kind, payload, created_at, subject_id, cause)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -4822,6 +4992,74 @@ SELECT r.id AS request_id, r.account_id, r.api_key_id AS request_api_key_id, r.a
     r.duration_ms AS request_duration_ms, r.code AS request_code, r.subject_id AS request_subject_id FROM api_requests r WHERE id = %(id)s;
 
 
+-- restores ------------------------------------------------------------------------------------------------------------
+
+-- The restore of the highest epoch.
+-- _LATEST
+SELECT r.epoch, r.restored_to, r.fenced_at, r.released_at FROM restores r ORDER BY epoch DESC LIMIT 1;
+
+-- Begins the next epoch, unless one is fenced.
+-- _ADD
+INSERT INTO restores AS r (epoch, restored_to, fenced_at)
+SELECT COALESCE(max(epoch), 0) + 1, %(restored_to)s, clock_timestamp() FROM restores
+HAVING NOT COALESCE(bool_or(released_at IS NULL), false)
+ON CONFLICT DO NOTHING
+RETURNING r.epoch, r.restored_to, r.fenced_at, r.released_at;
+
+-- Releases a restore that is fenced.
+-- _RELEASE
+UPDATE restores r SET released_at = clock_timestamp() WHERE epoch = %(epoch)s AND released_at IS NULL
+RETURNING r.epoch, r.restored_to, r.fenced_at, r.released_at;
+
+-- Those of a provider's meetings that a meeting names.
+-- _KNOWN_AT_PROVIDER
+SELECT DISTINCT provider_meeting_id FROM meetings
+WHERE provider = %(provider)s AND provider_meeting_id = ANY(%(ids)s);
+
+-- Meetings of any account by their ids.
+-- _BY_ID
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url FROM meetings m WHERE id = ANY(%(ids)s);
+
+-- A page of a provider's meetings that can still take place, with their hosts.
+-- _OPEN
+SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, COALESCE(h.provider_user_id, '') AS provider_user_id
+FROM meetings m LEFT JOIN hosts h ON h.id = m.host_id
+WHERE m.id > %(after)s AND m.provider = %(provider)s AND m.status = ANY(%(open)s)
+ORDER BY m.id LIMIT %(limit)s;
+
+-- Those of the events that are there.
+-- _KNOWN_EVENTS
+SELECT id FROM events
+WHERE (account_id, id) IN (SELECT * FROM unnest(%(accounts)s::uuid[], %(ids)s::uuid[]));
+
+-- The tables that the service writes, and whether each has the trigger.
+-- _TABLES
+SELECT quote_ident(c.relname) AS name, EXISTS (
+    SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %(trigger)s) AS is_fenced
+FROM pg_class c
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
+    AND c.relname <> ALL(%(outside)s) AND NOT starts_with(c.relname, %(versions)s)
+ORDER BY c.relname;
+
+
 -- retention -----------------------------------------------------------------------------------------------------------
 
 -- Takes the turn of a kind of records, where a round is due or in progress.
@@ -4897,7 +5135,7 @@ WITH walked AS MATERIALIZED (
 
 -- roles ---------------------------------------------------------------------------------------------------------------
 
--- The tables of the service, with what its role needs on each.
+-- The tables of the service, with what its role needs on each; a partition is reached through its table.
 -- _NEEDED
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
@@ -4906,7 +5144,7 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
+    AND NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
 
 -- The tables on which the session's role lacks something.
 -- _LACKING
@@ -4918,7 +5156,7 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    AND NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
 ) AS t
 WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unnest(needed) AS p)
 ORDER BY name;
@@ -4933,6 +5171,12 @@ SELECT r.rolsuper AS is_superuser,
     current_database() AS database
 FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(append_only)s::regclass[])
 WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper;
+
+-- Who was given the service's work before: the roles, beside the owner, that may add accounts.
+-- _GRANTEES
+SELECT DISTINCT r.rolname AS role
+FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS a JOIN pg_roles r ON r.oid = a.grantee
+WHERE c.oid = to_regclass('accounts') AND a.privilege_type = 'INSERT' AND a.grantee <> c.relowner;
 
 
 -- server_activity -----------------------------------------------------------------------------------------------------
