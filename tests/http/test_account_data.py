@@ -8,7 +8,7 @@ import json
 import zipfile
 from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
@@ -58,6 +58,11 @@ async def test_everything_of_an_account_comes_as_a_file(
         await customer.make_meeting(title=f"Rapat <{number}>")
     other = await harness.customer()
     foreign = await other.make_meeting(title="Of another account")
+    await harness.query(
+        """INSERT INTO passkeys (id, user_id, credential, public_key, sign_count, name, created_at)
+        VALUES (%s, %s, %s, %s, 0, 'Laptop', '2026-11-02T03:04:05Z')""",
+        uuid4(), customer.user_id, uuid4().bytes, b"the public key",
+    )  # fmt: skip
     browser = await sign_in(customer.account_id)
     assert EXPORT in (await browser.get("/dashboard/settings")).text
     answer = await browser.post(EXPORT)
@@ -67,6 +72,10 @@ async def test_everything_of_an_account_comes_as_a_file(
     files = files_of(answer.content)
     assert [one["email"] for one in files["account"]] == [customer.email]
     assert [one["role"] for one in files["members"]] == ["owner"]
+    [passkey] = files["passkeys"]
+    assert set(passkey) == {"id", "user_id", "name", "created_at", "last_used_at"}
+    shown = (passkey["user_id"], passkey["name"], passkey["created_at"], passkey["last_used_at"])
+    assert shown == (str(customer.user_id), "Laptop", "2026-11-02T03:04:05Z", None)
     assert len(files["meetings"]) == 4
     assert {one["title"] for one in files["meetings"]} >= {"Rapat <0>", "Rapat <1>", "Rapat <2>"}
     assert [one["id"] for one in files["recordings"]] == [recording["id"]]

@@ -30,7 +30,8 @@ class ErasureRepository(Protocol):
 
         The account is suspended and loses name and address, as its pending invitations do. Its keys are
         revoked and lose their names. Its sessions are deleted and its memberships end. Users who belong to no
-        other account lose name, address and passkeys, and the mails to them are deleted.
+        other account lose name, address and passkeys, and the mails to them are deleted; so do those whom the
+        account removed before, by its audit log.
         """
         ...
 

@@ -19,6 +19,7 @@ from meetcore.domain.field_info import as_json
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin, AuditEntry
 from meetcore.domain.members.members import Invitation, Member
+from meetcore.domain.members.passkeys import Passkey, PasskeyOwner
 from meetcore.domain.members.roles import Action, check_allowed
 from meetcore.domain.records.credits import transaction_record
 from meetcore.domain.records.meetings import meeting_event_record
@@ -50,6 +51,7 @@ Everything that this service keeps of the account, one JSON object on each line.
 
 account.jsonl      the account: its name, e-mail address, balance and settings
 members.jsonl      who belongs to it, with which role
+passkeys.jsonl     names and dates of the members' passkeys; never a key
 invitations.jsonl  invitations that wait for an answer
 api_keys.jsonl     names, scopes and dates of API keys; never a key
 meetings.jsonl     meetings, without passwords and host keys
@@ -140,6 +142,7 @@ class ExportAccount:
         files = {
             "account": _once(_account(account)),
             "members": _listed(lambda: queries.list_members(id_), _member),
+            "passkeys": self._passkeys(id_),
             "invitations": _listed(lambda: queries.list_invitations(id_, now), _invitation),
             "api_keys": _listed(lambda: self.registry.list_keys(id_), _key),
             "meetings": _paged(
@@ -184,6 +187,11 @@ class ExportAccount:
         }
         readme = ArchivedFile("README.txt", _text(README.format(at=utc_text(now))))
         return [readme, *(ArchivedFile(f"{name}.jsonl", lines) for name, lines in files.items())]
+
+    async def _passkeys(self, account_id: UUID) -> AsyncIterator[bytes]:
+        for member in await self.queries.list_members(account_id):
+            for passkey in await self.queries.list_passkeys(PasskeyOwner(member.user.id)):
+                yield _line(_passkey(passkey))
 
     async def _deliveries(self, account_id: UUID) -> AsyncIterator[bytes]:
         for endpoint in await self.queries.list_endpoints(account_id, PAGE, None):
@@ -249,6 +257,16 @@ def _member(member: Member) -> dict[str, object]:
         "full_name": member.user.full_name,
         "role": member.membership.role.value,
         "created_at": utc_text(member.membership.created_at),
+    }
+
+
+def _passkey(passkey: Passkey) -> dict[str, object]:
+    return {
+        "id": str(passkey.id),
+        "user_id": str(passkey.user_id),
+        "name": passkey.name,
+        "created_at": utc_text(passkey.created_at),
+        "last_used_at": _instant(passkey.last_used_at),
     }
 
 

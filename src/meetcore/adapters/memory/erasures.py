@@ -64,7 +64,14 @@ class MemoryErasureRepository:
         users = [user for owner, user in tables.memberships if owner == account_id]
         for user_id in users:
             del tables.memberships[account_id, user_id]
-        for user_id in set(users) - {user for _, user in tables.memberships}:
+        removed = {
+            UUID(entry.target_id)
+            for entry in tables.audit_log.values()
+            if entry.account_id == account_id and entry.action == "member.removed"
+        }
+        for user_id in (removed.union(users) & tables.users.keys()) - {
+            user for _, user in tables.memberships
+        }:
             user = tables.users[user_id]
             tables.users[user_id] = evolve(user, email=erased_email(user_id), full_name=ERASED)
             for passkey in [one.id for one in tables.passkeys.values() if one.user_id == user_id]:

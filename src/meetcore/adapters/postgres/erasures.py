@@ -41,19 +41,26 @@ UPDATE accounts SET email = %(email)s, full_name = %(erased)s, suspended_at = CO
 WHERE id = %(account_id)s
 """
 
-# Locks the users of an account: of two erasures at once, the second reads what the first one left. `FOR UPDATE` holds
+# Users whom the account removed: of these the audit log alone still says that they belonged to it.
+_REMOVED = """SELECT target_id::uuid AS user_id FROM audit_log
+    WHERE account_id = %(account_id)s AND action = 'member.removed'"""
+
+# Locks the users of an account, and those whom it removed: of two erasures at once, the second reads what the first one left. `FOR UPDATE` holds
 # up new memberships, too, whose foreign keys lock their users.
-_LOCK_USERS = """
-SELECT u.id FROM users u WHERE u.id IN (SELECT user_id FROM memberships WHERE account_id = %(account_id)s)
+_LOCK_USERS = f"""
+SELECT u.id FROM users u
+WHERE u.id IN (SELECT user_id FROM memberships WHERE account_id = %(account_id)s UNION {_REMOVED})
 ORDER BY u.id FOR UPDATE
 """
 
-# Ends the memberships of an account and returns those of its users who belong to no other.
-_END_MEMBERSHIPS = """
+# Ends the memberships of an account and returns those of its users, the removed ones included, who belong to no other.
+_END_MEMBERSHIPS = f"""
 WITH ended AS (
     DELETE FROM memberships WHERE account_id = %(account_id)s RETURNING user_id
+), known AS (
+    SELECT user_id FROM ended UNION {_REMOVED}
 )
-SELECT u.id, u.email FROM ended JOIN users u ON u.id = ended.user_id
+SELECT u.id, u.email FROM known JOIN users u ON u.id = known.user_id
 WHERE NOT EXISTS (SELECT FROM memberships o WHERE o.user_id = u.id AND o.account_id <> %(account_id)s)
 """
 

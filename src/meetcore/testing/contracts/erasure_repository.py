@@ -7,6 +7,7 @@ import pytest
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.members.audit import Actor, ActorKind, AuditEntry
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import NoteStatus
@@ -62,6 +63,15 @@ async def _member(rig: StoreRig, user: User, *customers: Customer) -> User:
     return user
 
 
+async def _remove(rig: StoreRig, account_id: UUID, user: User) -> None:
+    """Remove a member, as an owner does."""
+    actor = Actor(ActorKind.MEMBER, None, "owner@example.com")
+    async with rig.store.begin() as tx:
+        await tx.lock_account(account_id)
+        await tx.members.remove_membership(account_id, user.id, AT)
+        await tx.audit_log.append(AuditEntry(new_id(), AT, account_id, actor, "member.removed", str(user.id)))
+
+
 @pytest.mark.asyncio
 class ErasureRepositoryContract:
     """What `ports.erasures.ErasureRepository` promises. A part of `StoreContract`."""
@@ -107,6 +117,21 @@ class ErasureRepositoryContract:
         assert untouched.key.revoked_at is None
         assert (await _locked(rig, customer.account_id)).requested_at == AT
         assert [one.mail.recipient for one in await claim_mails(rig)] == [at_both.email]
+
+    async def test_members_who_were_removed_before_are_erased_too(self, rig: StoreRig) -> None:
+        customer, other = await open_customer(rig), await open_customer(rig)
+        gone = await _member(rig, User(new_id(), email_of(new_id()), "Gone", AT), customer)
+        elsewhere = await _member(rig, User(new_id(), email_of(new_id()), "Elsewhere", AT), customer, other)
+        foreign = await _member(rig, User(new_id(), email_of(new_id()), "Foreign", AT), other)
+        for account, user in ((customer, gone), (customer, elsewhere), (other, foreign)):
+            await _remove(rig, account.account_id, user)
+        for _ in range(2):
+            await _start(rig, customer.account_id)
+        async with rig.store.begin() as tx:
+            fresh = User(new_id(), gone.email, "Anew", AT)
+            assert await tx.members.ensure_user(fresh) == fresh, "the address is free"
+            for user in (elsewhere, foreign):
+                assert await tx.members.ensure_user(User(new_id(), user.email, "Anew", AT)) == user
 
     async def test_contents_go_in_portions_and_money_stays(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig, 1000), await open_customer(rig, 1000)
