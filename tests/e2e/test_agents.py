@@ -16,7 +16,7 @@ import pytest
 from attrs import frozen
 
 from tests.e2e.customers import CREDITS, enrol, meeting_body
-from tests.support.program import ROOT, Running, Site, environment, free_port
+from tests.support.program import ROOT, START_S, Running, Site, environment, free_port
 
 BALANCE = 1000
 QUOTA = 6
@@ -64,7 +64,8 @@ def conversation(**place: Any) -> Iterator[Conversation]:
         assert process.stdin is not None
         process.stdin.write(json.dumps(place) + "\n")
         process.stdin.flush()
-        timer = threading.Timer(TIMEOUT_S, process.kill)
+        # Two processes import the agent's libraries before the first word.
+        timer = threading.Timer(START_S + TIMEOUT_S, process.kill)
         timer.start()
         try:
             yield Conversation(process)
