@@ -25,8 +25,8 @@ from meetcore.adapters.postgres.migrate import migrate, missing, needed
 from meetcore.adapters.postgres.migration_steps import Migration
 
 LONGEST_WAIT_S = 0.5
-LONGEST_WAIT_OF_A_TRY_S = 2.5
-"""A step gives up after 2 s; what the server and this machine take for it comes on top."""
+LONGEST_WAIT_OF_A_TRY_S = 1.0
+"""A try gives up after 0.3 s; what the server and this machine take for it comes on top."""
 
 SMOKE_ROWS, SMOKE_HOLD_S = 2_000, 4.0
 

@@ -11,7 +11,8 @@ import pytest
 
 from meetcore.adapters.postgres import migrate as module
 from meetcore.adapters.postgres.migrate import migrate, missing, needed
-from meetcore.adapters.postgres.migration_plan import Lock, locks_of, plan_migrations
+from meetcore.adapters.postgres.migration_locks import Lock, locks_of
+from meetcore.adapters.postgres.migration_plan import plan_migrations
 from meetcore.adapters.postgres.migration_steps import (
     Migration,
     MigrationRefused,

@@ -6,9 +6,9 @@ applied is refused. Owns the schema's history; seeds no data.
 
 A step runs in a transaction of its own, or, where it is an online step, each of its statements and batches does.
 It waits 0.3 s at most for a lock: every later lock request queues behind it, so that a long transaction of
-somebody else would stop the service through a migration that only waits. It is tried again after a pause, from the
-ninth time on with 2 s: then the server ends an autovacuum that holds the lock, which takes it a second
-(`deadlock_timeout`). What is built concurrently waits as long as it takes: there no request queues behind it.
+somebody else would stop the service through a migration that only waits. It is tried again after a pause. An
+autovacuum, which the server ends for a lock after a second only, is ended before by a lock that nobody of the
+service waits behind. What is built concurrently waits as long as it takes: there no request queues behind it.
 """
 
 import re
@@ -23,6 +23,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.connection import drop_socket
+from meetcore.adapters.postgres.migration_locks import locks_of
 from meetcore.adapters.postgres.migration_steps import (
     Migration,
     MigrationRefused,
@@ -41,8 +42,9 @@ from meetcore.adapters.postgres.roles import granting
 
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 2.0
-_SHORT_LOCK_TIMEOUT_S = 0.3
-_SHORT_TRIES = 8
+# Less than the server's `deadlock_timeout`: where a step and a transaction of the service wait for each other, the
+# step gives up, and the transaction is not ended.
+_QUEUE_TIMEOUT_S = 0.3
 _LONGEST_PAUSE_S = 10.0
 _BATCH_ROWS = 2_000
 _LEDGER = """
@@ -84,7 +86,7 @@ def migrate(
         url: a libpq connection string.
         timeout_s: how long to wait for another host that migrates at this moment, and how long each step tries to get
             its locks.
-        lock_timeout_s: how long a try waits for a lock at most; the first tries wait 0.3 s at most.
+        lock_timeout_s: how long a try waits for a lock at most; 0.3 s for one that others wait behind.
         on_step: called with each step, its number and the total, before it runs.
         on_wait: called with a step that did not get a lock and the seconds until its next try.
 
@@ -196,8 +198,7 @@ def _apply_patiently(connection: psycopg.Connection, step: Migration, waits: Wai
     deadline = time.monotonic() + waits.timeout_s
     for attempt in count():
         try:
-            most_s = _SHORT_LOCK_TIMEOUT_S if attempt < _SHORT_TRIES else waits.lock_timeout_s
-            _apply(connection, step, min(most_s, waits.lock_timeout_s))
+            _apply(connection, step, waits.lock_timeout_s)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -222,6 +223,8 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: floa
         with connection.transaction():
             if not step.is_online:
                 _limit_waiting(connection, lock_timeout_s)
+                _end_autovacuum(connection, step)
+                _limit_waiting(connection, min(lock_timeout_s, _QUEUE_TIMEOUT_S))
                 with granting(connection):
                     connection.execute(step.text.encode())
             connection.execute("DELETE FROM schema_migrations_batches WHERE checksum = %s", (step.checksum,))
@@ -238,6 +241,18 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: floa
 def _limit_waiting(connection: psycopg.Connection, lock_timeout_s: float) -> None:
     """Bound the wait for a lock in this transaction."""
     connection.execute("SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_s * 1000:.0f}ms"])
+
+
+def _end_autovacuum(connection: psycopg.Connection, step: Migration) -> None:
+    """Lock the tables that a step stops writers of, against nothing but their maintenance."""
+    stopped = [table for table, lock in sorted(locks_of(step.text).items()) if lock.stops_writers]
+    there = connection.execute(
+        """SELECT relname FROM pg_class
+        WHERE relname = ANY(%s) AND relkind IN ('r', 'p') AND pg_table_is_visible(oid) ORDER BY relname""",
+        [stopped],
+    ).fetchall()
+    for (table,) in there:
+        connection.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE".encode())
 
 
 def _run_online(
