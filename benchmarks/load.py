@@ -47,8 +47,8 @@ def run_load(
 ) -> Load:
     """Load a server until time or number is up.
 
-    With `GET /me` ("me") or `POST /meetings` ("meetings"), or with the tools that do the same ("tool_me",
-    "tool_meetings").
+    With `GET /me` ("me"), `GET /meetings` ("lists") or `POST /meetings` ("meetings"), or with the tools that
+    do the same as the first and the last ("tool_me", "tool_meetings").
 
     Raises:
         RuntimeError: an answer was not the one that is measured.
@@ -70,6 +70,16 @@ def _me(keys: list[str]) -> Callable[[], bytes]:
     def make() -> bytes:
         key = random.choice(keys)
         return f"GET /api/v1/me HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n".encode()
+
+    return make
+
+
+def _lists(keys: list[str]) -> Callable[[], bytes]:
+    def make() -> bytes:
+        key = random.choice(keys)
+        return (
+            f"GET /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n"
+        ).encode()
 
     return make
 
@@ -179,7 +189,13 @@ class _Tally:
 
 
 async def _generate(plan: dict[str, Any]) -> Load:
-    kinds = {"me": _me, "meetings": _meetings, "tool_me": _tool_me, "tool_meetings": _tool_meetings}
+    kinds = {
+        "me": _me,
+        "lists": _lists,
+        "meetings": _meetings,
+        "tool_me": _tool_me,
+        "tool_meetings": _tool_meetings,
+    }
     make = kinds[plan["kind"]](plan["keys"])
     loop = asyncio.get_running_loop()
     tally = _Tally(plan["seconds"], plan["requests"])

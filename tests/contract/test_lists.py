@@ -22,6 +22,7 @@ from meetcore.testing.contracts import ListsContract
 from meetcore.testing.contracts.lists import ListsRig, meetings, version_of
 from meetcore.testing.contracts.transactions import new_host, open_customer, scheduled
 from meetcore.testing.memory_rig import MemoryRig
+from tests.support import pooler
 from tests.support.postgres_rig import PostgresRig
 from tests.support.program import until
 from tests.support.replicated_postgres import Pair, find_programs, postgres_pair
@@ -189,6 +190,23 @@ def _clean_up(pair: Pair) -> None:
     """Remove rows that the standby's statement can still see."""
     pair.ask(pair.primary, "DELETE FROM hosts")
     pair.ask(pair.primary, "VACUUM hosts")
+
+
+async def test_a_pooler_may_stand_before_the_standby(standby_rig: PostgresListsRig, pair: Pair) -> None:
+    if pooler.program() is None:
+        pytest.skip("no PgBouncer")
+    customer = await open_customer(standby_rig, 100)
+    with pooler.pooling(pair.standby.url, connections=1) as running:
+        pool = make_pool(running.url(pair.standby.url), max_size=2, deadline_s=3, is_pooled=True)
+        await pool.open(wait=True)
+        try:
+            rig = PostgresListsRig(pair, standby_rig.pool, pool)
+            await asyncio.to_thread(caught_up, pair)
+            for _ in range(3):
+                assert await listed(rig, customer) == []
+            assert rig.sources.counts == {ListSource.STANDBY: 3}
+        finally:
+            await pool.close()
 
 
 async def test_a_standby_that_dies_fails_no_list(standby_rig: PostgresListsRig, pair: Pair) -> None:
