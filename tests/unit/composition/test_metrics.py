@@ -154,12 +154,13 @@ def test_totals_of_the_pool_are_counted_once() -> None:
 def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     figures = Figures(
         deliveries_oldest_due_s=7.5, deliveries={"pending": 3}, hosts={"free": 2},
-        notes_oldest_due_s={"write": 4}, schema_version=38,
+        notes_oldest_due_s={"write": 4}, retention_rounds_s={"meetings": 60.0}, schema_version=38,
     )  # fmt: skip
     seen = samples_of(Exposition(tmp_path, lambda: figures, "1.2").render().decode())
     assert value(seen, "meetcore_deliveries_oldest_due_seconds") == 7.5
     assert value(seen, "meetcore_deliveries", state="pending") == 3
     assert value(seen, "meetcore_notes_oldest_due_seconds", step="write") == 4
+    assert value(seen, "meetcore_retention_round_seconds", records="meetings") == 60
     assert value(seen, "meetcore_build_info", version="1.2") == 1
     names = {name for name, _ in seen}
     assert {family.name for family in FAMILIES if family.of_store} - names == {"meetcore_endpoints"}
