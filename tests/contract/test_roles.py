@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.partitions.layout import MARK
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.roles import GrantRefused, describe_role, grant_service
 from meetcore.testing.contracts.transactions import adjust, open_customer, top_up
@@ -110,6 +111,18 @@ def test_what_a_role_lacks_or_has_too_much_of_is_described(owned: tuple[str, str
         assert "may change the ledger" in describe_role(as_role(url, role))[1]
     grant_service(url, role)
     assert describe_role(as_role(url, role)) == []
+
+
+def test_a_partition_that_is_being_made_is_not_lacked(owned: tuple[str, str]) -> None:
+    url, role = owned
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE events_20990105 (LIKE events INCLUDING ALL)")
+        try:
+            assert "lacks privileges on events_20990105" in describe_role(as_role(url, role))[0]
+            connection.execute(f"COMMENT ON TABLE events_20990105 IS '{MARK}'".encode())
+            assert describe_role(as_role(url, role)) == []
+        finally:
+            connection.execute("DROP TABLE events_20990105")
 
 
 def test_a_role_that_cannot_be_the_services_is_refused(

@@ -11,13 +11,15 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from meetcore.adapters.postgres.partitions.layout import MARK
 from meetcore.adapters.postgres.pool import application_name, translated
 
 APPEND_ONLY: Final = ("ledger_entries", "ledger_transfers", "ledger_seals", "audit_log")
 """Tables that are only added to."""
 VERSIONS: Final = "schema_migrations"
 
-# The tables of the service, with what its role needs on each; a partition is reached through its table.
+# The tables of the service, with what its role needs on each; a partition is
+# reached through its table, and one that is being made or dropped is nobody's.
 _NEEDED = """
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
@@ -26,7 +28,8 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    AND NOT c.relispartition AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM %(mark)s
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
 """
 
 # The tables on which the session's role lacks something.
@@ -48,7 +51,7 @@ FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(append_only)s::regclass[])
 WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper
 """
 
-_PARAMETERS: Final = {"versions": VERSIONS, "append_only": list(APPEND_ONLY)}
+_PARAMETERS: Final = {"versions": VERSIONS, "append_only": list(APPEND_ONLY), "mark": MARK}
 
 
 # Who was given the service's work before: the roles, beside the owner, that may add accounts.
