@@ -1,6 +1,6 @@
 """What traces add to a request: processor time of its calls, in one process, the sending thread's included.
 
-A request is one to `POST /meetings`: a read, two transactions, two statements, a call of the provider, and an
+A request is one to `POST /meetings`: a read, four transactions, a call of the provider, and an
 event that keeps its cause. Spans go to a collector of another process.
 """
 
@@ -23,7 +23,7 @@ _HEADERS = [
     (b"x-forwarded-for", b"203.0.113.7"),
 ]  # fmt: skip
 _CALLER = (b"traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-_DONE = ("read", "transaction", "provider create", "transaction", "statement", "statement")
+_DONE = ("read", "transaction", "provider create", "transaction", "transaction", "transaction")
 
 
 def measure_traces(rounds: int, requests: int) -> list[Result]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from uuid import UUID
 
 import pytest
 import structlog
@@ -16,14 +18,19 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, StatusCode
 from structlog.testing import capture_logs
 
+from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.openai.access import AiAccess
 from meetcore.adapters.openai.http import HttpClient as AiHttp
 from meetcore.adapters.otlp import exporter
 from meetcore.adapters.otlp.exporter import QUEUED_SPANS, close_provider, open_provider
 from meetcore.adapters.otlp.sampling import Sampling
 from meetcore.adapters.otlp.tracing import OtlpTracing
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.postgres.standby import Standby
+from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.zoom.http import HttpClient as ZoomHttp
 from meetcore.domain.requests.trace_context import parse_traceparent
+from meetcore.ports.lists import AccountVersion
 from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.testing.contracts import TracingContract
 from tests.support.collector import Collector, collecting
@@ -230,6 +237,26 @@ def test_a_collector_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -
             provider.force_flush()
         close_provider(provider)
     assert [line["cause"] for line in lines] == ["ConnectError"]
+
+
+async def test_what_is_done_in_postgresql_is_a_span(database_url: str) -> None:
+    kept = Kept()
+    pool = make_pool(database_url, max_size=1)
+    pool.tracing = kept.tracing
+    store, standby = PostgresStore(pool, PlainCipher()), Standby(pool, 5.0)
+    async with pool:
+        for _ in range(2):
+            with kept.tracing.request([]):
+                await pool.read("SELECT 1", {})
+                async with store.begin():
+                    pass
+                async with store.at_once():
+                    pass
+                await standby.read("SELECT 1", {}, AccountVersion(UUID(int=1), 1, datetime.now(UTC)))
+        names = [span.name for span in kept._exporter.get_finished_spans()]
+    once = ["read", "transaction", "transaction", "standby read", "request"]
+    # What did not answer as a standby is not asked again so soon.
+    assert names == [*once, *(name for name in once if name != "standby read")]
 
 
 class _Remembering(BaseHTTPRequestHandler):

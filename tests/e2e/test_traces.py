@@ -115,7 +115,7 @@ def test_the_steps_of_a_note_are_linked_to_the_request_that_asked_for_it(
         written = collector.under(steps["note write"])
     assert {link[0] for link in note.links} == {request.trace_id}
     assert sorted(steps) == ["note fetch", "note settle", "note write"]
-    assert {"ai /chat/completions", "statement"} == {span.name for span in written}
+    assert {"ai /chat/completions", "transaction"} == {span.name for span in written}
 
 
 def test_only_a_share_is_recorded_and_callers_get_their_limit(site: Site, collector: Collector) -> None:

@@ -287,6 +287,7 @@ async def _open_lists(
         is_pooled=settings.is_pooled,
         role=f"{role_of(parts)} lists",
     )
+    pool.tracing = primary.tracing
     await pool.open(wait=False)
     try:
         yield StandbyLists(Standby(pool, settings.database_read_lag_s, metrics), primary, cipher)

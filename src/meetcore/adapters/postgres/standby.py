@@ -99,12 +99,13 @@ class Standby:
             "account_id": version.account_id, "version": version.number, "read_at": version.read_at,
             "most_s": self._most_s,
         }  # fmt: skip
-        async with self._pool.connection(_CONNECTION_S, deadline_s=ANSWER_S) as connection:
-            async with connection.pipeline():
-                check = await connection.execute(_CHECK, known)
-                listed = await connection.execute(query, parameters)
-            [checked] = await check.fetchall()
-            return checked, await listed.fetchall()
+        with self._pool.tracing.span("standby read"):
+            async with self._pool.connection(_CONNECTION_S, deadline_s=ANSWER_S) as connection:
+                async with connection.pipeline():
+                    check = await connection.execute(_CHECK, known)
+                    listed = await connection.execute(query, parameters)
+                [checked] = await check.fetchall()
+                return checked, await listed.fetchall()
 
     def _rest(self, reason: ListSource) -> ListSource:
         self._reason, self._rests_until = reason, monotonic() + _REST_S

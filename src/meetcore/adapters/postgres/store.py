@@ -102,7 +102,7 @@ class PostgresStore:
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PostgresTransaction]:
         """A transaction for one call only: the statement commits by itself."""
-        with self._pool.tracing.span("statement"), translated():
+        with self._pool.tracing.span("transaction"), translated():
             async with self._pool.connection() as connection:
                 try:
                     yield PostgresTransaction(connection, self._cipher)

@@ -35,7 +35,7 @@ from meetcore.adapters.postgres.partitions.plan import (
     past_retention,
     planned_drops,
 )
-from meetcore.adapters.postgres.pool import network_parameters, translated
+from meetcore.adapters.postgres.pool import application_name, network_parameters, translated
 from meetcore.ports.partitions import Maintained, PartitionRules, PartitionsRefused
 
 LOCK_TIMEOUT_MS: Final = 200
@@ -111,7 +111,7 @@ class PostgresPartitions:
     async def _connected(self) -> AsyncIterator[Session]:
         async with await psycopg.AsyncConnection.connect(
             self._url, autocommit=True, prepare_threshold=None, row_factory=dict_row,
-            application_name="meetcore partitions", **network_parameters(self._url),
+            application_name=application_name("partitions"), **network_parameters(self._url),
         ) as session:  # fmt: skip
             # A role may have limits for the service's short statements.
             await session.execute(
