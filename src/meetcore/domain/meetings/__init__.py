@@ -7,5 +7,6 @@
 `schedule`          WIB in, UTC inside
 `provider_events`   a provider's reports
 `orphans`           meetings that only the provider knows
+`memos`             what a provider keeps with a meeting for a restore
 `title_search`      what a word of a title is
 """

@@ -7,4 +7,6 @@
 `request_log`    what is kept of each request
 `trace_context`  which trace a request belongs to
 `erasures`       when an account can be erased
+`retention`      how long meetings and notes are kept
+`restores`       what a restore of the database lost
 """
