@@ -54,8 +54,8 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
     a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
-    a.last_at AS funds_last_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent,
-    u.held AS usage_held
+    a.last_at AS funds_last_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent, u.held AS usage_held,
+    EXISTS (SELECT FROM idempotency_keys i WHERE i.account_id = k.account_id AND i.key = %(key)s::text) AS is_key_known
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
     AND u.day = %(usage_on)s
@@ -1079,18 +1079,28 @@ WITH noted AS (
 UPDATE accounts SET email = %(email)s, full_name = %(erased)s, suspended_at = COALESCE(suspended_at, %(at)s)
 WHERE id = %(account_id)s;
 
--- Locks the users of an account: of two erasures at once, the second reads what the first one left. `FOR UPDATE` holds
+-- Users whom the account removed: of these the audit log alone still says that they belonged to it.
+-- _REMOVED
+SELECT target_id::uuid AS user_id FROM audit_log
+    WHERE account_id = %(account_id)s AND action = 'member.removed';
+
+-- Locks the users of an account, and those whom it removed: of two erasures at once, the second reads what the first one left. `FOR UPDATE` holds
 -- up new memberships, too, whose foreign keys lock their users.
 -- _LOCK_USERS
-SELECT u.id FROM users u WHERE u.id IN (SELECT user_id FROM memberships WHERE account_id = %(account_id)s)
+SELECT u.id FROM users u
+WHERE u.id IN (SELECT user_id FROM memberships WHERE account_id = %(account_id)s UNION SELECT target_id::uuid AS user_id FROM audit_log
+    WHERE account_id = %(account_id)s AND action = 'member.removed')
 ORDER BY u.id FOR UPDATE;
 
--- Ends the memberships of an account and returns those of its users who belong to no other.
+-- Ends the memberships of an account and returns those of its users, the removed ones included, who belong to no other.
 -- _END_MEMBERSHIPS
 WITH ended AS (
     DELETE FROM memberships WHERE account_id = %(account_id)s RETURNING user_id
+), known AS (
+    SELECT user_id FROM ended UNION SELECT target_id::uuid AS user_id FROM audit_log
+    WHERE account_id = %(account_id)s AND action = 'member.removed'
 )
-SELECT u.id, u.email FROM ended JOIN users u ON u.id = ended.user_id
+SELECT u.id, u.email FROM known JOIN users u ON u.id = known.user_id
 WHERE NOT EXISTS (SELECT FROM memberships o WHERE o.user_id = u.id AND o.account_id <> %(account_id)s);
 
 -- A user without name and address.
@@ -2787,13 +2797,28 @@ UPDATE accounts SET held = %(funds_held)s, is_low = %(funds_is_low)s, version = 
 WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
 RETURNING version, (SELECT host_id FROM guard) AS host_id;
 
--- The same for an account that is not locked, if it is as it was read, the idempotency key and the charge are unknown
--- and no restore lost them, and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The conditions on other tables name
--- no column of the account: they are read once, by their keys.
+-- What decisions on an account's money need, under its lock: its funds, a key's cap and its usage.
+-- _LOAD_STATE
+WITH
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    k.daily_cap, k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held
+FROM locked
+LEFT JOIN api_keys k ON k.id = %(api_key_id)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(k.first_key_id, %(api_key_id)s) AND u.day = %(day)s;
+
+-- Writes the same for an account that need not be locked, if it is as it was read, the idempotency key and the charge are
+-- unknown and no restore lost them, and a fitting host is free at once; the host is chosen and locked as `_LOAD` does. The
+-- conditions on other tables name no column of the account: they are read once, by their keys.
 -- _SAVE_IF_UNCHANGED
 WITH unchanged AS MATERIALIZED (
     SELECT a.id FROM accounts a
-    WHERE a.id = %(account_id)s AND a.version = %(version)s
+    WHERE a.id = %(account_id)s AND a.version = COALESCE(%(version)s::bigint, a.version)
         AND NOT EXISTS (SELECT FROM idempotency_keys WHERE account_id = %(account_id)s AND key = %(key)s::text)
         AND NOT EXISTS (SELECT FROM ledger_transfers WHERE account_id = %(account_id)s AND operation = %(operation)s)
         AND NOT EXISTS (SELECT FROM account_erasures WHERE account_id = %(account_id)s)
@@ -2942,7 +2967,7 @@ FOR NO KEY UPDATE OF m;
 WITH guard AS MATERIALIZED (
     SELECT a.id AS account_id
     FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
-    WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
+    WHERE a.id = %(account_id)s AND a.version = COALESCE(%(version)s::bigint, a.version) AND m.lease_token = %(token)s
     FOR NO KEY UPDATE
 ),
     transfer AS (
@@ -5135,7 +5160,8 @@ WITH walked AS MATERIALIZED (
 
 -- roles ---------------------------------------------------------------------------------------------------------------
 
--- The tables of the service, with what its role needs on each; a partition is reached through its table.
+-- The tables of the service, with what its role needs on each; a partition is
+-- reached through its table, and one that is being made or dropped is nobody's.
 -- _NEEDED
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
@@ -5144,7 +5170,8 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
+    AND NOT c.relispartition AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM %(mark)s
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
 
 -- The tables on which the session's role lacks something.
 -- _LACKING
@@ -5156,7 +5183,8 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT c.relispartition AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+    AND NOT c.relispartition AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM %(mark)s
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
 ) AS t
 WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unnest(needed) AS p)
 ORDER BY name;

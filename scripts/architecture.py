@@ -419,7 +419,9 @@ RECIPES: Mapping[str, Recipe] = {
         {
             "usecases/expire_recordings.py": "the use case: it claims what is due, under a lease",
             "composition/policy.py": "its period",
-            "composition/application.py": "the use case, and the task in the list of its part",
+            "composition/application.py": "the use case",
+            "composition/work.py": "the use case, among those that are repeated",
+            "composition/periodic_tasks.py": "the task, in the list of its part",
         },
     ),
 }

@@ -10,8 +10,10 @@ from attrs import field, frozen
 from meetcore.composition.access import Access, build_access
 from meetcore.composition.counted_reports import counted
 from meetcore.composition.dashboard import build_console, build_dashboard
+from meetcore.composition.periodic_tasks import periodic_tasks
 from meetcore.composition.policy import Policy, Reports
 from meetcore.composition.ports import NotePorts, Part, Ports
+from meetcore.composition.work import Meetings, Notes, Recordings, Work
 from meetcore.domain.members.audit import ActionOrigin
 from meetcore.usecases.account_data import AccountData
 from meetcore.usecases.administration import Administration
@@ -37,67 +39,26 @@ from meetcore.usecases.export_account import ExportAccount
 from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
-from meetcore.usecases.mail_statements import MailStatements
-from meetcore.usecases.maintain_partitions import MaintainPartitions
 from meetcore.usecases.meeting_memos import MeetingMemos
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.provision import Provisioner
-from meetcore.usecases.purge import Purge
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.reconcile_restore import ReconcileRestore
 from meetcore.usecases.remove_orphans import RemoveOrphans
-from meetcore.usecases.remove_past_retention import RemovePastRetention
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
-from meetcore.usecases.report_overdue_notes import ReportOverdueNotes
 from meetcore.usecases.restores import Restores
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
-from meetcore.usecases.send_mails import SendMails
-from meetcore.usecases.sessions import Sessions
 from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.track_key_use import TrackKeyUse
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.transcribe_recording import TranscribeRecording
 from meetcore.usecases.verify_ledger import VerifyLedger
-from meetcore.usecases.verify_periodically import VerifyPeriodically
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.write_notes import WriteNotes
-
-
-@frozen
-class Meetings:
-    """The use cases that keep meetings in step with their provider."""
-
-    provider: BoundedProvider
-    provisioner: Provisioner
-    cancellation: Cancellation
-    reconcile: ReconcileMeetings
-    remove_orphans: RemoveOrphans
-    end_due: EndDueMeetings
-    replace_host_keys: ReplaceHostKeys
-    track: TrackMeeting
-    receive_event: ReceiveProviderEvent
-    handle_events: HandleProviderEvents
-
-
-@frozen
-class Recordings:
-    """The use cases that keep recordings in step with their files."""
-
-    collect_files: CollectRecordingFiles
-    sync_files: SyncRecordingFiles
-    expire: ExpireRecordings
-
-
-@frozen
-class Notes:
-    """The use cases of a worker that measures recordings and writes notes."""
-
-    work_on_recordings: WorkOnRecordings
-    write: WriteNotes
 
 
 @frozen
@@ -169,6 +130,9 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         EraseAccount(ports.store, ports.queries, ports.notes_notifier, runtime),
     )
     verify_ledger = VerifyLedger(ports.audit, policy.chain_keys)
+    work = Work(
+        admit, meetings, recordings, mail_queue, deliver, notes, access.sessions, account_data, verify_ledger
+    )
     return Application(
         ports, policy, runtime, api, admit, administration, access, account_data,
         _restore(ports, runtime, meetings),
@@ -177,21 +141,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         verify_ledger,
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,
-        {
-            Part.API: (
-                PeriodicTask("key uses", admit.uses, policy.periods.key_uses_s),
-                PeriodicTask("requests", admit.requests, policy.periods.requests_s),
-            ),
-            Part.WEBHOOKS: (
-                *_webhook_tasks(ports, policy, runtime, meetings, deliver, access.sessions, account_data),
-                *_mail_tasks(ports, policy, reports, runtime, mail_queue),
-                *_retention_tasks(ports, policy, runtime),
-                *_overdue_tasks(ports, policy, reports),
-                *_partition_tasks(ports, policy, reports, runtime),
-                *_verification_tasks(ports, policy, reports, runtime, verify_ledger),
-            ),
-            Part.NOTES: _note_tasks(policy, recordings, notes),
-        },
+        periodic_tasks(ports, policy, reports, runtime, work),
     )  # fmt: skip
 
 
@@ -322,98 +272,3 @@ def _notes(
             reports.expired_note,
         ),
     )  # fmt: skip
-
-
-def _webhook_tasks(
-    ports: Ports,
-    policy: Policy,
-    runtime: Runtime,
-    meetings: Meetings,
-    deliver: DeliverWebhooks | None,
-    sessions: Sessions,
-    account_data: AccountData,
-) -> tuple[PeriodicTask, ...]:
-    if deliver is None:
-        return ()
-    every = policy.periods
-
-    async def maintain() -> None:
-        await ports.maintain(runtime.now())
-
-    return (
-        PeriodicTask("sweep", deliver.sweep, every.sweep_s),
-        PeriodicTask("reconcile", meetings.reconcile.sweep, every.sweep_s),
-        PeriodicTask("orphans", meetings.remove_orphans.sweep, every.sweep_s),
-        PeriodicTask("keep time", meetings.end_due.sweep, every.sweep_s),
-        PeriodicTask("host keys", meetings.replace_host_keys, every.sweep_s),
-        PeriodicTask("provider events", meetings.handle_events, every.provider_events_s, runs_on_notify=True),
-        PeriodicTask("purge", Purge(ports.housekeeping, runtime), every.purge_s),
-        PeriodicTask("sign-ins", sessions.purge, every.purge_s),
-        PeriodicTask("erasures", account_data.erase.sweep, every.purge_s),
-        PeriodicTask("maintenance", maintain, every.purge_s),
-    )
-
-
-def _retention_tasks(ports: Ports, policy: Policy, runtime: Runtime) -> tuple[PeriodicTask, ...]:
-    if ports.sender is None or not policy.retention.is_limited:
-        return ()
-    work = RemovePastRetention(ports.retention, policy.retention, runtime)
-    return (PeriodicTask("retention", work, policy.periods.retention_s),)
-
-
-def _verification_tasks(
-    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, verify: VerifyLedger
-) -> tuple[PeriodicTask, ...]:
-    if ports.sender is None or ports.verification_log is None or not policy.verify_every_s:
-        return ()
-    work = VerifyPeriodically(
-        verify, ports.verification_log, runtime, policy.verify_every_s, reports.verified_ledger
-    )
-    return (PeriodicTask("verify ledger", work, policy.periods.verify_s),)
-
-
-def _mail_tasks(
-    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, queue: MailQueue
-) -> tuple[PeriodicTask, ...]:
-    if ports.mails is None:
-        return ()
-    send = SendMails(
-        ports.store, ports.mails.mailer, ports.mails.texts, runtime, policy.mail_schedule, reports.failed_mail
-    )
-    statements = MailStatements(ports.store, ports.queries, queue, ports.notifier, runtime)
-    return (
-        PeriodicTask("mails", send, policy.periods.mails_s, runs_on_notify=True),
-        PeriodicTask("statement mails", statements, policy.periods.purge_s),
-    )
-
-
-def _overdue_tasks(ports: Ports, policy: Policy, reports: Reports) -> tuple[PeriodicTask, ...]:
-    if not ports.lacks_notes:
-        return ()
-    report = ReportOverdueNotes(ports.store, reports.overdue_notes)
-    return (PeriodicTask("overdue notes", report, policy.periods.overdue_notes_s),)
-
-
-def _partition_tasks(
-    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime
-) -> tuple[PeriodicTask, ...]:
-    if ports.sender is None or ports.partitions is None:
-        return ()
-    work = MaintainPartitions(
-        ports.partitions,
-        runtime,
-        policy.partition_rules,
-        reports.maintained_partitions,
-        reports.refused_partitions,
-    )
-    return (PeriodicTask("partitions", work, policy.periods.partitions_s),)
-
-
-def _note_tasks(policy: Policy, recordings: Recordings, notes: Notes | None) -> tuple[PeriodicTask, ...]:
-    if notes is None:
-        return ()
-    every = policy.periods
-    return (
-        PeriodicTask("recordings", notes.work_on_recordings, every.recordings_s, runs_on_notify=True),
-        PeriodicTask("expiry", recordings.expire, every.expiry_s),
-    )

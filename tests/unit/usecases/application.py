@@ -30,9 +30,10 @@ from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
 from meetcore.adapters.webhook_sender import SystemResolver
-from meetcore.composition.application import Application, Notes, build
+from meetcore.composition.application import Application, build
 from meetcore.composition.policy import Policy
 from meetcore.composition.ports import NotePorts, Ports
+from meetcore.composition.work import Notes
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import (
     Meeting,

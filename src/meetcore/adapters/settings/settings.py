@@ -1,0 +1,334 @@
+"""What an operator can set, and what follows from it."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from attrs import define
+from typed_settings import SecretStr
+
+from meetcore.adapters.settings import kinds
+from meetcore.adapters.settings.names import PREFIX
+from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.domain.mails.mails import MailLimits
+from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
+from meetcore.domain.members.sign_ups import SignUpMode
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.recordings import RETENTION
+from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
+from meetcore.domain.requests.rate_window import Quotas
+from meetcore.domain.requests.retention import Retention
+from meetcore.domain.webhooks.addresses import Network
+from meetcore.domain.webhooks.events import EVENTS_KEPT
+from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
+from meetcore.ports.partitions import PartitionRules
+
+__all__ = ["DEFAULT_BASE_URL", "PROVIDERS", "Settings", "SettingsRefused"]
+
+DEFAULT_BASE_URL = "http://127.0.0.1:8000"
+PROVIDERS = ("sandbox", "jitsi", "zoom")
+# What a provider cannot do without, by the names of the settings.
+_PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
+_NONE = SecretStr("")
+_DELAYS = ",".join(map(str, DEFAULT_DELAYS_S))
+_NOTE_DELAYS = ",".join(map(str, NOTE_DELAYS_S))
+
+
+class SettingsRefused(Exception):
+    """A setting is impossible. The message names the variable and what it must be."""
+
+
+@define(field_transformer=kinds.from_annotations)
+class Settings:
+    """What an operator can set; each name is a variable with the prefix `MEETCORE_`."""
+
+    database_url: kinds.DatabaseUrl = _NONE
+    broker_url: kinds.BrokerUrl = _NONE
+    broker_queues: Annotated[str, kinds.one_of("classic", "quorum")] = "classic"
+    rate_store_url: kinds.RateStoreUrl = _NONE
+    base_url: kinds.Origin = DEFAULT_BASE_URL
+    key_prefix: kinds.KeyPrefix = "mk"
+    provider: Annotated[str, kinds.one_of(*PROVIDERS)] = "sandbox"
+    jitsi_url: kinds.PublicOrigin = "https://meet.jit.si"
+    zoom_account_id: kinds.Word = ""
+    zoom_client_id: kinds.Word = ""
+    zoom_client_secret: kinds.SecretWord = _NONE
+    zoom_webhook_token: kinds.SecretWord = _NONE
+    zoom_api_url: kinds.Origin = "https://api.zoom.us/v2"
+    zoom_oauth_url: kinds.HttpAddress = "https://zoom.us/oauth/token"
+    # Transcription and notes: an endpoint with OpenAI's API, or this machine.
+    ai_base_url: kinds.AiAddress = ""
+    ai_api_key: kinds.SecretWord = _NONE
+    ai_transcribe_model: kinds.ModelName = "whisper-1"
+    ai_transcribe_format: Annotated[str, kinds.one_of("verbose_json", "json")] = "verbose_json"
+    ai_write_model: kinds.ModelName = "gpt-4o-mini"
+    ai_context_chars: Annotated[int, kinds.at_least(8_000)] = 200_000
+    ai_timeout_s: kinds.Positive = 120
+    # Without a mail server no mail is written.
+    smtp_url: kinds.SmtpUrl = _NONE
+    smtp_ca_file: kinds.Authorities = ""
+    mail_from: kinds.MailFrom = ""
+    mails_per_recipient: kinds.Positive = MailLimits().per_recipient
+    four_eyes_above: kinds.AtLeastZero = 0
+    mails_per_account: kinds.Positive = MailLimits().per_account
+    sign_up: Annotated[str, kinds.one_of(*SignUpMode)] = SignUpMode.CLOSED.value
+    oidc_issuer: kinds.Issuer = ""
+    oidc_client_id: kinds.Word = ""
+    oidc_client_secret: kinds.SecretWord = _NONE
+    console_oidc_issuer: kinds.Issuer = ""
+    console_oidc_client_id: kinds.Word = ""
+    console_oidc_client_secret: kinds.SecretWord = _NONE
+    tiers_file: kinds.TiersFile = ""
+    quota_read: kinds.Positive = Quotas().read
+    quota_write: kinds.Positive = Quotas().write
+    quota_credit: kinds.Positive = Quotas().credit
+    quota_tool: kinds.Positive = Quotas().tool
+    duplicates_waiting: kinds.Positive = MAX_WAITING_DUPLICATES
+    download_streams_per_link: kinds.Positive = DownloadLimits().streams_per_link
+    download_streams_per_account: kinds.Positive = DownloadLimits().streams_per_account
+    download_min_bytes_per_s: kinds.Positive = DownloadLimits().min_bytes_per_s
+    download_rate_window_s: kinds.Positive = int(DownloadLimits().rate_window_s)
+    mcp: bool = True
+    webhook_allowed_networks: kinds.PrivateNetworks = ""
+    webhook_denied_networks: kinds.PublicNetworks = ""
+    webhook_ca_file: kinds.Authorities = ""
+    webhook_retry_schedule: kinds.Schedule = _DELAYS
+    # How long a process owns what it works on. Longer than the time limit of the work (10 s each), or
+    # work is taken over that is still being done; shorter is for tests.
+    webhook_lease_s: kinds.Positive = 30
+    webhook_endpoints_per_account: kinds.Positive = 50
+    webhook_posts_per_endpoint: kinds.Positive = 8
+    webhook_posts_per_host: kinds.Positive = 16
+    webhook_posts_per_host_per_s: kinds.Positive = 50
+    webhook_lookups_per_account: kinds.Positive = 8
+    webhook_lookups_per_domain: kinds.Positive = 4
+    webhook_posts_in_flight: kinds.Positive = 500
+    meeting_lease_s: kinds.Positive = 20
+    # What a request and a connection may take before they are whole.
+    query_parameters: kinds.Positive = 32
+    query_bytes: kinds.Positive = 4096
+    head_bytes: kinds.Positive = 32 * 1024
+    head_timeout_s: kinds.Positive = 10
+    body_timeout_s: kinds.Positive = 10
+    body_bytes_per_s: kinds.Positive = 1024
+    connections: kinds.Positive = 1000
+    connections_per_address: kinds.Positive = 200
+    provider_event_bytes: kinds.Positive = 8 * 1024 * 1024
+    drain_s: kinds.AtLeastZero = 5
+    trusted_proxies: kinds.PrivateNetworks = ""
+    # How long after a creation the provider's list must be clean of orphans. Shorter than the five minutes
+    # that a provider may be late is for tests.
+    orphan_window_s: kinds.Positive = DEFAULT_WINDOW_S
+    # Of what other accounts left of the day's creations that the provider allows its hosts.
+    account_creations_percent: kinds.Percent = DEFAULT_SHARE_PERCENT
+    scratch_directory: kinds.Directory = ""
+    # Of one processor, for each process that works on media. With less than 10 the limit of half an hour by
+    # the clock would end what computes for the minutes that it may.
+    media_cpu_percent: kinds.CpuPercent = 0
+    pdf_fonts: kinds.FontFiles = ""
+    recording_retention_days: kinds.Positive = RETENTION.days
+    # 0 keeps meetings and notes for good.
+    meeting_retention_days: kinds.AtLeastZero = 0
+    note_retention_days: kinds.AtLeastZero = 0
+    # A delivery that is held or retried lasts some days, and a partition a week.
+    event_retention_days: Annotated[int, kinds.at_least(14)] = EVENTS_KEPT.days
+    event_partition_days: kinds.Positive = PartitionRules().length.days
+    notes_in_flight: kinds.Positive = 4
+    note_lease_s: kinds.Positive = 30
+    note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
+    transcript_wait_s: kinds.AtLeastZero = 0
+    secrets_key: SecretStr = _NONE
+    # What `meetcore secrets derive` says has to be kept of keys that are removed from secrets_key.
+    ledger_keys: SecretStr = _NONE
+    room_key: SecretStr = _NONE
+    database_pooler: Annotated[str, kinds.one_of("none", "transaction")] = "none"
+    database_direct_url: kinds.DatabaseUrl = _NONE
+    database_pool_size: kinds.Positive = 10
+    # A standby that lists are read from.
+    database_read_url: kinds.DatabaseUrl = _NONE
+    database_read_pool_size: kinds.Positive = 5
+    database_read_lag_s: kinds.Positive = 5
+    database_timeout_s: Annotated[int, kinds.at_least(3)] = 12
+    unknown_keys_pool_percent: kinds.Percent = 25
+    unknown_key_remembered_s: kinds.AtLeastZero = 10
+    ready_timeout_s: kinds.Positive = 1
+    verify_every: kinds.Duration = "24h"
+    # Without a collector nothing is recorded.
+    traces_url: kinds.TracesAddress = ""
+    traces_headers: kinds.SecretFields = _NONE
+    traces_sampled: kinds.Share = 0.01
+    traces_callers_per_s: kinds.AtLeastZero = 1
+    log_level: kinds.LogLevel = "info"
+
+    @property
+    def verify_every_s(self) -> int:
+        """Seconds between two verifications of the ledger; 0 where it is not verified."""
+        return kinds.duration_s(self.verify_every)
+
+    @property
+    def traces_header_fields(self) -> dict[str, str]:
+        """What is sent to the collector of traces with each batch."""
+        return kinds.fields(str(self.traces_headers))
+
+    @property
+    def quotas(self) -> Quotas:
+        """Requests per key, class and minute."""
+        return Quotas(self.quota_read, self.quota_write, self.quota_credit, self.quota_tool)
+
+    @property
+    def download_limits(self) -> DownloadLimits:
+        """The limits of downloads in one process."""
+        return DownloadLimits(
+            self.download_streams_per_link, self.download_streams_per_account,
+            self.download_min_bytes_per_s, self.download_rate_window_s,
+        )  # fmt: skip
+
+    @property
+    def catalogue(self) -> TierCatalogue:
+        """The tiers on sale."""
+        return read_tiers(self.tiers_file)
+
+    @property
+    def allowed_networks(self) -> tuple[Network, ...]:
+        """Networks that webhooks may point into although they are not public."""
+        return kinds.networks(self.webhook_allowed_networks)
+
+    @property
+    def proxy_networks(self) -> tuple[Network, ...]:
+        """The networks of proxies whose `X-Forwarded-For` is trusted."""
+        return kinds.networks(self.trusted_proxies)
+
+    @property
+    def denied_networks(self) -> tuple[Network, ...]:
+        """Networks that no webhook goes to, the allowed ones included."""
+        return kinds.networks(self.webhook_denied_networks)
+
+    @property
+    def retry_schedule(self) -> RetrySchedule:
+        """The delays between attempts at a delivery."""
+        return kinds.schedule(self.webhook_retry_schedule)
+
+    @property
+    def recording_retention(self) -> timedelta:
+        """How long after its beginning a recording is kept."""
+        return timedelta(days=self.recording_retention_days)
+
+    @property
+    def retention(self) -> Retention:
+        """For how many days meetings and notes are kept."""
+        return Retention(self.meeting_retention_days, self.note_retention_days)
+
+    @property
+    def partition_rules(self) -> PartitionRules:
+        """How long events and deliveries are kept, and in which portions of time."""
+        return PartitionRules(
+            timedelta(days=self.event_retention_days), timedelta(days=self.event_partition_days)
+        )
+
+    @property
+    def font_files(self) -> tuple[str, ...]:
+        """Fonts for characters that the font of documents lacks."""
+        return kinds.paths(self.pdf_fonts)
+
+    @property
+    def note_schedule(self) -> RetrySchedule:
+        """The delays between tries of a note's step."""
+        return kinds.schedule(self.note_retry_schedule)
+
+    @property
+    def mail_limits(self) -> MailLimits:
+        """Mails an hour."""
+        return MailLimits(self.mails_per_recipient, self.mails_per_account)
+
+    def require_database(self) -> str:
+        """The database's address.
+
+        Raises:
+            SettingsRefused: it is not set.
+        """
+        url = str(self.database_url)
+        if not url:
+            raise SettingsRefused(
+                f"{PREFIX}DATABASE_URL is not set. Point it at a PostgreSQL 15 or newer, "
+                "or run `meetcore dev`, which brings its own."
+            )
+        return str(url)
+
+    @property
+    def has_quorum_queues(self) -> bool:
+        """Whether RabbitMQ keeps a copy of each queue on every node of its cluster."""
+        return self.broker_queues == "quorum"
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler lends each transaction another connection to the database."""
+        return self.database_pooler == "transaction"
+
+    @property
+    def direct_database(self) -> str | None:
+        """The database's address for what needs a session of its own; `None` where only a pooler's is set."""
+        return str(self.database_direct_url) or (None if self.is_pooled else self.require_database())
+
+    def require_direct_database(self) -> str:
+        """The database's address for what needs a session of its own.
+
+        Raises:
+            SettingsRefused: it is not set.
+        """
+        direct = self.direct_database
+        if direct is None:
+            raise SettingsRefused(
+                f"{PREFIX}DATABASE_DIRECT_URL is not set. Migrations and the making of partitions hold locks "
+                "of "
+                "a session, which a pooler in transaction mode does not keep: name the database's own "
+                "address."
+            )
+        return direct
+
+    def require_provider(self) -> None:
+        """Make sure that all required settings of the provider are set.
+
+        Raises:
+            SettingsRefused: something is not; the message names each.
+        """
+        lacking = [name for name in _PROVIDER_NEEDS.get(self.provider, ()) if not str(getattr(self, name))]
+        if lacking:
+            names = ", ".join(f"{PREFIX}{name.upper()}" for name in lacking)
+            raise SettingsRefused(f"MEETCORE_PROVIDER is {self.provider}, which needs {names} too.")
+
+    def require_ai(self) -> None:
+        """Make sure that a key for an AI endpoint comes with the endpoint's address.
+
+        Raises:
+            SettingsRefused: the address is missing.
+        """
+        if str(self.ai_api_key) and not self.ai_base_url:
+            raise SettingsRefused(
+                f"{PREFIX}AI_API_KEY is set, and {PREFIX}AI_BASE_URL is not: say whose key it is, such as "
+                "https://api.openai.com/v1"
+            )
+
+    def require_oidc(self) -> None:
+        """Make sure that an OpenID provider comes with its client and the client's secret, or none with any.
+
+        Raises:
+            SettingsRefused: something is missing; the message names each.
+        """
+        for prefix in ("oidc", "console_oidc"):
+            names = [f"{prefix}_{each}" for each in ("issuer", "client_id", "client_secret")]
+            lacking = [f"{PREFIX}{name.upper()}" for name in names if not str(getattr(self, name))]
+            if 0 < len(lacking) < len(names):
+                raise SettingsRefused(f"an OpenID provider needs {', '.join(lacking)} too")
+
+    def require_mail(self) -> None:
+        """Make sure that a mail server comes with an address that mails are from.
+
+        Raises:
+            SettingsRefused: the address is missing.
+        """
+        if str(self.smtp_url) and not self.mail_from:
+            raise SettingsRefused(
+                f"{PREFIX}SMTP_URL is set, and {PREFIX}MAIL_FROM is not: say who mails are from, such as "
+                "mail@example.com"
+            )
