@@ -15,7 +15,7 @@ from typing import Literal
 
 import pytest
 from attrs import frozen
-from playwright.sync_api import Browser, StorageState
+from playwright.sync_api import Browser, Page, StorageState
 from starlette.routing import Route
 
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
@@ -51,8 +51,10 @@ AXE_OPTIONS = {
     "runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]},
     "resultTypes": ["violations"],
 }
+OF_COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
 VIOLATIONS = """async options => (await axe.run(options)).violations
     .flatMap(({id, nodes}) => nodes.map(each => `${id}: ${each.html} ${each.failureSummary}`))"""
+IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
 SCROLLS = """() => {
     const width = document.documentElement.clientWidth
@@ -191,5 +193,17 @@ def check_page(seen: Window, language: str, *, logged: str = "") -> None:
         assert page.evaluate(SCROLLS) == [], f"wider than {width} px"
         if width != SMALLEST:
             assert page.evaluate(VIOLATIONS, AXE_OPTIONS) == [], f"{width} px"
+    check_other_theme(page)
     assert [each for each in seen.console if not logged or logged not in each] == []
     assert seen.foreign == []
+
+
+def check_other_theme(page: Page) -> None:
+    """Check the colours in the theme that the page is not in, of which nothing else depends."""
+    own: Literal["light", "dark"]
+    other: Literal["light", "dark"]
+    own, other = ("dark", "light") if page.evaluate(IS_DARK) else ("light", "dark")
+    # Else the colours change over a while.
+    page.emulate_media(color_scheme=other, reduced_motion="reduce")
+    assert page.evaluate(VIOLATIONS, OF_COLOURS) == [], other
+    page.emulate_media(color_scheme=own)
