@@ -82,7 +82,7 @@ def previous_release(checkout: Path, database_url: str) -> Iterator[Sales]:
     port = free_port()
     settings = environment(
         database_url=database_url, base_url=f"http://127.0.0.1:{port}", log_level="warning",
-        quota_read=1_000_000, quota_credit=1_000_000, database_pool_size=5,
+        quota_read=1_000_000, quota_write=1_000_000, quota_credit=1_000_000, database_pool_size=5,
     ) | {"PYTHONPATH": str(checkout / "src"), "PATH": os.environ["PATH"]}  # fmt: skip
     release, sales = _Release(checkout, settings), Sales()
     release.run(
