@@ -1400,8 +1400,8 @@ SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balan
     t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, locked.*,
     (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version
 FROM locked
-LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
-LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id = t.id AND e.book = 'customer';
+LEFT JOIN ledger_transfers t ON t.account_id = %(account_id)s AND t.operation = %(operation)s
+LEFT JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.transfer_id = t.id AND e.book = 'customer';
 
 -- Appends one entry with its events, outside any meeting.
 -- _APPEND

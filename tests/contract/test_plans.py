@@ -15,7 +15,7 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
-from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -102,14 +102,20 @@ async def rig(empty_database_url: str) -> AsyncIterator[PostgresRig]:
         await pool.close()
 
 
-async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
-    """What requests and workers do all day."""
-    queries, now = rig.queries, datetime.now(UTC)
-    account_id, page = customer.account_id, (5, None)
+async def sell(rig: PostgresRig, customer: Customer, hour: int) -> Meeting:
+    """What every sale and every delivery does."""
     meeting = await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=hour), key=str(new_id())))
     await top_up(rig, customer, 1, str(new_id()), KIND)
     await PostgresRateCounters(rig.pool).hit(customer.key_id, OperationClass.READ, 60 * hour)
     await claim(rig)
+    return meeting
+
+
+async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
+    """What requests and workers do all day."""
+    queries, now = rig.queries, datetime.now(UTC)
+    account_id, page = customer.account_id, (5, None)
+    meeting = await sell(rig, customer, hour)
     for includes in (
         CallerIncludes(),
         CallerIncludes(meeting_id=meeting.id),
@@ -186,11 +192,11 @@ FROM pg_statio_user_tables
 """
 
 
-async def blocks_of_use(rig: PostgresRig, customer: Customer, hour: int) -> int:
+async def blocks_of_a_sale(rig: PostgresRig, customer: Customer, hour: int) -> int:
     counted = []
     for turn in (False, True):
         if turn:
-            await use(rig, customer, hour)
+            await sell(rig, customer, hour)
         await rig.rows("SELECT pg_stat_force_next_flush()")
         counted.append((await rig.rows(_BLOCKS))[0]["blocks"])
     return int(counted[1] - counted[0])
@@ -202,14 +208,14 @@ async def test_what_was_planned_on_empty_tables_holds(rig: PostgresRig, empty_da
     await rig.put_hosts(*(new_host() for _ in range(4)))
     customer = await open_customer(rig, 10_000)
     await register(rig, new_endpoint(customer))
-    await use(rig, customer, 0)
-    empty = await blocks_of_use(rig, customer, 1)
+    await sell(rig, customer, 0)
+    empty = await blocks_of_a_sale(rig, customer, 1)
     meeting = await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=8)))
     fill(empty_database_url, meeting.id)
     await rig.rows(_FILL_HOSTS)
     before = await read_through(rig)
     assert len(before) >= 12
-    full = await blocks_of_use(rig, customer, 20)
+    full = await blocks_of_a_sale(rig, customer, 20)
     assert await read_through(rig) == before
     # An index of some thousand rows is deeper than one of none; read through, each row of it would count.
     assert full < 3 * empty

@@ -93,10 +93,13 @@ async def live_with_notes(rig: PostgresRig, customer: Customer) -> None:
 
 async def everything(rig: PostgresRig) -> bytes:
     """Every value of every column of every table, as text and with bytes as bytes."""
-    tables = await rig.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    tables = await rig.rows(
+        """SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace
+            AND relkind IN ('r', 'p') AND NOT relispartition"""
+    )
     found = []
     for table in tables:
-        for row in await rig.rows(f"SELECT * FROM {table['tablename']}"):
+        for row in await rig.rows(f"SELECT * FROM {table['relname']}"):
             values = row.values()
             found += [value if isinstance(value, bytes) else repr(value).encode() for value in values]
     return b"\n".join(found)

@@ -26,8 +26,8 @@ WITH {LOCK_ACCOUNT}
 SELECT {ENTRY.select}, {TRANSFER.select}, locked.*,
     (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version
 FROM locked
-LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
-LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id = t.id AND e.book = 'customer'
+LEFT JOIN ledger_transfers t ON t.account_id = %(account_id)s AND t.operation = %(operation)s
+LEFT JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.transfer_id = t.id AND e.book = 'customer'
 """
 
 # Appends one entry with its events, outside any meeting.

@@ -54,6 +54,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "durability": _("Durability"),
     "mail": _("Mail server"),
     "oidc": _("OpenID provider"),
+    "partitions": _("Partitions"),
     "pooler": _("Pooler"),
     "provider": _("Video provider"),
     "rate_store": _("Store of rate limits"),
@@ -61,6 +62,8 @@ CHECKS: Final[Mapping[str, str]] = {
     "schema": _("Schema"),
     "sealed": _("Sealed values"),
     "secrets": _("Secrets key"),
+    "standby": _("Standby for lists"),
+    "traces": _("Collector of traces"),
     "writable": _("Writes to the database"),
 }
 """What each check is called, by its name in the output of `meetcore doctor`."""
