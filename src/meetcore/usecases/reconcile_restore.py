@@ -2,8 +2,8 @@
 
 Two lists: the provider's meetings with our reference that the store does not know, and ours that the
 provider does not have. A lost meeting is adopted where its memo says whose it is (`adopt_meeting`), else
-removed at the provider. One of ours that is gone there was cancelled in the lost time: it is cancelled and
-refunded again.
+removed at the provider. One of ours that is gone there, and not only from the list of its host, was
+cancelled in the lost time: it is cancelled and refunded again.
 
 Each meeting is a transaction of its own, and the provider is called outside of any. What was interrupted is
 listed again by the next survey, without what was done.
@@ -135,7 +135,7 @@ class ReconcileRestore:
             adopts: whether lost meetings are to be adopted where they can be; else all are to be removed.
 
         Raises:
-            ProviderRefused, ProviderUnknown, ExceptionGroup: a host's list is not known.
+            ProviderRefused, ProviderUnknown, ExceptionGroup: a host's list, or a meeting, is not known.
         """
         if not self.provider.abilities.keeps_memos:
             return Survey((), lists=False)
@@ -148,7 +148,7 @@ class ReconcileRestore:
         return Survey(
             [
                 *(_decided(each, adopts=adopts) for each in lost),
-                *(_decided_gone(each, now) for each in await self._gone(lists)),
+                *await self._judged(await self._gone(lists), now),
             ]
         )
 
@@ -198,6 +198,23 @@ class ReconcileRestore:
             if len(page) < _PAGE:
                 return gone
             after = page[-1].meeting.id
+
+    async def _judged(self, gone: Sequence[OpenMeeting], now: datetime) -> Sequence[Finding]:
+        judged: list[Finding] = []
+        for some in _portions(gone, _AT_ONCE):
+            judged += await gather_all(self._judge(each, now) for each in some)
+        return judged
+
+    async def _judge(self, gone: OpenMeeting, now: datetime) -> Finding:
+        """Decide on one; what would be cancelled is asked for itself.
+
+        It is in no list of the host that the store names: the user may have been renamed or removed at the
+        provider, its meetings moved, or the list may be late.
+        """
+        decided, name = _decided_gone(gone, now), gone.meeting.provider_meeting_id
+        if decided.action is not Action.CANCEL or name is None or await self.provider.read(name) is None:
+            return decided
+        return Finding(gone, Action.LEAVE, "it is at the provider, on another host")
 
     async def apply(self, finding: Finding) -> Finding:
         """Do what was found; returns what became of it.

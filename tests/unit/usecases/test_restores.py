@@ -225,6 +225,20 @@ async def test_one_that_was_cancelled_in_the_lost_time_is_cancelled_and_refunded
     restored.prove()
 
 
+async def test_one_that_is_under_another_host_is_neither_removed_nor_refunded(restored: Restored) -> None:
+    await lose(restored, 0)
+    balance, account = restored.funds().balance, restored.zoom.stand_in.account
+    (kept,) = restored.zoom.stand_in.meetings
+    kept.user.exists, kept.user = False, account.known("host-under-a-new-name")
+    (found,) = await restored.lists()
+    assert (found.action, found.reason) == (Action.LEAVE, "it is at the provider, on another host")
+    (done,) = await restored.operator().apply(restored)
+    assert done.action is Action.LEAVE
+    assert restored.zoom.made == [str(kept.number)]
+    assert restored.funds().balance == balance
+    assert [each.status for each in restored.meetings()] == [MeetingStatus.SCHEDULED]
+
+
 async def test_one_that_was_being_made_is_left_to_the_workers(restored: Restored) -> None:
     wanted = request(start_time="08:00")
     with pytest.raises(SimulatedCrash):  # after the provider's answer, before it is settled
