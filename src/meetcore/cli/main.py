@@ -22,7 +22,8 @@ COMMANDS = (
     (
         "partitions",
         "partitions:maintain_partitions",
-        "Make the partitions of events and deliveries that are to come, and drop those past their retention.",
+        "Make the partitions of events and deliveries that are to come; drop those past their retention.\n\n"
+        "Workers do it by themselves where their role owns the tables; else run this as the owner.",
     ),
     (
         "doctor",

@@ -24,11 +24,9 @@ def maintain_partitions(
     every_h: float | None = None,
     json: Json = False,
 ) -> None:
-    """Make the partitions of events and deliveries that are to come, and drop those past their retention.
+    """Make the partitions of events and deliveries that are to come; drop those past their retention.
 
-    Workers do it by themselves where their role owns the tables. Where it does not, run this as the owner
-    every
-    day.
+    Workers do it by themselves where their role owns the tables; else run this as the owner.
 
     Parameters
     ----------
