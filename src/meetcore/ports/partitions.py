@@ -44,6 +44,7 @@ class Maintained:
         ahead: partitions that begin in the future, of the table that has the fewest; the open one at the end
             is not counted.
         is_busy: another process was at it, or a table was in use all the time; nothing or not all was done.
+        is_fenced: a restore is not released yet; nothing was done.
     """
 
     made: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class Maintained:
     waiting: tuple[str, ...] = ()
     ahead: int = 0
     is_busy: bool = False
+    is_fenced: bool = False
 
 
 class Partitions(Protocol):
@@ -67,9 +69,8 @@ class Partitions(Protocol):
         """Make the partitions that are to come, and drop those that are past their retention as a whole.
 
         An event goes with its partition: what waits of it fails when its turn comes. A partition of
-        deliveries
-        stays while one of them is unfinished, and one of attempts while there are deliveries of its time. Any
-        number of processes may call it at once: one works.
+        deliveries stays while one of them is unfinished, and one of attempts while there are deliveries of
+        its time. Any number of processes may call it at once: one works. While a restore is fenced none does.
 
         Raises:
             PartitionsRefused: it cannot be done from here.

@@ -25,6 +25,8 @@ class MemoryPartitions:
 
     async def maintain(self, now: datetime, rules: PartitionRules) -> Maintained:
         async with self._state.change() as tables:
+            if any(each.is_fenced for each in tables.restores.values()):
+                return Maintained(ahead=rules.ahead, is_fenced=True)
             waiting = _forget(tables, now, rules)
         return Maintained(ahead=rules.ahead, waiting=waiting)
 

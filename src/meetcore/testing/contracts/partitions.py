@@ -118,6 +118,24 @@ class PartitionsContract:
         assert (failed.status, failed.next_attempt_at) == (DeliveryStatus.FAILED, None)
         assert failed.failed_at is not None
 
+    async def test_nothing_is_made_or_dropped_while_a_restore_is_fenced(self, rig: PartitionsRig) -> None:
+        await rig.partitions.maintain(AT, RULES)
+        customer, endpoint = await outbox(rig, 0)
+        old, _ = await posted(rig, endpoint, AT)
+        assert await record_all(rig, await taken(rig), GOOD) is not None
+        async with rig.operator_store.begin() as tx:
+            restore = await tx.restores.add(rig.now())
+        planned = await rig.partitions.plan(OVER, RULES)
+        done = await rig.partitions.maintain(OVER, RULES)
+        assert (done.is_fenced, done.made, done.dropped, done.waiting) == (True, (), (), ())
+        assert await rig.partitions.plan(OVER, RULES) == planned
+        assert await rig.queries.find_event(customer.account_id, old.id) is not None
+        async with rig.operator_store.begin() as tx:
+            await tx.restores.release(restore.epoch)
+        done = await rig.partitions.maintain(OVER, RULES)
+        assert (done.is_fenced, done.made, done.dropped) == (False, planned.made, planned.dropped)
+        assert await rig.queries.find_event(customer.account_id, old.id) is None
+
     async def test_several_at_once_do_not_disturb_each_other(self, rig: PartitionsRig) -> None:
         done = await asyncio.gather(*(rig.partitions.maintain(AT, RULES) for _ in range(4)))
         made = [one.made for one in done if one.made]

@@ -255,14 +255,6 @@ class RetentionRig(FiguresRig, Protocol):
         """Make the next round of every removal due."""
 
 
-class PartitionsRig(FiguresRig, QueriesRig, Protocol):
-    """For `PartitionsContract`. The store is one in which no partition was dropped yet."""
-
-    @property
-    def partitions(self) -> Partitions:
-        """Where events, deliveries and attempts of the same store are kept."""
-
-
 class RestoresRig(StoreRig, Protocol):
     """For `RestoreRepositoryContract`. `reset` forgets the restores, too, fenced or not."""
 
@@ -273,6 +265,14 @@ class RestoresRig(StoreRig, Protocol):
     @property
     def fence(self) -> Fence:
         """What enforces the fence in the same store."""
+
+
+class PartitionsRig(RestoresRig, FiguresRig, QueriesRig, Protocol):
+    """For `PartitionsContract`. The store is one in which no partition was dropped yet."""
+
+    @property
+    def partitions(self) -> Partitions:
+        """Where events, deliveries and attempts of the same store are kept."""
 
 
 class FullRig(
