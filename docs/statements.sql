@@ -4620,11 +4620,12 @@ ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript 
 -- LAYOUT
 SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds,
     i.inhdetachpending AS is_detaching, c.reloptions AS options,
-    obj_description(c.oid, 'pg_class') AS mark
+    obj_description(c.oid, 'pg_class') AS mark,
+    EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.conname = c.relname || %(proof)s::text) AS has_proof
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = ANY (ARRAY(SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name))
 UNION ALL
-SELECT NULL, c.relname, NULL, false, NULL, d.description
+SELECT NULL, c.relname, NULL, false, NULL, d.description, false
 FROM pg_description d JOIN pg_class c ON c.oid = d.objoid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
 WHERE d.description = %(mark)s AND c.relkind = 'r' AND NOT c.relispartition
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'));

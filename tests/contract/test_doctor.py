@@ -27,6 +27,7 @@ from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
 from meetcore.composition.doctor import CheckResult, CheckStatus, run_checks
+from meetcore.domain.ids import first_id
 from meetcore.ports.partitions import PartitionRules
 from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
@@ -123,6 +124,22 @@ def test_partitions_ahead_are_counted_and_the_remedy_is_named(postgres_server_ur
         assert (after.status, after.message) == (OK, f"{rules.ahead} ahead")
         with servers.service_role(url) as service_url:
             assert checked(service_url)["partitions"].status is OK
+
+
+def test_a_partition_that_an_interrupted_round_left_with_an_end_is_named(postgres_server_url: str) -> None:
+    with servers.migrated_database(postgres_server_url) as url:
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
+        with psycopg.connect(url, autocommit=True) as connection:
+            bound = f"CHECK (id < '{first_id(datetime.now(UTC))}') NOT VALID"
+            connection.execute(
+                f"ALTER TABLE deliveries_first ADD CONSTRAINT deliveries_first_ends {bound}".encode()
+            )
+        found = checked(url)["partitions"]
+        assert found.status is WARNING
+        assert "deliveries_first" in found.message
+        assert "meetcore partitions" in found.message
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
+        assert checked(url)["partitions"].status is OK
 
 
 def test_an_unavailable_database_fails_once_and_the_other_checks_still_run(redis_url: str) -> None:

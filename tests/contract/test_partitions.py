@@ -81,6 +81,17 @@ def places(url: str) -> list[tuple[object, ...]]:
     return read(url, "SELECT tableoid::regclass::text, id FROM events ORDER BY id")
 
 
+def leave_proof(url: str, name: str, end: datetime) -> None:
+    """Leave what a round leaves that is killed while it proves where a partition ends."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        left = f"ALTER TABLE {name} ADD CONSTRAINT {name}_ends CHECK (id < '{first_id(end)}') NOT VALID"
+        connection.execute(left.encode())
+
+
+def proofs(url: str) -> list[tuple[object, ...]]:
+    return read(url, "SELECT conname FROM pg_constraint WHERE conname LIKE '%ends'")
+
+
 async def maintain(url: str, now: datetime = NOW, rules: PartitionRules = RULES) -> tuple[str, ...]:
     done = await PostgresPartitions(url).maintain(now, rules)
     assert not done.is_busy
@@ -99,7 +110,7 @@ async def test_what_a_fast_clock_wrote_goes_where_it_belongs(
     assert places(url) == list(zip((first, first, first, second, third, last), ids(*days), strict=True))
     await maintain(url, NOW + timedelta(days=14))
     assert places(url)[-1] == ("events_20270118", ids(400)[0])
-    assert read(url, "SELECT conname FROM pg_constraint WHERE conname LIKE '%ends'") == []
+    assert proofs(url) == []
 
 
 async def test_a_large_table_is_proved_and_not_read_under_its_lock(
@@ -117,17 +128,25 @@ async def test_a_large_table_is_proved_and_not_read_under_its_lock(
     monkeypatch.setattr(maintenance, "_attach_ended", attach)
     await maintain(url)
     assert proved[0]
-    assert read(url, "SELECT conname FROM pg_constraint WHERE conname LIKE '%ends'") == []
+    assert proofs(url) == []
 
 
 async def test_a_proof_that_an_interrupted_round_left_refuses_nothing_for_long(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        bound = first_id(NOW + timedelta(days=13))
-        left = f"ALTER TABLE events_first ADD CONSTRAINT events_first_ends CHECK (id < '{bound}') NOT VALID"
-        connection.execute(left.encode())
+    leave_proof(url, "events_first", NOW + timedelta(days=13))
     await maintain(url)
     write(url, 14, 30, 300)
     assert len(places(url)) == 3
+
+
+@pytest.mark.parametrize("name", ["events_first", "events_20270111"])
+async def test_a_proof_that_was_left_goes_also_where_no_partition_is_lacking(url: str, name: str) -> None:
+    """Of the open partition, where it would refuse every row from its end on, and of one that has ended."""
+    await maintain(url)
+    leave_proof(url, name, NOW + timedelta(days=60))
+    assert proofs(url) == [(f"{name}_ends",)]
+    done = await PostgresPartitions(url).maintain(NOW, RULES)
+    assert done.made == ()
+    assert proofs(url) == []
 
 
 async def test_what_was_detached_and_not_dropped_is_dropped_by_the_next_round(url: str) -> None:

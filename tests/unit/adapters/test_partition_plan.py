@@ -168,7 +168,7 @@ def test_what_is_detached_is_dropped_first() -> None:
 def row(bounds: str) -> dict[str, object]:
     return {
         "of_table": "events", "name": "x", "bounds": bounds, "is_detaching": False, "mark": None,
-        "options": None,
+        "options": None, "has_proof": False,
     }  # fmt: skip
 
 

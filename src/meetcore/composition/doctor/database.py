@@ -119,15 +119,24 @@ def _check_partitions(settings: Settings) -> CheckResult:
             connection, "SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'events'::regclass"
         )
     ahead = layout.ahead(now)
-    if ahead >= FEW_AHEAD:
-        return ok(f"{ahead} ahead")
+    proofs = [one.name for of_table in layout.partitions.values() for one in of_table if one.has_proof]
+    remedy = _partitions_remedy(settings, may_alter=bool(may_alter))
+    if proofs:
+        return warning(
+            f"{', '.join(proofs)} will refuse new rows, by what an interrupted round left there, "
+            f"unless one runs now: {remedy}"
+        )
+    if ahead < FEW_AHEAD:
+        return warning(f"{ahead} ahead, and nothing is lost: {remedy}")
+    return ok(f"{ahead} ahead")
+
+
+def _partitions_remedy(settings: Settings, *, may_alter: bool) -> str:
     if settings.direct_database is None:
-        remedy = "set MEETCORE_DATABASE_DIRECT_URL: a pooler does not keep the session that makes them"
-    elif may_alter or str(settings.database_direct_url):
-        remedy = "start a worker, which makes them, or run `meetcore partitions`"
-    else:
-        remedy = "the tables are another's, who must run `meetcore partitions` every day"
-    return warning(f"{ahead} ahead, and nothing is lost: {remedy}")
+        return "set MEETCORE_DATABASE_DIRECT_URL: a pooler does not keep the session that makes them"
+    if may_alter or str(settings.database_direct_url):
+        return "start a worker, which makes them, or run `meetcore partitions`"
+    return "the tables are another's, who must run `meetcore partitions` every day"
 
 
 def _check_role(settings: Settings) -> CheckResult:

@@ -11,7 +11,7 @@ from attrs import frozen
 from meetcore.adapters.postgres.columns import Row
 from meetcore.domain.ids import first_id
 
-__all__ = ["KEYS", "LAYOUT", "MARK", "Layout", "Partition", "layout_of"]
+__all__ = ["KEYS", "LAYOUT", "MARK", "PROOF", "Layout", "Partition", "layout_of"]
 
 KEYS: Final[Mapping[str, str]] = {"events": "id", "deliveries": "id", "delivery_attempts": "delivery_id"}
 """The partitioned tables with their keys, in the order in which what is past its retention is dropped."""
@@ -19,15 +19,19 @@ KEYS: Final[Mapping[str, str]] = {"events": "id", "deliveries": "id", "delivery_
 MARK: Final = "meetcore: past its retention, to be dropped"
 """The comment of a table that is to be dropped: it tells what was being dropped from what somebody keeps."""
 
+PROOF: Final = "_ends"
+"""What the name of a constraint ends with that proves where an open partition can end; a round drops it again."""
+
 # The partitions of the partitioned tables, and what was detached from them to be dropped.
 LAYOUT = """
 SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds,
     i.inhdetachpending AS is_detaching, c.reloptions AS options,
-    obj_description(c.oid, 'pg_class') AS mark
+    obj_description(c.oid, 'pg_class') AS mark,
+    EXISTS (SELECT FROM pg_constraint k WHERE k.conrelid = c.oid AND k.conname = c.relname || %(proof)s::text) AS has_proof
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = ANY (ARRAY(SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name))
 UNION ALL
-SELECT NULL, c.relname, NULL, false, NULL, d.description
+SELECT NULL, c.relname, NULL, false, NULL, d.description, false
 FROM pg_description d JOIN pg_class c ON c.oid = d.objoid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
 WHERE d.description = %(mark)s AND c.relkind = 'r' AND NOT c.relispartition
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'))
@@ -40,7 +44,8 @@ _BOUNDS = re.compile(r"FOR VALUES FROM \((?:MINVALUE|'([0-9a-f-]+)')\) TO \((?:M
 class Partition:
     """A partition of a table: the ids from `lower` to below `upper`, `None` where it is open.
 
-    `is_marked` where it is to be dropped, `is_detaching` where that was begun.
+    `is_marked` where it is to be dropped, `is_detaching` where that was begun; `has_proof` where rows
+    behind an end that it does not have yet are refused.
     """
 
     table: str
@@ -50,6 +55,7 @@ class Partition:
     is_detaching: bool = False
     is_marked: bool = False
     options: tuple[str, ...] = ()
+    has_proof: bool = False
 
     @property
     def begins(self) -> UUID:
@@ -86,7 +92,7 @@ def layout_of(rows: Sequence[Mapping[str, Any]]) -> Layout:
 
 def layout_parameters() -> Row:
     """Return the parameters of `LAYOUT`."""
-    return {"tables": list(KEYS), "mark": MARK}
+    return {"tables": list(KEYS), "mark": MARK, "proof": PROOF}
 
 
 def _partition(row: Mapping[str, Any]) -> Partition:
@@ -96,5 +102,5 @@ def _partition(row: Mapping[str, Any]) -> Partition:
     lower, upper = (None if text is None else UUID(text) for text in bounds.groups())
     return Partition(
         row["of_table"], row["name"], lower, upper, row["is_detaching"], row["mark"] == MARK,
-        tuple(row["options"] or ()),
+        tuple(row["options"] or ()), row["has_proof"],
     )  # fmt: skip

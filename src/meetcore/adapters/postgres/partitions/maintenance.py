@@ -23,6 +23,7 @@ from meetcore.adapters.postgres.partitions.layout import (
     KEYS,
     LAYOUT,
     MARK,
+    PROOF,
     Layout,
     Partition,
     layout_of,
@@ -157,6 +158,9 @@ async def _extend(session: Session, table: str, now: datetime, rules: PartitionR
     if extension is None:
         return
     last = extension.last
+    if last is not None and last.has_proof:  # of another end, and in use all the time
+        done.is_busy = True
+        return
     is_proved = last is not None and await _prove(session, extension, last)
     try:
         for name in extension.names:
@@ -189,7 +193,6 @@ async def _prove(session: Session, extension: Extension, last: Partition) -> boo
     With that its table is locked for a moment only. Where it has such a row, of a clock that is weeks ahead, or there
     is no time for a proof, it is read under the lock.
     """
-    await _drop_proof(session, last)  # of a round that was interrupted
     size = await (await session.execute("SELECT pg_relation_size(%s) AS bytes", [last.name])).fetchone()
     if size is None or size["bytes"] <= READ_UNDER_LOCK_BYTES:
         return False
@@ -212,7 +215,7 @@ async def _prove(session: Session, extension: Extension, last: Partition) -> boo
 
 
 def _proof(last: Partition) -> sql.Identifier:
-    return sql.Identifier(f"{last.name}_ends")
+    return sql.Identifier(last.name + PROOF)
 
 
 async def _drop_proof(session: Session, last: Partition) -> None:
@@ -220,7 +223,7 @@ async def _drop_proof(session: Session, last: Partition) -> None:
     drop = sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(sql.Identifier(last.name), _proof(last))
     there = await session.execute(
         "SELECT FROM pg_constraint WHERE conrelid = to_regclass(%s) AND conname = %s",
-        [last.name, f"{last.name}_ends"],
+        [last.name, last.name + PROOF],
     )
     if there.rowcount:
         await _patiently(session, partial(session.execute, drop))
@@ -290,11 +293,14 @@ def _range(lower: object, upper: object) -> sql.Composable:
 
 
 async def _finish(session: Session, done: _Done) -> None:
-    """Drop what an interrupted round has begun to, or has made and not attached.
+    """Drop what an interrupted round has begun to, or has made and not attached, and its proofs before all else.
 
-    A partition whose detachment has begun keeps others from being detached.
+    A proof refuses every new row once the time of its end has come. A partition whose detachment has begun
+    keeps others from being detached.
     """
     layout = await _read_layout(session)
+    for one in (one for of_table in layout.partitions.values() for one in of_table if one.has_proof):
+        await _drop_proof(session, one)
     for name in layout.detached:
         await _drop_table(session, name, done)
     for one in (one for of_table in layout.partitions.values() for one in of_table if one.is_detaching):
