@@ -55,7 +55,11 @@ class RestoreRepository(Protocol):
         """The restore of the highest epoch."""
 
     async def add(self, restored_to: datetime) -> Restore:
-        """Begin the next epoch, fenced from now on; while one is fenced, return that one."""
+        """Begin the next epoch, fenced from now on; while one is fenced, return that one.
+
+        One that was fenced before `restored_to` came with the backup: its `fenced_at` is moved to now, so
+        that it covers what was lost after it, too. Twice is once.
+        """
 
     async def release(self, epoch: int) -> Restore | None:
         """Release a restore from now on; `None` where it is not fenced."""

@@ -30,7 +30,8 @@ class Restores:
     async def put_up(self, restored_to: datetime) -> Restore:
         """Refuse every write of the service from now on, until `release`.
 
-        A database that is fenced already keeps its restore.
+        A database that is fenced already keeps its restore. Where it was fenced before `restored_to`, the
+        fence came with the backup, and what was lost after it is lost, too.
 
         Args:
             restored_to: what was committed later is lost.
@@ -46,7 +47,7 @@ class Restores:
         async with self.store.begin() as tx:
             before = await tx.restores.latest()
             restore = await tx.restores.add(restored_to)
-            if before is None or before.epoch != restore.epoch:
+            if before != restore:
                 await record_action(
                     tx, self.runtime, now, self.origin, "restore.fenced", None, restore.epoch,
                     restored_to=utc_text(restored_to),

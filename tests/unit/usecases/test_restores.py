@@ -295,6 +295,23 @@ async def test_a_key_that_states_its_time_is_refused_whatever_the_provider_has(r
     assert (await restored.sell(0, str(uuid7(restored.now(), bytes(10))))).record is not None
 
 
+async def test_a_key_that_was_lost_after_a_backup_of_a_fenced_database_is_refused(restored: Restored) -> None:
+    restored.provider = restored.sandbox
+    await restored.operator().restore_use_cases.fence.put_up(restored.now())
+    restored.clock.advance(60)
+    restored.remember()
+    await restored.operator().release()
+    restored.clock.advance(600)
+    key = str(uuid7(restored.now(), bytes(10)))
+    await restored.sell(0, key)
+    await restored.set_back()
+    await restored.operator().release()
+    with pytest.raises(IdempotencyKeyReused, match="restored from a backup"):
+        await restored.sell(0, key)
+    actions = [entry.action for entry in restored.state.committed.audit_log.values()]
+    assert actions.count("restore.fenced") == 2
+
+
 async def test_what_cannot_be_fenced_or_released_is_refused(restored: Restored) -> None:
     use_cases = restored.operator().restore_use_cases.fence
     with pytest.raises(Unprocessable):

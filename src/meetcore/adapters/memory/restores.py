@@ -37,9 +37,13 @@ class MemoryRestoreRepository:
 
     async def add(self, restored_to: datetime) -> Restore:
         latest = await self.latest()
-        if latest is not None and latest.is_fenced:
+        now = self._clock.now()
+        if latest is None or not latest.is_fenced:
+            restore = Restore(1 if latest is None else latest.epoch + 1, restored_to, now)
+        elif latest.fenced_at < restored_to:
+            restore = evolve(latest, fenced_at=max(now, restored_to))
+        else:
             return latest
-        restore = Restore(1 if latest is None else latest.epoch + 1, restored_to, self._clock.now())
         self._tables.restores[restore.epoch] = restore
         return restore
 

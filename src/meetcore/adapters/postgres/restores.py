@@ -46,6 +46,12 @@ ON CONFLICT DO NOTHING
 RETURNING {_RESTORE.select}
 """
 
+# Lets a fence that came with the backup cover what was lost after it, too.
+_EXTEND = """
+UPDATE restores SET fenced_at = GREATEST(clock_timestamp(), %(restored_to)s)
+WHERE released_at IS NULL AND fenced_at < %(restored_to)s
+"""
+
 # Releases a restore that is fenced.
 _RELEASE = f"""
 UPDATE restores r SET released_at = clock_timestamp() WHERE epoch = %(epoch)s AND released_at IS NULL
@@ -96,6 +102,7 @@ class PostgresRestoreRepository(Repository):
     async def add(self, restored_to: datetime) -> Restore:
         row = await self._one(_ADD, {"restored_to": restored_to})
         if row is None:
+            await self._changed(_EXTEND, {"restored_to": restored_to})
             row = await self._one(_LATEST, {})
         assert row is not None  # where none was added, one is fenced
         return _RESTORE.read(row)

@@ -95,6 +95,27 @@ class RestoreRepositoryContract:
         assert latest is not None
         assert (latest.epoch, latest.is_fenced) == (2, False)
 
+    async def test_a_fence_that_came_with_the_backup_covers_what_was_lost_after_it(
+        self, rig: RestoresRig
+    ) -> None:
+        second = timedelta(seconds=1)
+        customer = await open_customer(rig, 100)
+        async with rig.operator_store.begin() as tx:
+            first = await tx.restores.add(rig.now() - _LOST)
+        moment = first.fenced_at + second
+        async with rig.operator_store.begin() as tx:
+            assert await tx.restores.add(first.fenced_at) == first
+            moved = await tx.restores.add(moment)
+        async with rig.operator_store.begin() as tx:
+            assert await tx.restores.add(moment) == moved, "twice is once"
+            assert await tx.restores.add(rig.now() - _LOST) == moved
+        assert evolve(moved, fenced_at=first.fenced_at) == first
+        assert moved.fenced_at >= moment
+        assert await _latest(rig.operator_store) == moved
+        async with rig.operator_store.begin() as tx:
+            key = str(uuid7(moment - second / 2, bytes(10)))
+            assert (await tx.idempotency.load_locked(customer.account_id, key)).is_lost
+
     @pytest.mark.parametrize("work", _WRITES)
     async def test_a_fenced_store_refuses_the_services_work(self, rig: RestoresRig, work: str) -> None:
         customer = await open_customer(rig, 100)
