@@ -74,7 +74,12 @@ restored_to=$(ask "SELECT to_char(pg_last_xact_replay_timestamp() AT TIME ZONE '
 [ -n "$restored_to" ] || restored_to=$(sed -n 's/^START TIME: \(.*\) \(.*\) UTC$/\1T\2Z/p' "$backup/backup_label")
 [ -n "$restored_to" ] || fail "when the backup was begun is not known: its time zone is not UTC; fence by hand"
 
-MEETCORE_DATABASE_URL="postgresql://$SUPERUSER@/$DATABASE?host=$private&port=5432" MEETCORE_DATABASE_POOLER=none
+# As the owner of the tables, whether or not that role may log in: what a step makes must be the owner's.
+owner=$(ask "SELECT COALESCE((SELECT tableowner FROM pg_tables WHERE tablename = 'accounts' AND schemaname = current_schema()),
+  (SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = current_database()))")
+case $owner in *[!0-9A-Za-z_.@-]*) fail "migrate and fence by hand: the tables belong to '$owner'" ;; esac
+url="postgresql://$SUPERUSER@/$DATABASE?host=$private&port=5432"
+MEETCORE_DATABASE_URL="$url&options=-c%20role%3D$owner" MEETCORE_DATABASE_POOLER=none
 export MEETCORE_DATABASE_URL MEETCORE_DATABASE_POOLER
 unset MEETCORE_DATABASE_DIRECT_URL
 $MEETCORE migrate >&2

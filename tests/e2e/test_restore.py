@@ -68,28 +68,9 @@ class Disaster:
         """The meetings of keys."""
         return {self.customer.made[key]["id"] for key in keys}
 
-    def back_up(self) -> None:
-        """Make a base backup."""
-        source = f"host=127.0.0.1 port={self.pair.primary.port} user=postgres"
-        self.pair.run("pg_basebackup", "-D", self.backups / "monday", "-d", source, "-c", "fast", "--no-sync")
-
-    def archive_all(self) -> None:
-        """Let everything that was written be in the archive."""
-        ((segment,),) = self.pair.ask(self.pair.primary, "SELECT pg_walfile_name(pg_switch_wal())")
-        until(lambda: (self.archive / str(segment)).is_file(), "the log is archived", 60)
-
     def script(self, name: str, *arguments: object, **variables: object) -> subprocess.CompletedProcess[str]:
         """Run a script of the runbook, as its operator does."""
-        env = self.site.env() | {
-            "PG_BIN": str(self.pair.programs), "MEETCORE": f"{sys.executable} -m meetcore.cli.main",
-            "DATABASE": DATABASE, "SCRATCH": str(self.pair.directory),
-        }  # fmt: skip
-        if "user" in self.pair.user:
-            env["POSTGRES_USER"] = pwd.getpwuid(self.pair.user["user"]).pw_name
-        return subprocess.run(
-            [SCRIPTS / name, *map(str, arguments)], env=env | {k: str(v) for k, v in variables.items()},
-            capture_output=True, text=True, timeout=SCRIPT_S, check=False, cwd="/",
-        )  # fmt: skip
+        return run_script(self.pair, self.site, name, *arguments, **variables)
 
     def restore(self, moment: str) -> dict[str, Any]:
         """Restore into the second server's directory and start it; what the script printed."""
@@ -106,6 +87,34 @@ class Disaster:
         """The events of these meetings that the receiver took, each with its meeting."""
         bodies = [json.loads(post.body) for post in self.receiver.at("hook")]
         return sorted({(each["id"], each["data"]["id"]) for each in bodies if each["data"]["id"] in ids})
+
+
+def run_script(
+    pair: Pair, site: Site, name: str, *arguments: object, **variables: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a script of the runbook with the programs of the servers."""
+    env = site.env() | {
+        "PG_BIN": str(pair.programs), "MEETCORE": f"{sys.executable} -m meetcore.cli.main",
+        "DATABASE": DATABASE, "SCRATCH": str(pair.directory),
+    }  # fmt: skip
+    if "user" in pair.user:
+        env["POSTGRES_USER"] = pwd.getpwuid(pair.user["user"]).pw_name
+    return subprocess.run(
+        [SCRIPTS / name, *map(str, arguments)], env=env | {k: str(v) for k, v in variables.items()},
+        capture_output=True, text=True, timeout=SCRIPT_S, check=False, cwd="/",
+    )  # fmt: skip
+
+
+def back_up(pair: Pair, backup: Path) -> None:
+    """Make a base backup of the primary."""
+    source = f"host=127.0.0.1 port={pair.primary.port} user=postgres"
+    pair.run("pg_basebackup", "-D", backup, "-d", source, "-c", "fast", "--no-sync")
+
+
+def archive_all(pair: Pair, archive: Path) -> None:
+    """Let everything that was written be in the archive."""
+    ((segment,),) = pair.ask(pair.primary, "SELECT pg_walfile_name(pg_switch_wal())")
+    until(lambda: (archive / str(segment)).is_file(), "the log is archived", 60)
 
 
 @contextmanager
@@ -138,7 +147,7 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
         hook = {"url": it.receiver.url("hook"), "event_types": ["meeting.created"]}
         assert http.post("/webhooks", json=hook).status_code == 201
         kept = it.sell(http, KEPT)
-        it.back_up()
+        back_up(pair, it.backups / "monday")
         kept += it.sell(http, 1)  # from the archive
         until(lambda: len(it.posts_of(it.ids(kept))) == KEPT + 1, "all are told")
         ((moment,),) = pair.ask(
@@ -147,7 +156,7 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
         )
         lost = it.sell(http, LOST)
         until(lambda: len(it.posts_of(it.ids(lost))) == LOST, "all are told")
-        it.archive_all()
+        archive_all(pair, it.archive)
         log = api.err
     assert len(it.zoom.meetings()) == KEPT + 1 + LOST
     drill(it)
@@ -184,6 +193,29 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
     print(
         f"{LOST} of {len(known)} lost: all listed, 0 orphans, 0 sold twice; {took_s:.0f} s to the first sale"
     )
+
+
+def test_what_a_restore_makes_belongs_to_the_owner_of_the_tables(programs: Path, launcher: Launcher) -> None:
+    with postgres_pair(programs) as pair, archived(pair) as (backups, archive):
+        pair.ask(pair.primary, "CREATE ROLE meetcore_owner")  # it may not log in
+        pair.ask(pair.primary, f"ALTER DATABASE {DATABASE} OWNER TO meetcore_owner")
+        migrate(f"{pair.primary.url}?options=-c%20role%3Dmeetcore_owner")
+        # As if the backup were of a release before this step.
+        pair.ask(pair.primary, "DROP TABLE credit_proposals")
+        pair.ask(pair.primary, "DELETE FROM schema_migrations WHERE name = 'credit_proposals'")
+        back_up(pair, backups / "monday")
+        archive_all(pair, archive)
+        restored, site = pair.standby, Site(launcher, pair.primary.url)
+        done = run_script(pair, site, "restore.sh", backups / "monday", archive, restored.data)
+        assert done.returncode == 0, done.stdout + done.stderr
+        with (restored.data / "postgresql.conf").open("a") as file:
+            file.write(f"port = {restored.port}\narchive_mode = off\n")
+        pair.start(restored)
+        owners = "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public'"
+        found = dict(pair.ask(restored, owners))
+        assert "credit_proposals" in found
+        assert set(found.values()) == {"meetcore_owner"}
+        assert evolve(site, database_url=restored.url).cli("restore", "status")["is_fenced"]
 
 
 def refuses_to_sell(it: Disaster, api: Running, lost: list[str]) -> None:

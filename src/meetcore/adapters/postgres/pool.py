@@ -196,7 +196,7 @@ def make_pool(
     """Make a pool that is not yet open.
 
     Args:
-        url: a libpq connection string.
+        url: a libpq connection string; its `options` come before those of the pool, which win.
         max_size: connections at most; callers beyond it wait `timeout_s` seconds.
         min_size: connections kept open.
         timeout_s: how long a caller waits before the store counts as unavailable.
@@ -217,7 +217,10 @@ def make_pool(
         "application_name": application_name(role),
     }
     if not is_pooled:
-        kwargs["options"] = _options(deadline_s) + (f" -c {PASSES_FENCE}=on" if passes_fence else "")
+        given = conninfo_to_dict(url).get("options") or ""
+        kwargs["options"] = f"{given} {_options(deadline_s)}" + (
+            f" -c {PASSES_FENCE}=on" if passes_fence else ""
+        )
     pool = Pool(
         url,
         connection_class=Connection,
