@@ -25,7 +25,7 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import MeetingFilter
 from meetcore.ports.rate_counters import RateStoreUnavailable
-from meetcore.ports.store import StoreReadOnly, StoreUnavailable
+from meetcore.ports.store import CommitLost, ConnectionLost, StoreReadOnly, StoreUnavailable
 from tests.support.own_postgres import OwnPostgres, own_postgres
 
 UNKNOWN_ACCOUNT = UUID(int=7)
@@ -213,6 +213,21 @@ async def test_a_change_whose_connection_is_cut_is_not_made_once_more(server: Ow
     with pytest.raises(StoreUnavailable):
         await making
     assert execute(server.url, "SELECT count(*) FROM made") == [(0,)]
+
+
+@pytest.mark.parametrize(("is_over", "fault"), [(False, ConnectionLost), (True, CommitLost)])
+async def test_a_connection_that_is_cut_at_the_commit_is_told_from_one_that_is_cut_before(
+    server: OwnPostgres, patient: Pool, is_over: bool, fault: type[StoreUnavailable]
+):
+    async def work() -> None:
+        async with PostgresStore(patient, PlainCipher()).begin() as tx:
+            assert not await tx.was_removed(UNKNOWN_ACCOUNT, UNKNOWN_ACCOUNT)
+            assert await asyncio.to_thread(cut_all, server.url) == 4
+            if not is_over:
+                await tx.was_removed(UNKNOWN_ACCOUNT, UNKNOWN_ACCOUNT)
+
+    with pytest.raises(fault):
+        await work()
 
 
 async def test_a_transaction_that_the_server_ended_for_idling_is_no_bug(server: OwnPostgres, pool: Pool):

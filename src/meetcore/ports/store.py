@@ -43,6 +43,7 @@ from meetcore.ports.restores import RestoreRepository
 from meetcore.ports.sign_in import SignInRepository
 
 __all__ = [
+    "CommitLost",
     "ConnectionLost",
     "EndpointRepository",
     "LedgerRepository",
@@ -86,9 +87,13 @@ class StoreFenced(StoreUnavailable):
 class ConnectionLost(StoreUnavailable):
     """The connection ended in the middle; another may work at once.
 
-    Nothing was kept of a transaction of `begin`: where the connection ends during the commit it is a plain
-    `StoreUnavailable`. Of a call of `at_once` the outcome is unknown.
+    Nothing was kept of a transaction of `begin`: where the connection ends during the commit it is
+    `CommitLost`. Of a call of `at_once` the outcome is unknown.
     """
+
+
+class CommitLost(StoreUnavailable):
+    """The connection ended during the commit of `begin`; another may work at once. The outcome is unknown."""
 
 
 @frozen

@@ -15,7 +15,7 @@ from uuid import UUID
 from attrs import define, field, frozen
 
 from meetcore.ports.account_state import AccountState
-from meetcore.ports.store import Store, StoreUnavailable, Transaction
+from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable, Transaction
 
 MOST_AT_ONCE: Final = 16
 """How many are written in one transaction: each delays the answers of those before it."""
@@ -55,6 +55,7 @@ class AccountTurns:
             Its result; None where nothing was written, and the decision is to be made alone.
 
         Raises:
+            ConnectionLost: whether it was kept is not known.
             StoreUnavailable: of `at_once`, or of a transaction with others.
         """
         waiting = self._waiting.get(spender)
@@ -100,6 +101,12 @@ class AccountTurns:
             self._go_on(spender)
 
     async def _run_together(self, spender: Spender, batch: list[_Waiting]) -> list[Any]:
+        try:
+            return await self._commit_together(spender, batch)
+        except CommitLost as error:  # for each of them it is as with a call of `at_once`
+            raise ConnectionLost("the connection was lost") from error
+
+    async def _commit_together(self, spender: Spender, batch: list[_Waiting]) -> list[Any]:
         results = []
         async with self.store.begin() as tx:
             state = await tx.meetings.load_state(spender.account_id, spender.api_key_id, spender.cap_day)

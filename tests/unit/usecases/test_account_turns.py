@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Funds
 from meetcore.ports.account_state import AccountState
-from meetcore.ports.store import ConnectionLost, Store, Transaction
+from meetcore.ports.store import CommitLost, ConnectionLost, Store, Transaction
 from meetcore.usecases.account_turns import MOST_AT_ONCE, AccountTurns, Spender
 
 ID = UUID(int=1)
@@ -85,6 +85,13 @@ async def test_no_transaction_is_longer_than_some() -> None:
 
 async def test_each_learns_that_the_store_is_away() -> None:
     store = _Store(fault=ConnectionLost("gone"))
+    first, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
+    assert first == READ
+    assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]
+
+
+async def test_who_does_not_know_whether_it_was_kept_is_told_to_look() -> None:
+    store = _Store(fault=CommitLost("cut"))
     first, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
     assert first == READ
     assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]

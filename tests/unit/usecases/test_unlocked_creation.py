@@ -1,5 +1,6 @@
 """Making a meeting on the account as it was read with the caller: whole or not at all, wherever it is cut."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -11,11 +12,13 @@ from meetcore.adapters.memory.ledger import account_state
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.ports.queries import Caller
-from meetcore.ports.store import ConnectionLost, Store
+from meetcore.ports.store import CommitLost, ConnectionLost, Store
 from meetcore.usecases.account_turns import AccountTurns
 from meetcore.usecases.provision import Provisioner
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.test_create_meeting import CRASH_POINTS
+
+OTHERS = 3
 
 
 def caller_of(harness: ApplicationHarness) -> Caller:
@@ -54,6 +57,40 @@ class _Losing:
             yield tx
 
 
+@define
+class _Cut:
+    """A store of turns: the first waits for others, whose transactions are cut at their end, kept or not."""
+
+    store: Store
+    is_kept: bool
+    turns: AccountTurns | None = None
+    cut: int = 0
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[Any]:
+        assert self.turns is not None
+        while not self.cut and sum(map(len, self.turns._waiting.values())) < OTHERS:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        async with self.store.at_once() as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Any]:
+        try:
+            async with self.store.begin() as tx:
+                yield tx
+                if not self.is_kept:
+                    raise _Undone
+        except _Undone:
+            pass
+        self.cut += 1
+        raise CommitLost("the connection was lost at the commit")
+
+
+class _Undone(Exception):
+    """Has a transaction keep nothing."""
+
+
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
 async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_once_or_neither(point: int):
     harness = await ApplicationHarness().start()
@@ -90,4 +127,22 @@ async def test_a_reservation_whose_answer_was_lost_is_found_or_made(is_kept: boo
     await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
     assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED]
     assert (harness.funds().balance, harness.funds().held) == (90, 0)
+    harness.prove()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_those_who_wrote_together_and_do_not_know_whether_it_was_kept_pay_once_each(is_kept: bool):
+    harness = await ApplicationHarness(hosts=1 + OTHERS).start()
+    create = harness.create()
+    cut = _Cut(create.store, is_kept)
+    cut.turns = AccountTurns(cast("Store", cut))
+    create = evolve(create, provisioner=evolve(create.provisioner, turns=cut.turns))
+    caller, now = caller_of(harness), harness.now()
+    keys = [harness.request_key(f"k{number}") for number in range(1 + OTHERS)]
+    made = await asyncio.gather(*(create(caller, request(), key, now) for key in keys))
+    assert cut.cut
+    assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED] * len(keys)
+    ids = {str(each.id) for each in harness.meetings()}
+    assert {each.record["id"] for each in made if each.record} == ids
+    assert (harness.funds().balance, harness.funds().held) == (100 - 10 * len(keys), 0)
     harness.prove()

@@ -31,7 +31,7 @@ from meetcore.adapters.postgres.restores import PostgresRestoreRepository
 from meetcore.adapters.postgres.retention import WAS_REMOVED
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.store import ConnectionLost
+from meetcore.ports.store import CommitLost, ConnectionLost
 
 # Takes the account's lock and raises the version, so that waiting readers read again.
 _LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
@@ -91,8 +91,10 @@ class PostgresStore:
                         yield PostgresTransaction(connection, self._cipher)
                         is_over = True
                 except psycopg.Error as error:
-                    if is_over or not connection.was_cut(error):
+                    if not connection.was_cut(error):
                         raise
+                    if is_over:
+                        raise CommitLost("the connection was lost at the commit") from error
                     raise ConnectionLost("the connection was lost") from error
 
     async def seal_join_urls(self) -> int:
