@@ -68,6 +68,9 @@ class AccountTurns:
         try:
             async with self.store.at_once() as tx:
                 done = await attempt(tx, state)
+        except StoreUnavailable as error:
+            _give_up(self._waiting[spender], error)
+            raise
         finally:
             self._go_on(spender)
         return None if done is None else done[0]
@@ -87,9 +90,8 @@ class AccountTurns:
         try:
             results = await self._run_together(spender, batch)
         except StoreUnavailable as error:
-            for each in batch:
-                if not each.result.done():
-                    each.result.set_exception(error)
+            _fail(batch, error)
+            _give_up(waiting, error)
         else:
             for each, result in zip(batch, results, strict=True):
                 if not each.result.done():  # its request was cancelled meanwhile
@@ -116,3 +118,16 @@ class AccountTurns:
                     state = done[1]
                 results.append(None if done is None else done[0])
         return results
+
+
+def _fail(waiting: list[_Waiting], error: StoreUnavailable) -> None:
+    for each in waiting:
+        if not each.result.done():
+            each.result.set_exception(error)
+
+
+def _give_up(waiting: list[_Waiting], error: StoreUnavailable) -> None:
+    """Have nobody wait once more for a store that does not answer; after a lost connection another may."""
+    if not isinstance(error, ConnectionLost):
+        _fail(waiting, error)
+        waiting.clear()

@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Funds
 from meetcore.ports.account_state import AccountState
-from meetcore.ports.store import CommitLost, ConnectionLost, Store, Transaction
+from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable, Transaction
 from meetcore.usecases.account_turns import MOST_AT_ONCE, AccountTurns, Spender
 
 ID = UUID(int=1)
@@ -23,16 +23,22 @@ READ = AccountState(7, Funds(ID, balance=100), CapUsage(ID, SPENDER.cap_day), No
 
 @define
 class _Store:
-    """Counts transactions; each waits until it is let go. `fault` ends those of `begin`."""
+    """Counts transactions; those at once wait until they are let go.
+
+    `fault` ends those of `begin`, `fault_alone` the others.
+    """
 
     go: asyncio.Event = field(factory=asyncio.Event)
     opened: list[str] = field(factory=list)
     fault: Exception | None = None
+    fault_alone: Exception | None = None
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
         self.opened.append("at once")
         await self.go.wait()
+        if self.fault_alone is not None:
+            raise self.fault_alone
         yield self
 
     @asynccontextmanager
@@ -95,6 +101,23 @@ async def test_who_does_not_know_whether_it_was_kept_is_told_to_look() -> None:
     first, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
     assert first == READ
     assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_store_that_does_not_answer_is_waited_for_once(is_alone: bool) -> None:
+    frozen = StoreUnavailable("frozen")
+    store = _Store(fault_alone=frozen) if is_alone else _Store(fault=frozen)
+    found = await asyncio.gather(*await _started(store, 2 + 2 * MOST_AT_ONCE), return_exceptions=True)
+    assert store.opened == (["at once"] if is_alone else ["at once", "begin"])
+    assert found == ([frozen] if is_alone else [READ]) + [frozen] * (1 + 2 * MOST_AT_ONCE)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_connection_that_was_lost_says_nothing_of_the_next(is_alone: bool) -> None:
+    lost = ConnectionLost("gone")
+    store = _Store(fault_alone=lost) if is_alone else _Store(fault=lost)
+    await asyncio.gather(*await _started(store, 2 + 2 * MOST_AT_ONCE), return_exceptions=True)
+    assert store.opened == ["at once", "begin", "begin", "begin"]
 
 
 async def test_a_fault_of_one_has_each_decide_alone(caplog: pytest.LogCaptureFixture) -> None:
