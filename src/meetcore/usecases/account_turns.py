@@ -7,7 +7,8 @@ decides as before.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
 from datetime import date
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import UUID
@@ -21,7 +22,7 @@ MOST_AT_ONCE: Final = 16
 """How many are written in one transaction: each delays the answers of those before it."""
 
 T = TypeVar("T")
-Attempt: TypeAlias = Callable[[Transaction, AccountState], Awaitable[tuple[T, AccountState] | None]]
+Attempt: TypeAlias = Callable[[Transaction, AccountState], Coroutine[Any, Any, tuple[T, AccountState] | None]]
 """Decides on a state and writes; returns its result and the next state, `None` where nothing was written."""
 
 
@@ -38,6 +39,7 @@ class Spender:
 class _Waiting:
     attempt: Attempt[Any]
     result: asyncio.Future[Any]
+    context: Context = field(factory=copy_context)
 
 
 @define
@@ -79,7 +81,8 @@ class AccountTurns:
         if not self._waiting[spender]:
             del self._waiting[spender]
             return
-        task = asyncio.create_task(self._run_waiting(spender))
+        # Of no request: each attempt runs in the context of its own, which says whose events they are.
+        task = asyncio.create_task(self._run_waiting(spender), context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -113,7 +116,7 @@ class AccountTurns:
         async with self.store.begin() as tx:
             state = await tx.meetings.load_state(spender.account_id, spender.api_key_id, spender.cap_day)
             for each in batch:
-                done = await each.attempt(tx, state)
+                done = await asyncio.create_task(each.attempt(tx, state), context=each.context)
                 if done is not None:
                     state = done[1]
                 results.append(None if done is None else done[0])

@@ -1,8 +1,9 @@
 """What waits for one account is written in one transaction; what fails there is decided alone."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import date
 from typing import Any, cast
 from uuid import UUID
@@ -32,6 +33,8 @@ class _Store:
     opened: list[str] = field(factory=list)
     fault: Exception | None = None
     fault_alone: Exception | None = None
+    seen: Callable[[], object] = lambda: None
+    begun_in: list[object] = field(factory=list)
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
@@ -44,6 +47,7 @@ class _Store:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         self.opened.append("begin")
+        self.begun_in.append(self.seen())
         yield self
         if self.fault is not None:
             raise self.fault
@@ -123,6 +127,25 @@ async def test_a_connection_that_was_lost_says_nothing_of_the_next(is_alone: boo
 async def test_a_fault_of_one_has_each_decide_alone(caplog: pytest.LogCaptureFixture) -> None:
     store = _Store(fault=RuntimeError("a constraint"))
     assert await asyncio.gather(*await _started(store, 3)) == [READ, None, None]
+
+
+async def test_each_writes_in_the_context_of_its_own_request() -> None:
+    request: ContextVar[int | None] = ContextVar("request", default=None)
+    store = _Store(seen=request.get)
+    turns = AccountTurns(cast("Store", store))
+
+    async def spend(_: Transaction, state: AccountState) -> tuple[int | None, AccountState]:
+        return request.get(), state
+
+    async def ask(number: int) -> int | None:
+        request.set(number)
+        return await turns.run(SPENDER, READ, spend)
+
+    tasks = [asyncio.create_task(ask(number)) for number in range(4)]
+    await asyncio.sleep(0)
+    store.go.set()
+    assert await asyncio.gather(*tasks) == [0, 1, 2, 3]
+    assert store.begun_in == [None], "what is common is of no request"
 
 
 async def test_who_gives_up_waiting_is_left_out() -> None:
