@@ -8,10 +8,15 @@ import pytest
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.restores import OUTSIDE_FENCE, PostgresFence
+from meetcore.ports.lease import Lease
 from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import StoreFenced
 from meetcore.testing.contracts import RestoreRepositoryContract
-from meetcore.testing.contracts.transactions import open_customer
+from meetcore.testing.contracts.restore_repository import fenced
+from meetcore.testing.contracts.store_rig import FullRig
+from meetcore.testing.contracts.transactions import new_host, new_id, open_customer, scheduled
+from meetcore.usecases.cancel_meeting import Running, start_cancelling
+from meetcore.usecases.idempotency import IdempotentRequest
 from tests.support.postgres_rig import PostgresRig
 
 _UNFENCED = """
@@ -23,6 +28,25 @@ _UNFENCED = """
 
 class TestRestores(RestoreRepositoryContract):
     """In memory and in Postgres."""
+
+
+async def test_a_running_meeting_is_not_ended_at_the_provider_while_the_fence_stands(rig: FullRig) -> None:
+    """Without a key nothing else is written before the provider is called."""
+    customer = await open_customer(rig, 100)
+    await rig.put_hosts(new_host())
+    meeting = await scheduled(rig, customer)
+    request, lease = IdempotentRequest(None, b"f" * 32), Lease(new_id(), 30)
+
+    async def start() -> object:
+        async with rig.store.begin() as tx:
+            return await start_cancelling(
+                tx, customer.account_id, meeting.id, request, lease, meeting.start_at
+            )
+
+    async with fenced(rig):
+        with pytest.raises(StoreFenced):
+            await start()
+    assert isinstance(await start(), Running)
 
 
 async def _tables_outside(rig: PostgresRig) -> set[str]:

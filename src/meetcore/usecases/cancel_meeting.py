@@ -196,6 +196,8 @@ async def _start(
         outcome = Outcome(cancellation_record(meeting, now))
         return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
     if not can_cancel(meeting, now):
+        # A write, with a key or without: a store that takes none refuses before the provider ends it.
+        await tx.lock_account(meeting.account_id)
         await bind_key(tx, meeting.account_id, request, meeting.id)
         return Running(meeting, view.idempotency.record is not None)
     return Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)

@@ -56,7 +56,7 @@ async def _latest(store: Store) -> Restore | None:
 
 
 @asynccontextmanager
-async def _fenced(rig: RestoresRig) -> AsyncIterator[Restore]:
+async def fenced(rig: RestoresRig) -> AsyncIterator[Restore]:
     """Fence the store while the block runs."""
     await rig.fence.put_up()
     async with rig.operator_store.begin() as tx:
@@ -121,7 +121,7 @@ class RestoreRepositoryContract:
         customer = await open_customer(rig, 100)
         await register(rig, new_endpoint(customer, KIND))
         assert await top_up(rig, customer, 1, "due", KIND) == 1
-        async with _fenced(rig):
+        async with fenced(rig):
             with pytest.raises(StoreFenced):
                 async with rig.store.begin() as tx:
                     await _WRITES[work](tx, customer)
@@ -134,14 +134,14 @@ class RestoreRepositoryContract:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         state = await state_of(rig, customer)
-        async with _fenced(rig):
+        async with fenced(rig):
             with pytest.raises(StoreFenced):
                 await reserve_on(rig, customer, MeetingSpec(), state)
         assert await reserve_on(rig, customer, MeetingSpec(), state) is not None
 
     async def test_a_fenced_store_is_read(self, rig: RestoresRig) -> None:
         customer = await open_customer(rig, 100)
-        async with _fenced(rig):
+        async with fenced(rig):
             caller = await rig.queries.find_caller(customer.digest)
             account = await rig.registry.find_account(customer.account_id)
         assert caller is not None
@@ -149,7 +149,7 @@ class RestoreRepositoryContract:
 
     async def test_a_fence_may_be_put_up_and_taken_away_twice(self, rig: RestoresRig) -> None:
         customer = await open_customer(rig, 100)
-        async with _fenced(rig):
+        async with fenced(rig):
             await rig.fence.put_up()
         await rig.fence.take_away()
         assert await top_up(rig, customer, 1, "after") == 0
@@ -163,7 +163,7 @@ class RestoreRepositoryContract:
     async def test_a_key_of_the_lost_time_is_lost(self, rig: RestoresRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host(max_concurrent=9))
-        async with _fenced(rig) as restore:
+        async with fenced(rig) as restore:
             pass
         begin, end = restore.restored_to - KEY_MARGIN, restore.fenced_at
         second = timedelta(seconds=1)
