@@ -15,6 +15,7 @@ from meetcore.domain.requests.restores import KEY_MARGIN, Restore
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store, StoreFenced, Transaction
+from meetcore.testing.contracts.reads import cancel_view
 from meetcore.testing.contracts.store_rig import RestoresRig
 from meetcore.testing.contracts.transactions import (
     AT,
@@ -163,6 +164,7 @@ class RestoreRepositoryContract:
     async def test_a_key_of_the_lost_time_is_lost(self, rig: RestoresRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host(max_concurrent=9))
+        meeting = await scheduled(rig, customer)
         async with fenced(rig) as restore:
             pass
         begin, end = restore.restored_to - KEY_MARGIN, restore.fenced_at
@@ -175,7 +177,10 @@ class RestoreRepositoryContract:
             async with rig.store.begin() as tx:
                 view = await tx.idempotency.load_locked(customer.account_id, key)
                 creation = await tx.meetings.load_creation(query_of(customer, spec))
-            assert (view.is_lost, creation.idempotency.is_lost) == (key in lost, key in lost), key
+            cancellation = await cancel_view(rig, meeting, key)
+            assert cancellation is not None
+            views = (view, creation.idempotency, cancellation.idempotency)
+            assert {each.is_lost for each in views} == {key in lost}, key
             made = await reserve_on(rig, customer, spec, await state_of(rig, customer))
             assert (made is None) is (key in lost), key
 

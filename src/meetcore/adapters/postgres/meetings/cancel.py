@@ -9,7 +9,7 @@ from uuid import UUID
 
 from meetcore.adapters.postgres.columns import utc
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
-from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, RELEASE_KEY, key_record
+from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, KEY_LOST, RELEASE_KEY, key_record
 from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
     FUNDS,
@@ -24,6 +24,7 @@ from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.requests.restores import key_made_at
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
@@ -34,7 +35,7 @@ _LOAD_LOCKED = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
     clock_timestamp() AS now, COALESCE(m.lease_until > clock_timestamp(), false) AS is_leased,
-    {MEETING_COLUMNS}, {KEY_COLUMNS}
+    {MEETING_COLUMNS}, {KEY_COLUMNS}, {KEY_LOST} AS is_key_lost
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
@@ -112,11 +113,14 @@ class MeetingCancellation(Repository):
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
-        parameters = {"account_id": account_id, "meeting_id": meeting_id, "key": idempotency_key}
+        parameters = {
+            "account_id": account_id, "meeting_id": meeting_id, "key": idempotency_key,
+            "key_made_at": key_made_at(idempotency_key),
+        }  # fmt: skip
         row = await self._locked(_LOAD_LOCKED, parameters)
         if row is None:
             return None
-        known = KeyView(key_record(row, self._cipher), utc(row["now"]))
+        known = KeyView(key_record(row, self._cipher), utc(row["now"]), row["is_key_lost"])
         return MeetingView(meeting(row, self._cipher), known, row["is_leased"])
 
     async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
