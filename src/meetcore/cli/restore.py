@@ -27,8 +27,9 @@ restore = App(
 _UNKNOWABLE: Final = (
     "Top-ups, adjustments, keys, hosts, webhooks and accounts of the lost time are in no list: compare your "
     "payments, and enter what is missing with its reference (`meetcore credits topup`).",
-    "What was taken away in the lost time is back: repeat, before the release, the revocations of keys and tokens, "
-    "suspensions, removals of members and operators, changes of caps, host disablements and erasures of that time.",
+    "What was taken away in the lost time is back. Repeat before the release: revoked keys and tokens, "
+    "suspensions, removed operators, lowered caps, disabled hosts and erasures. Owners of accounts repeat "
+    "their own changes, such as removed members, right after it: tell them.",
     "Notes of the lost time are made again when they are asked for; their charges are lost, too.",
 )
 _NO_LIST: Final = (
