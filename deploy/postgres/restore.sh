@@ -18,13 +18,16 @@
 #   SUPERUSER      postgres
 #   POSTGRES_USER  postgres
 #   MEETCORE       the program: meetcore
+#   TIMELINE       latest; "current" is that of the backup, to restore it once more to another moment
 #   KEEP_RUNNING   a directory to make for the socket: the server goes on there, for the drill
+#
+# The history of the new timeline is copied into ARCHIVE, but not where KEEP_RUNNING is given.
 set -eu
 umask 077
 
 backup=$1 archive=$2 data=$3 moment=${4:-}
 : "${PG_BIN:=$(dirname "$(command -v pg_ctl || echo /usr/bin/pg_ctl)")}" "${DATABASE:=meetcore}" "${SUPERUSER:=postgres}"
-: "${POSTGRES_USER:=postgres}" "${MEETCORE:=meetcore}" "${CONFIG:=}" "${KEEP_RUNNING:=}"
+: "${POSTGRES_USER:=postgres}" "${MEETCORE:=meetcore}" "${CONFIG:=}" "${KEEP_RUNNING:=}" "${TIMELINE:=latest}"
 
 fail() { echo "restore: $*" >&2; exit 1; }
 as_postgres() { if [ "$(id -u)" = 0 ]; then runuser -u "$POSTGRES_USER" -- "$@"; else "$@"; fi; }
@@ -58,7 +61,7 @@ case $moment in *Z) moment=${moment%Z}+00 ;; esac
 # No client, and no demand of a standby: on the command line, where no file of the backup replaces it.
 options="-c listen_addresses='' -c port=5432 -c unix_socket_directories='$private' -c hba_file='$private/pg_hba.conf' -c ssl=off"
 options="$options -c hot_standby=off -c archive_mode=off -c synchronous_standby_names='' -c logging_collector=off"
-options="$options -c restore_command='$private/fetch %f %p' -c recovery_target_action=promote"
+options="$options -c restore_command='$private/fetch %f %p' -c recovery_target_action=promote -c recovery_target_timeline='$TIMELINE'"
 [ -z "$moment" ] || options="$options -c recovery_target_time='$moment'"
 [ -z "$CONFIG" ] || options="$options -c config_file='$CONFIG'"
 as_postgres "$PG_BIN/pg_ctl" start -D "$data" -l "$private/server.log" -w -t 86400 -o "$options" >/dev/null ||
@@ -84,4 +87,13 @@ export MEETCORE_DATABASE_URL MEETCORE_DATABASE_POOLER
 unset MEETCORE_DATABASE_DIRECT_URL
 $MEETCORE migrate >&2
 $MEETCORE restore fence --to "$restored_to" --json
-if [ -n "$KEEP_RUNNING" ]; then trap - EXIT; fi
+if [ -n "$KEEP_RUNNING" ]; then trap - EXIT; exit; fi
+
+# Nothing archived it while archive_mode was off, and without it no later backup can be followed to this timeline.
+for history in "$data"/pg_wal/*.history; do
+  name=$(basename "$history")
+  [ ! -f "$archive/$name" ] || continue
+  { as_postgres cp "$history" "$archive/$name.part" && as_postgres sync "$archive/$name.part" &&
+    as_postgres mv "$archive/$name.part" "$archive/$name"; } ||
+    echo "restore: copy $history into $archive before the release" >&2
+done

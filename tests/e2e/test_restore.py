@@ -195,7 +195,9 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
     )
 
 
-def test_what_a_restore_makes_belongs_to_the_owner_of_the_tables(programs: Path, launcher: Launcher) -> None:
+def test_what_a_restore_makes_is_the_owners_and_its_timeline_is_archived(
+    programs: Path, launcher: Launcher
+) -> None:
     with postgres_pair(programs) as pair, archived(pair) as (backups, archive):
         pair.ask(pair.primary, "CREATE ROLE meetcore_owner")  # it may not log in
         pair.ask(pair.primary, f"ALTER DATABASE {DATABASE} OWNER TO meetcore_owner")
@@ -216,6 +218,13 @@ def test_what_a_restore_makes_belongs_to_the_owner_of_the_tables(programs: Path,
         assert "credit_proposals" in found
         assert set(found.values()) == {"meetcore_owner"}
         assert evolve(site, database_url=restored.url).cli("restore", "status")["is_fenced"]
+        # A later restore follows this one, or begins from the backup's own timeline again.
+        assert (archive / "00000002.history").read_text().startswith("1\t")
+        again = pair.directory / "again"
+        done = run_script(pair, site, "restore.sh", backups / "monday", archive, again, TIMELINE="current")
+        assert done.returncode == 0, done.stdout + done.stderr
+        (only,) = (archive / "00000003.history").read_text().splitlines()
+        assert only.startswith("1\t")
 
 
 def refuses_to_sell(it: Disaster, api: Running, lost: list[str]) -> None:
