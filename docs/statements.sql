@@ -2313,7 +2313,8 @@ SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id
     m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
     m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
     m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, i.key AS key_key, i.fingerprint AS key_fingerprint, i.is_done AS key_is_done, i.subject_id AS key_subject_id,
-    i.lease_until AS key_lease_until, i.answer AS key_answer
+    i.lease_until AS key_lease_until, i.answer AS key_answer, EXISTS (SELECT FROM restores WHERE %(key_made_at)s::timestamptz
+        BETWEEN restored_to - interval '120 s' AND fenced_at) AS is_key_lost
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text;
@@ -5031,6 +5032,11 @@ SELECT COALESCE(max(epoch), 0) + 1, %(restored_to)s, clock_timestamp() FROM rest
 HAVING NOT COALESCE(bool_or(released_at IS NULL), false)
 ON CONFLICT DO NOTHING
 RETURNING r.epoch, r.restored_to, r.fenced_at, r.released_at;
+
+-- Lets a fence that came with the backup cover what was lost after it, too.
+-- _EXTEND
+UPDATE restores SET fenced_at = GREATEST(clock_timestamp(), %(restored_to)s)
+WHERE released_at IS NULL AND fenced_at < %(restored_to)s;
 
 -- Releases a restore that is fenced.
 -- _RELEASE
