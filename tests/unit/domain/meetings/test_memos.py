@@ -8,8 +8,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.meetings.meetings import MeetingOptions
-from meetcore.domain.meetings.memos import InvalidMemo, MeetingMemo, decode_memo, encode_memo
+from meetcore.domain.meetings.meetings import Meeting, MeetingOptions, MeetingStatus
+from meetcore.domain.meetings.memos import InvalidMemo, MeetingMemo, decode_memo, encode_memo, memo_of
 
 AT = datetime(2026, 12, 1, 3, 0, 0, 123_456, tzinfo=UTC)
 MEMO = MeetingMemo(
@@ -32,6 +32,17 @@ def test_a_memo_is_read_as_it_was_written(
         fingerprint=None if key is None else MEMO.fingerprint, created_at=at,
     )  # fmt: skip
     assert decode_memo(encode_memo(memo)) == memo
+
+
+def test_the_memo_of_a_meeting_has_what_its_charge_and_its_retry_need() -> None:
+    meeting = Meeting(
+        id=UUID(int=3), account_id=MEMO.account_id, api_key_id=MEMO.api_key_id,
+        status=MeetingStatus.PROVISIONING, title="Rapat", description=None, start_at=MEMO.start_at,
+        end_at=MEMO.start_at + timedelta(hours=1), duration=MEMO.duration, capacity=100,
+        pricing_tier_id=MEMO.pricing_tier_id, credits=MEMO.credits, options=MEMO.options, host_id=UUID(int=4),
+        provider="zoom", created_at=MEMO.created_at,
+    )  # fmt: skip
+    assert memo_of(meeting, MEMO.idempotency_key, MEMO.fingerprint) == MEMO
 
 
 def test_the_longest_memo_leaves_room_for_the_longest_description() -> None:
