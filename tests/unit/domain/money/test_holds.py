@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
-from meetcore.domain.money.holds import CapUsage, Hold, charge, is_sufficient, release, settle, take
+from meetcore.domain.money.holds import (
+    CapUsage,
+    Hold,
+    charge,
+    is_sufficient,
+    readmit,
+    release,
+    settle,
+    take,
+)
 from meetcore.domain.money.ledger import Funds, open_account, top_up
-from meetcore.domain.money.transfers import Reference, TransferKind
+from meetcore.domain.money.transfers import InvalidAmount, Reference, TransferKind
 from meetcore.testing.strategies import money
 from meetcore.testing.strategies.account_histories import (
     ACCOUNT,
@@ -313,6 +322,19 @@ def test_the_cap_error_names_the_next_midnight_in_wib_as_the_reset() -> None:
     details = {"cap": 10, "spent": 9, "required": 2, "resets_at": "2026-12-01T17:00:00Z"}
     assert refused.value.details == details
     assert cap_day_ends_at(cap_day(MIDNIGHT - TICK)) == MIDNIGHT
+
+
+@given(money.funds(ACCOUNT, 100), money.cap_usages(KEY, DAY), money.holds(KEY, DAY))
+def test_a_lost_charge_is_readmitted_whatever_is_available(funds: Funds, usage: CapUsage, hold: Hold) -> None:
+    again = readmit(funds, usage, hold)
+    assert (again.funds.held, again.usage.held) == (funds.held + hold.amount, usage.held + hold.amount)
+    assert (again.funds.balance, again.usage.spent) == (funds.balance, usage.spent)
+    settled = settle(again.funds, again.usage, hold, hold.amount, UUID(int=2), MIDNIGHT)
+    assert settled.posting.funds.balance == funds.balance - hold.amount
+    with pytest.raises(ValueError, match=r"^the usage is of another key than the spend$"):
+        readmit(funds, evolve(usage, api_key_id=UUID(int=9)), hold)
+    with pytest.raises(InvalidAmount):
+        readmit(funds, usage, evolve(hold, amount=0))
 
 
 @given(hold=money.holds(KEY, DAY))
