@@ -46,7 +46,7 @@ ABOUT = {
     "base_url": "the address that customers use: in join links, `Location` and `docs_url`",
     "broker_url": "wakes the workers of other processes",
     "broker_queues": "`quorum` for a cluster of RabbitMQ, whose queues then outlive the loss of a node; see "
-    "[scaling](scaling.md#9-a-cluster-of-rabbitmq)",
+    "[scaling](scaling.md#8-a-cluster-of-rabbitmq)",
     "rate_store_url": "counts requests for all processes",
     "provider": "who runs the meetings",
     "jitsi_url": "the Jitsi server that links lead to",
