@@ -86,6 +86,10 @@ def _disturbed(database_url: str, account_id: UUID) -> Iterator[None]:
         SandboxProvider.create = create  # type: ignore[method-assign]
 
 
+VERSIONS = frozenset({"version", "account_version"})
+"""The columns in which statements read the version of the account."""
+
+
 def _change(database_url: str, account_id: UUID) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute("UPDATE accounts SET version = version + 1 WHERE id = %s", (account_id,))
@@ -100,9 +104,9 @@ def _listening(database_url: str, account_id: UUID) -> Iterator[list[Statement]]
     async def execute_and_note(self: Any, query: str, params: Any = None, **options: Any) -> Any:
         cursor = await execute(self, query, params, **options)
         columns = tuple(column.name for column in cursor.description or ())
-        is_first_reading = not any("version" in each.columns for each in statements)
+        is_first_reading = not any(VERSIONS & {*each.columns} for each in statements)
         statements.append(Statement(query, params or {}, columns))
-        if is_first_reading and "version" in columns:
+        if is_first_reading and VERSIONS & {*columns}:
             _change(database_url, account_id)
         return cursor
 

@@ -16,11 +16,13 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from benchmarks.recording import Creation, Statement
+from benchmarks.recording import VERSIONS, Creation, Statement
 from benchmarks.seeds import DIGEST_LEAD, ID_LEAD
 
 __all__ = ["Script", "make_script"]
 
+# What statements find for later ones, by the column in which they read it.
+_FOUND = {"host_id": "host_id"} | dict.fromkeys(VERSIONS, "version")
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s|%%")
 _HEAD = r"""
 \set a 9000000000000000 + random(1, :accounts)
@@ -118,7 +120,7 @@ class _Translator:
         is_settling = False
         for place, statement in enumerate(self.creation.statements):
             text = self._statement(statement)
-            found = {"host_id", "version"} & set(statement.columns)
+            found = {_FOUND[column]: column for column in statement.columns if column in _FOUND}
             is_try = "version" in statement.parameters and not is_settling
             if is_try and "token" not in statement.parameters:
                 lines += ["\\set r_version -1", text, "\\aset r_", "\\if :r_version < 0"]
@@ -129,15 +131,16 @@ class _Translator:
                 continue
             if set(statement.columns) == {"version", "host_id"}:  # reserved under the lock
                 lines += [text, "\\aset r_"]
-                self.found = {name: f":r_{name}" for name in found}
+                self.found = {name: f":r_{column}" for name, column in found.items()}
                 continue
             if found and self.found:
                 # May find nothing: the host was taken between the two statements, and the service retries.
                 lines += [f"\\set s{place}_version -1", text, f"\\aset s{place}_"]
             else:
                 lines += [text, f"\\gset s{place}_"] if found else [f"{text};"]
-            for name in found - ({"host_id"} & self.found.keys()):
-                self.found[name] = f":s{place}_{name}"
+            for name, column in found.items():
+                if name != "host_id" or name not in self.found:
+                    self.found[name] = f":s{place}_{column}"
         return "\n".join([*lines, "\\endif" if is_settling else "", ""])
 
     def _statement(self, statement: Statement) -> str:
