@@ -48,6 +48,7 @@ def debian(directory: Path) -> Path:
         shutil.rmtree(base, ignore_errors=True)
         made = base.with_suffix(".new")
         shutil.rmtree(made, ignore_errors=True)
+        made.parent.mkdir(parents=True, exist_ok=True)
         _run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", DEBIAN, made)
         made.rename(base)
     return base
