@@ -43,7 +43,7 @@ def _log_failed_delivery(recorded: Recorded) -> None:
 
 
 def _log_delivered(recorded: Recorded) -> None:
-    """Log an event that an endpoint took: after a restore the log alone says what customers have heard."""
+    """Log an event that an endpoint took: after a restore only the log says which events customers have."""
     delivery = recorded.delivery
     log.info(
         DELIVERED, account_id=str(delivery.account_id), webhook_id=str(delivery.endpoint_id),

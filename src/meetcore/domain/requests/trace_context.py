@@ -21,7 +21,7 @@ _SAMPLED = 1
 class TraceContext:
     """A place in a trace: its id and that of a span in it, in lower-case hex.
 
-    `is_sampled` says that whoever made the span may have recorded it.
+    `is_sampled` says that the maker of the span may have recorded it.
     """
 
     trace_id: str

@@ -7,7 +7,7 @@ CREATE TABLE restores (
     CONSTRAINT restores_in_order CHECK (restored_to <= fenced_at AND released_at >= fenced_at)
 );
 CREATE UNIQUE INDEX restores_one_fenced ON restores ((released_at IS NULL)) WHERE released_at IS NULL;
--- Read with each idempotency key. Without an index that serves, the planner, which is told to avoid sequential scans,
+-- Read with each idempotency key. Without an index that serves, the planner, which is set to avoid sequential scans,
 -- would take all plans of the statement for equally dear.
 CREATE INDEX restores_fenced ON restores (fenced_at);
 

@@ -337,7 +337,7 @@ async def _is_unfinished(session: Session, deliveries: Partition) -> bool:
 
 
 async def _detach(session: Session, one: Partition) -> bool:
-    """Take a partition out of its table, beside whoever reads the table; whether it is out.
+    """Take a partition out of its table, beside readers of the table; whether it is out.
 
     It is marked first: what was detached and is not dropped yet is recognised by that.
     """
