@@ -33,7 +33,7 @@ PORT = 8000
 CLIENTS = 4
 CALM_S, GONE_S = 8.0, 50.0
 NOTICED_S = 3.0
-"""By then the balancer has asked the lost host in vain."""
+"""By then the balancer has asked the lost host, without an answer."""
 
 PATIENCE_S = 45.0
 """How long a client waits: longer than haproxy does for a server."""

@@ -294,7 +294,7 @@ SELECT %(account)s, id, 1, at, 1 FROM made
 
 @define
 class Load:
-    """What a service does all day, with how long each transaction took, until it is told to stop."""
+    """What a service does all day, with how long each transaction took, until it is asked to stop."""
 
     rig: PostgresRig
     is_over: bool = False

@@ -46,7 +46,7 @@ def programs() -> Path:
 
 @define
 class Disaster:
-    """A service whose database has base backups and an archive, and what its customers were told."""
+    """A service whose database has base backups and an archive, and what its customers received."""
 
     pair: Pair
     zoom: ZoomStack
@@ -149,13 +149,13 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
         kept = it.sell(http, KEPT)
         back_up(pair, it.backups / "monday")
         kept += it.sell(http, 1)  # from the archive
-        until(lambda: len(it.posts_of(it.ids(kept))) == KEPT + 1, "all are told")
+        until(lambda: len(it.posts_of(it.ids(kept))) == KEPT + 1, "all are announced")
         ((moment,),) = pair.ask(
             pair.primary,
             """SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')""",
         )
         lost = it.sell(http, LOST)
-        until(lambda: len(it.posts_of(it.ids(lost))) == LOST, "all are told")
+        until(lambda: len(it.posts_of(it.ids(lost))) == LOST, "all are announced")
         archive_all(pair, it.archive)
         log = api.err
     assert len(it.zoom.meetings()) == KEPT + 1 + LOST
@@ -174,8 +174,8 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
         found = site.cli("restore", "reconcile", "--log", log)
         assert {each["meeting_id"] for each in found["meetings"]} == it.ids(lost)
         assert (found["lost_meetings"], found["gone_meetings"], found["is_applied"]) == (LOST, 0, False)
-        heard = {event for event, _ in it.posts_of(it.ids(lost))}
-        assert {each["event_id"] for each in found["events"]} == heard
+        received = {event for event, _ in it.posts_of(it.ids(lost))}
+        assert {each["event_id"] for each in found["events"]} == received
         done = site.cli("restore", "reconcile", "--apply")
         assert (done["lost_meetings"], done["left"]) == (LOST, 0)
         assert site.cli("restore", "reconcile")["meetings"] == []
@@ -183,7 +183,7 @@ def test_what_a_restore_lost_is_listed_adopted_and_never_sold_again(disaster: Di
         refuses_to_sell(it, api, [])
         assert len(it.receiver.at("hook")) == KEPT + 1 + LOST, "nothing is posted before the release"
         site.cli("restore", "release")
-        until(lambda: len(it.posts_of(it.ids(lost))) == 2 * LOST, "adopted meetings are told of")
+        until(lambda: len(it.posts_of(it.ids(lost))) == 2 * LOST, "adopted meetings are announced")
         it.customer.settle(api.url)
         took_s = time.monotonic() - began
     known = {str(id_) for (id_,) in ask(site, "SELECT id FROM meetings WHERE status = 'scheduled'")}

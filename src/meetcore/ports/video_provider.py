@@ -131,7 +131,7 @@ class VideoProvider(Protocol):
         """
 
     async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
-        """Every meeting that the provider has of a host, whoever made it; none where it keeps no memos.
+        """Every meeting that the provider has of a host, by any maker; none where it keeps no memos.
 
         Raises:
             ProviderRefused, ProviderUnknown: the list is not known.

@@ -16,7 +16,7 @@ RULES = PartitionRules(kept=timedelta(days=30))
 
 @define
 class Place:
-    """Partitions that answer what they are told to."""
+    """Partitions with given answers."""
 
     done: Maintained = field(factory=Maintained)
     refusal: str = ""
