@@ -13,7 +13,7 @@ from meetcore.adapters.postgres.migration_steps import load_migrations
 __all__ = ["LAST_RELEASE", "account_id", "fill", "migrate_to"]
 
 LAST_RELEASE = 22
-"""The last step of the release before this one."""
+"""The last step of the release whose tables `fill` fills."""
 
 _MAKE_ID = """
 CREATE FUNCTION bench_id(kind text, n bigint) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
@@ -26,7 +26,8 @@ _NUMBERS = "generate_series(1, %(rows)s::bigint) AS n"
 _AT = "now() - interval '1 day' * (n %% 365)"
 _LATELY = "now() - interval '1 hour' * (n %% 400)"  # younger than what housekeeping removes
 
-# Of the rows of each table, every second one is of the account 1; its entries are numbered in the order of n.
+# Of the rows of each table, every second one is of the account 1; its entries are numbered in the order of n. But each
+# account has one webhook: an account may have a few, and where one had them all, every plan would read them all.
 _STATEMENTS = (
     f"""INSERT INTO users (id, email, full_name, created_at)
     SELECT bench_id('user', n), 'user' || n || '@bench.example', 'User ' || n, {_AT} FROM {_NUMBERS}""",
@@ -65,16 +66,16 @@ _STATEMENTS = (
     f"""INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
     SELECT bench_account(n), bench_id('meeting', n), {_LATELY}, now() + interval '1 day' FROM {_NUMBERS}""",
     """INSERT INTO webhook_hosts (host) VALUES ('bench.example')""",
-    """INSERT INTO webhook_account_hosts (account_id, host) VALUES (bench_id('account', 1), 'bench.example')""",
+    f"""INSERT INTO webhook_account_hosts (account_id, host) SELECT bench_id('account', n), 'bench.example' FROM {_NUMBERS}""",
     f"""INSERT INTO webhook_endpoints
         (account_id, id, url, url_key, event_types, state, consecutive_failures, created_by, created_at, secret)
-    SELECT bench_id('account', 1), bench_id('endpoint', n), 'https://bench.example/' || n, 'https://bench.example/' || n,
+    SELECT bench_id('account', n), bench_id('endpoint', n), 'https://bench.example/' || n, 'https://bench.example/' || n,
         '{{meeting.ended}}', CASE WHEN n %% 10 = 0 THEN 'paused' ELSE 'active' END, 0, 'x', now(), 'x' FROM {_NUMBERS}""",
     f"""INSERT INTO events (account_id, id, kind, payload, created_at)
     SELECT bench_account(n), bench_id('event', n), 'meeting.ended', decode(repeat(md5(n::text), 16), 'hex'), {_LATELY} FROM {_NUMBERS}""",
     f"""INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at, attempts_made)
-    SELECT bench_account(n), bench_id('delivery', n), bench_id('endpoint', n), bench_id('event', n), 'meeting.ended', 'succeeded',
-        {_AT}, 1 FROM {_NUMBERS}""",
+    SELECT bench_account(n), bench_id('delivery', n), bench_id('endpoint', CASE WHEN n %% 2 = 0 THEN 1 ELSE n END),
+        bench_id('event', n), 'meeting.ended', 'succeeded', {_AT}, 1 FROM {_NUMBERS}""",
     f"""INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, status_code)
     SELECT bench_account(n), bench_id('delivery', n), 1, {_AT}, 20, 200 FROM {_NUMBERS}""",
     f"""INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, provider, provider_meeting_id,

@@ -1,13 +1,15 @@
-"""`python -m benchmarks.migrations [--rows 400000] [--hold 60] [--previous CHECKOUT]`: an upgrade under load.
+"""`python -m benchmarks.migrations [--rows 400000] [--previous CHECKOUT --step 49]`: an upgrade under load.
 
-A database of the last release with that many rows in each table that grows is brought up to date while
+A database of an earlier release with that many rows in each table that grows is brought up to date while
 probes read and write (`probes`). For each step: how long it takes, the longest statement of a probe, and the
 longest wait behind a lock of the step, which may be half a second. Then once more, on few rows, beside a
-transaction that holds its locks for `--hold` seconds. `--previous` is a checkout of the last release: its
-`serve` sells and lists all along, and for a while on the new schema.
+transaction that holds its locks for `--hold` seconds. `--step` is the last step of that release, and
+`--previous` a checkout of it: its `serve` sells and lists all along, and for a while on the new schema; then
+it is started anew there, where the steps do not rule that out.
 """
 
 import argparse
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,8 +21,8 @@ from attrs import define, field, frozen
 
 from benchmarks.history import LAST_RELEASE, fill, migrate_to
 from benchmarks.places import database_server, empty_database
-from benchmarks.previous import previous_release
-from benchmarks.probes import MIGRATOR, Probing, Waited, probing, watching
+from benchmarks.previous import Sales, previous_release
+from benchmarks.probes import Probing, Waited, probing, watching
 from meetcore.adapters.postgres.migrate import migrate, missing, needed
 from meetcore.adapters.postgres.migration_steps import Migration
 
@@ -67,10 +69,9 @@ class Upgrade:
 def upgrade(url: str) -> Upgrade:
     """Bring a database up to date, and watch who waits for it."""
     found, began = Upgrade(), list[tuple[Migration, float]]()
-    name = "&" if "?" in url else "?"
     with watching(url) as waited:
         migrate(
-            f"{url}{name}application_name={MIGRATOR.replace(' ', '%20')}",
+            url,
             on_step=lambda step, *_: began.append((step, time.monotonic())),
             on_wait=lambda step, pause_s: found.pauses.append((step.number, pause_s)),
         )
@@ -115,13 +116,33 @@ def measure_beside_load(url: str, quiet_s: float, previous: Path | None) -> list
             print(f"the last release, during the upgrade: {sales.text}")
             time.sleep(quiet_s)
             print(f"and {quiet_s:g} s on the new schema: {sales.text}")
-            faults += [f"the last release refused: {dict(sales.refused)}"] if sales.refused else []
+            faults += _refused(sales)
+    if previous is not None:
+        faults += _start_anew(previous, url, quiet_s, [run.step for run in done.steps])
     if done.longest_wait_s > LONGEST_WAIT_S:
         worst = max(done.waited, key=lambda one: one.seconds)
         faults.append(f"waited {worst.seconds:.2f} s for a step: {worst.query}")
     if probes.failed:
         faults.append(f"statements of probes failed: {dict(probes.failed)}")
     return faults + _check_totals(url)
+
+
+def _start_anew(previous: Path, url: str, seconds: float, applied: list[Migration]) -> list[str]:
+    """Start the last release on the new schema. Returns what is wrong, nothing where a step rules it out."""
+    is_told = applied[0].number > LAST_RELEASE + 1  # of a step that it does not know, what code that needs
+    try:
+        with previous_release(previous, url) as sales:
+            time.sleep(seconds)
+    except (AssertionError, subprocess.CalledProcessError):
+        print("the last release does not start on the new schema")
+        is_ruled_out = any(step.needs_code_of >= applied[0].number for step in applied)
+        return [] if is_ruled_out or not is_told else ["the last release did not start on the new schema"]
+    print(f"the last release, started anew on the new schema, {seconds:g} s: {sales.text}")
+    return _refused(sales)
+
+
+def _refused(sales: Sales) -> list[str]:
+    return [f"the last release refused: {dict(sales.refused)}"] if sales.refused else []
 
 
 def _check_totals(url: str) -> list[str]:
@@ -179,24 +200,29 @@ def measure_beside_transaction(url: str, hold_s: float) -> list[str]:
 
 
 @contextmanager
-def _last_release(server: str, rows: int) -> Iterator[str]:
+def _last_release(server: str, rows: int, step: int) -> Iterator[str]:
     """A database of the last release, with this number of rows in each table."""
     begun = time.monotonic()
     with empty_database(server) as url:
         migrate_to(url, LAST_RELEASE)
         fill(url, rows)
+        migrate_to(url, step)
         print(f"\n{rows} rows in each table, filled in {time.monotonic() - begun:.0f} s", flush=True)
         yield url
 
 
 def measure(
-    rows: int = SMOKE_ROWS, hold_s: float = SMOKE_HOLD_S, quiet_s: float = 1.0, previous: Path | None = None
+    rows: int = SMOKE_ROWS,
+    hold_s: float = SMOKE_HOLD_S,
+    quiet_s: float = 1.0,
+    previous: Path | None = None,
+    step: int = LAST_RELEASE,
 ) -> list[str]:
     """Do all of it; what it is called with by itself says only whether it works. Returns what is wrong."""
     with database_server() as server:
-        with _last_release(server, rows) as url:
+        with _last_release(server, rows, step) as url:
             faults = measure_beside_load(url, quiet_s, previous)
-        with _last_release(server, SMOKE_ROWS) as url:
+        with _last_release(server, SMOKE_ROWS, step) as url:
             return faults + measure_beside_transaction(url, hold_s)
 
 
@@ -205,9 +231,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.migrations", description=__doc__)
     parser.add_argument("--rows", type=int, default=400_000, help="of each table, an even number")
     parser.add_argument("--hold", type=float, default=60.0, help="seconds of the long transaction")
+    parser.add_argument(
+        "--step",
+        type=int,
+        default=LAST_RELEASE,
+        help="the last step of the earlier release",
+    )
     parser.add_argument("--previous", type=Path, help="a checkout of the last release")
     chosen = parser.parse_args()
-    faults = measure(chosen.rows, chosen.hold, 20.0, chosen.previous)
+    faults = measure(chosen.rows, chosen.hold, 20.0, chosen.previous, chosen.step)
     raise SystemExit("; ".join(faults) if faults else 0)
 
 

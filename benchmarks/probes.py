@@ -13,10 +13,12 @@ from contextlib import contextmanager
 import psycopg
 from attrs import define, field, frozen
 
+from meetcore.adapters.postgres.pool import application_name
+
 __all__ = ["MIGRATOR", "Probing", "Waited", "probing", "watching"]
 
-MIGRATOR = "meetcore bench migrate"
-"""The `application_name` of the migration's connection."""
+MIGRATOR = application_name("migrate")
+"""What the server shows of the connection of a migration that this process runs."""
 _PAUSE_S = 0.02
 _LOOK_EVERY_S = 0.01
 
@@ -95,9 +97,9 @@ _STATEMENTS: dict[str, tuple[str, str, int]] = {
         0,
     ),
     "webhook_endpoints": (
-        "SELECT url FROM webhook_endpoints WHERE account_id = bench_id('account', 1) AND id = bench_id('endpoint', 19)",
+        "SELECT url FROM webhook_endpoints WHERE account_id = bench_id('account', 19) AND id = bench_id('endpoint', 19)",
         "UPDATE webhook_endpoints SET consecutive_failures = 0 "
-        "WHERE account_id = bench_id('account', 1) AND id = bench_id('endpoint', 19)",
+        "WHERE account_id = bench_id('account', 19) AND id = bench_id('endpoint', 19)",
         0,
     ),
     "events and deliveries": (
