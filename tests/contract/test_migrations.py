@@ -187,6 +187,44 @@ def test_a_step_that_gets_no_lock_gives_up_and_keeps_nothing(empty_database_url,
     assert migrate(empty_database_url) == [later]
 
 
+CROSSED = """
+CREATE TABLE counted (account_id uuid REFERENCES accounts);
+CREATE FUNCTION count_entries() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER counted AFTER INSERT ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION count_entries()
+"""
+_WAITS = """SELECT FROM pg_locks
+WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+
+
+def _write_in_opposite_order(url: str, stop: threading.Event) -> None:
+    """Lock the entries, wait until the migrator waits for a lock, then lock the accounts; again and again."""
+    with psycopg.connect(url) as writer, psycopg.connect(url, autocommit=True) as watch:
+        while not stop.is_set():
+            writer.execute("LOCK TABLE ledger_entries IN ROW EXCLUSIVE MODE")
+            while not stop.is_set() and watch.execute(_WAITS).fetchone() is None:
+                stop.wait(0.01)
+            writer.execute("LOCK TABLE accounts IN ROW EXCLUSIVE MODE")
+            writer.commit()
+
+
+def test_a_step_and_a_writer_that_lock_two_tables_in_opposite_orders_both_get_on(
+    empty_database_url, monkeypatch
+):
+    """A posting holds the entries and waits behind the step for the account: each try in that order fails."""
+    steps = migrate(empty_database_url)
+    later = Migration(steps[-1].number + 1, "crossed", CROSSED)
+    monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
+    stop, waits = threading.Event(), []
+    writer = threading.Thread(target=_write_in_opposite_order, args=(empty_database_url, stop))
+    writer.start()
+    try:
+        assert migrate(empty_database_url, timeout_s=20, on_wait=lambda _, pause_s: waits.append(pause_s))
+    finally:
+        stop.set()
+        writer.join()
+    assert len(waits) <= 3
+
+
 def test_a_server_that_is_frozen_is_given_up(monkeypatch):
     monkeypatch.setattr(module, "DEADLINE_S", 1.0)
     with own_postgres() as server:

@@ -6,9 +6,10 @@ applied is refused. Owns the schema's history; seeds no data.
 
 A step runs in a transaction of its own, or, where it is an online step, each of its statements and batches does.
 It waits 0.3 s at most for a lock: every later lock request queues behind it, so that a long transaction of
-somebody else would stop the service through a migration that only waits. It is tried again after a pause. An
-autovacuum, which the server ends for a lock after a second only, is ended before by a lock that nobody of the
-service waits behind. What is built concurrently waits as long as it takes: there no request queues behind it.
+somebody else would stop the service through a migration that only waits. It is tried again after a pause, and
+takes the locks of its tables in the opposite order then. An autovacuum, which the server ends for a lock after
+a second only, is ended before by a lock that nobody of the service waits behind. What is built concurrently
+waits as long as it takes: there no request queues behind it.
 """
 
 import re
@@ -23,7 +24,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.connection import drop_socket
-from meetcore.adapters.postgres.migration_locks import locks_of
+from meetcore.adapters.postgres.migration_locks import Lock, locks_of
 from meetcore.adapters.postgres.migration_steps import (
     Migration,
     MigrationRefused,
@@ -45,6 +46,7 @@ _LOCK_TIMEOUT_S = 2.0
 # Less than the server's `deadlock_timeout`: where a step and a transaction of the service wait for each other, the
 # step gives up, and the transaction is not ended.
 _QUEUE_TIMEOUT_S = 0.3
+_SHORTEST_WAIT_S = 0.01
 _LONGEST_PAUSE_S = 10.0
 _BATCH_ROWS = 2_000
 _LEDGER = """
@@ -198,7 +200,7 @@ def _apply_patiently(connection: psycopg.Connection, step: Migration, waits: Wai
     deadline = time.monotonic() + waits.timeout_s
     for attempt in count():
         try:
-            _apply(connection, step, waits.lock_timeout_s)
+            _apply(connection, step, waits.lock_timeout_s, attempt)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
@@ -215,16 +217,14 @@ def _apply_patiently(connection: psycopg.Connection, step: Migration, waits: Wai
             return
 
 
-def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: float) -> None:
+def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: float, attempt: int) -> None:
     try:
         if step.is_online:
             for place, statement in enumerate(step.statements):
                 _run_online(connection, step, place, statement, lock_timeout_s)
         with connection.transaction():
             if not step.is_online:
-                _limit_waiting(connection, lock_timeout_s)
-                _end_autovacuum(connection, step)
-                _limit_waiting(connection, min(lock_timeout_s, _QUEUE_TIMEOUT_S))
+                _lock_tables(connection, step, lock_timeout_s, attempt)
                 with granting(connection):
                     connection.execute(step.text.encode())
             connection.execute("DELETE FROM schema_migrations_batches WHERE checksum = %s", (step.checksum,))
@@ -243,16 +243,34 @@ def _limit_waiting(connection: psycopg.Connection, lock_timeout_s: float) -> Non
     connection.execute("SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_s * 1000:.0f}ms"])
 
 
-def _end_autovacuum(connection: psycopg.Connection, step: Migration) -> None:
-    """Lock the tables that a step stops writers of, against nothing but their maintenance."""
-    stopped = [table for table, lock in sorted(locks_of(step.text).items()) if lock.stops_writers]
+def _lock_tables(
+    connection: psycopg.Connection, step: Migration, lock_timeout_s: float, attempt: int
+) -> None:
+    """Lock the tables that a step stops writers of, in an order that changes from try to try.
+
+    A statement of the service may hold one of them and wait behind this step for another. The step then waits for
+    that statement, and gives up; in the opposite order it does not.
+    """
+    _limit_waiting(connection, lock_timeout_s)
+    tables = _stopped_tables(connection, step)
+    for table, _ in tables:  # nothing but an autovacuum waits for this lock, and the server ends that for it
+        connection.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE".encode())
+    deadline = time.monotonic() + min(lock_timeout_s, _QUEUE_TIMEOUT_S)
+    for table, lock in reversed(tables) if attempt % 2 else tables:
+        _limit_waiting(connection, max(deadline - time.monotonic(), _SHORTEST_WAIT_S))
+        connection.execute(f"LOCK TABLE {table} IN {lock.text} MODE".encode())
+    _limit_waiting(connection, max(deadline - time.monotonic(), _SHORTEST_WAIT_S))
+
+
+def _stopped_tables(connection: psycopg.Connection, step: Migration) -> list[tuple[str, Lock]]:
+    """The tables that are there already and that a step stops writers of, each with its strongest lock."""
+    stopped = {table: lock for table, lock in locks_of(step.text).items() if lock.stops_writers}
     there = connection.execute(
         """SELECT relname FROM pg_class
         WHERE relname = ANY(%s) AND relkind IN ('r', 'p') AND pg_table_is_visible(oid) ORDER BY relname""",
-        [stopped],
+        [list(stopped)],
     ).fetchall()
-    for (table,) in there:
-        connection.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE".encode())
+    return [(table, stopped[table]) for (table,) in there]
 
 
 def _run_online(
