@@ -1,9 +1,10 @@
-"""`python -m benchmarks [--quick | --smoke | --pages | --plans | --peers]`: measure and print.
+"""`python -m benchmarks [--quick | --smoke | --pages | --plans | --growth | --peers]`: measure and print.
 
+A whole run fills its section of docs/performance.md; `--quick`, `--smoke` and the sized forms write nothing.
 `--smoke` asks only whether every benchmark still yields its figures. `--pages` measures the pages of the
-dashboard alone, for an account with ten million ledger entries, a million meetings and a million deliveries;
-`--plans` the creation of meetings alone, from an empty database to 100 000; `--peers` packages that do what
-we do. None of them writes a file.
+dashboard alone, for an account with ten million ledger entries and a million rows of the rest; `--plans`
+the creation of meetings alone, from an empty database to 100 000; `--growth` what operations cost at ten
+thousand, a million and ten million rows; `--peers` packages that do what we do.
 """
 
 import argparse
@@ -27,21 +28,24 @@ from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
-from benchmarks.growth import Growth, measure_growth
+from benchmarks.growth import GrowthLoad, measure_growth
 from benchmarks.hosts import measure_hosts
+from benchmarks.machine import describe_machine
 from benchmarks.metrics import measure_metrics
 from benchmarks.notes import NoteLoad, measure_beside_notes
 from benchmarks.pages import PAGE_ROUNDS, PageLoad, measure_dashboard, show_pages
 from benchmarks.partitions import measure_partitions
 from benchmarks.peers.run import FULL as PEERS
 from benchmarks.peers.run import measure_peers
+from benchmarks.performance_page import save_figures
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
+from benchmarks.plans import PlanLoad, measure_plans
 from benchmarks.posts import measure_posts
-from benchmarks.processes import bare_route, meetcore_serve
+from benchmarks.processes import ROOT, bare_route, meetcore_serve
 from benchmarks.reads import measure_reads
 from benchmarks.recording import record_creation
-from benchmarks.report import RESULTS, Result, show, write
+from benchmarks.report import Result, show
 from benchmarks.rules import measure_rules
 from benchmarks.script import Script, make_script
 from benchmarks.seeds import ID_LEAD, SeededAccounts, account_number, furnish, furnish_numbered, wired
@@ -67,7 +71,8 @@ class Effort:
     warm_up_s: float = 12  # until every post that hangs has hung, and the connections are open
     notes: NoteLoad = field(factory=NoteLoad)
     pages: PageLoad | None = None
-    growth: Growth | None = None
+    plans: PlanLoad | None = None
+    growth: GrowthLoad | None = None
 
 
 FULL = Effort()
@@ -76,7 +81,8 @@ SMOKE = Effort(
     rounds=1, seconds=0.4, imports=1, entries=4_000, rules_s=0.02, hosts=200, per_host=2, reservations=4,
     requests=200, finished=1_000, partitions=8, parted=2_000, warm_up_s=0.5,
     notes=NoteLoad(recording_s=60, ai_latency_s=0.5, recordings=100, warm_up_s=1.0),
-    pages=PageLoad(2_000, 2_000, 2_000, 2_000), growth=Growth(400, 100),
+    pages=PageLoad(2_000, 2_000, 2_000, 2_000), plans=PlanLoad(400, 100),
+    growth=GrowthLoad((400, 4_000), 1, 0.4, 200),
 )  # fmt: skip
 _STARTED = time.monotonic()
 
@@ -129,9 +135,11 @@ def _measure(effort: Effort) -> list[Result]:
         account_id = fill_ledger(url, effort.entries)
         audit = [measure_audit(url, min(effort.rounds, 3)), measure_pages(url, account_id, effort.rounds)]
     pages = [] if effort.pages is None else _measure_pages(effort.pages, effort.rounds)
-    if effort.growth is not None:
+    if effort.plans is not None:
         _report("plans from an empty database on")
-        pages += measure_growth(effort.growth)
+        pages += measure_plans(effort.plans)
+    if effort.growth is not None:
+        pages += measure_growth(effort.growth, _report)
     _report("hosts")
     with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
         hosts = measure_hosts(few, many, effort.hosts, effort.per_host, effort.reservations)
@@ -170,7 +178,7 @@ def _lacking(results: list[Result]) -> list[str]:
     ]
 
 
-def main() -> None:
+def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--quick", dest="effort", action="store_const", const=QUICK, help="rougher figures")
@@ -178,41 +186,53 @@ def main() -> None:
         "--smoke", dest="effort", action="store_const", const=SMOKE,
         help="figures that say nothing, in under 90 s: whether every benchmark works",
     )  # fmt: skip
-    how.add_argument(
-        "--plans", action="store_true", help="creations, from an empty database to many meetings"
+    for section, said in (
+        ("plans", "creations, from an empty database to many meetings"),
+        ("pages", "the pages of the dashboard for a large account"),
+        ("growth", "what operations cost as tables grow"),
+        ("peers", "packages that do what we do, beside us"),
+    ):
+        how.add_argument(f"--{section}", dest="section", action="store_const", const=section, help=said)
+    parser.add_argument("--entries", type=int, help="of the ledger, with --pages: 10 000 000")
+    parser.add_argument("--meetings", type=int, help="that are made, with --plans: 100 000")
+    parser.add_argument(
+        "--rows", type=int, help="of meetings and others: with --pages 1 000 000, with --growth 10 000 000"
     )
-    how.add_argument("--pages", action="store_true", help="the pages of the dashboard for a large account")
-    how.add_argument("--peers", action="store_true", help="packages that do what we do, beside us")
-    parser.add_argument("--entries", type=int, default=10_000_000, help="of the ledger, with --pages")
-    parser.add_argument("--meetings", type=int, default=Growth().meetings, help="that are made, with --plans")
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of meetings and others, with --pages")
-    chosen = parser.parse_args()
-    effort = chosen.effort or FULL
+    return parser.parse_args()
+
+
+def _measure_section(chosen: argparse.Namespace) -> list[Result]:
+    match chosen.section:
+        case "pages":
+            rows = chosen.rows or 1_000_000
+            load = PageLoad(chosen.entries or 10_000_000, rows, rows, rows)
+            return sorted(_measure_pages(load, PAGE_ROUNDS), key=lambda each: -(each.service or 0))
+        case "plans":
+            return measure_plans(PlanLoad(chosen.meetings or PlanLoad().meetings))
+        case "growth":
+            return measure_growth(GrowthLoad.up_to(chosen.rows or 10_000_000), _report)
+        case "peers":
+            return measure_peers(PEERS)
+    return _measure(chosen.effort or FULL)
+
+
+def main() -> None:
+    chosen = _parsed()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    if chosen.peers:
-        show(measure_peers(PEERS))
-        return
-    if chosen.pages:
-        load = PageLoad(chosen.entries, chosen.rows, chosen.rows, chosen.rows)
-        show_pages(_measure_pages(load, PAGE_ROUNDS))
-        return
-    if chosen.plans:
-        show(measure_growth(Growth(chosen.meetings)))
-        return
-    results = _measure(effort)
-    show(results)
-    if effort is not SMOKE:
-        write(results)
-        print(f"\nalso in {RESULTS}")
+    results = _measure_section(chosen)
+    (show_pages if chosen.section == "pages" else show)(results)
     print(f"\n{len(results)} results, {time.monotonic() - _STARTED:.0f} s")
     if lacking := _lacking(results):
         raise SystemExit(f"no figure: {', '.join(lacking)}")
-    if effort is SMOKE:
+    if chosen.effort is SMOKE:
         _report("migrations beside load")
         faults = migrations.measure()
         _report("another secrets key")
         if faults := [*faults, *resealing.measure()]:
             raise SystemExit("; ".join(faults))
+    if not any((chosen.effort, chosen.entries, chosen.meetings, chosen.rows)):
+        save_figures(ROOT / "docs", chosen.section or "bench", results, describe_machine())
+        print("also in docs/performance.md")
 
 
 if __name__ == "__main__":

@@ -1,113 +1,245 @@
-"""`POST /meetings` from an empty database on: what a creation costs when there are many meetings.
+"""What one operation costs as tables grow: the same on ten thousand, a million and ten million rows.
 
-The database begins empty and vacuumed, so that every statement of the service is prepared on tables of which
-the server knows that they hold nothing. A plan that depends on that shows as rows read through, as blocks and
-as a rate that falls.
+A database for each size, filled by `ledger_rows` and `table_rows` for the same sixty-four accounts, the first of which
+has half of everything. So many rows each has in `meetings`, `ledger_entries` (two for each entry), `events`,
+`deliveries`, `delivery_attempts` and `idempotency_keys`: the tables that keep what is over, and that the operations
+read or write. What holds only what is under way (holds, reservations of hosts) is measured in `hosts`. The
+databases stand side by side, each with a service of its own, and take turns.
 """
 
 import asyncio
 import base64
 import os
-from collections.abc import Mapping
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from uuid import UUID
 
+import httpx
 import psycopg
-from attrs import field, frozen
+from attrs import frozen
 
-from benchmarks.load import Load, run_load
+from benchmarks import ledger_rows, table_rows
+from benchmarks.audit import prove
+from benchmarks.ledger_rows import Owner
+from benchmarks.load import run_load
+from benchmarks.partitions import NoCipher
 from benchmarks.places import database_server, fresh_database, rate_store
-from benchmarks.processes import meetcore_serve
-from benchmarks.report import Result
+from benchmarks.processes import Program, meetcore_serve
+from benchmarks.report import Result, middle
 from benchmarks.seeds import SeededAccounts, furnish, wired
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.webhooks.deliveries import Attempt
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.ports.deliveries import ClaimLimits
+from meetcore.ports.webhook_sender import OutgoingPost
+from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
+from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Growth", "measure_growth"]
+__all__ = ["GrowthLoad", "measure_growth"]
 
-# What the server counted of the tables: blocks looked at, and rows read in reading tables from end to end.
-_COUNTED = """
-SELECT (SELECT sum(heap_blks_hit + heap_blks_read + COALESCE(idx_blks_hit + idx_blks_read, 0))
-        FROM pg_statio_user_tables)::bigint,
-    (SELECT jsonb_object_agg(relname, seq_tup_read) FROM pg_stat_user_tables)
+GOAL = "ratio ≤ 1.2"
+_SIZES = (10_000, 1_000_000, 10_000_000)
+_CLAIMED = 200
+_LIMITS = ClaimLimits(per_endpoint=1000, per_account=100_000, per_host=100_000, per_host_per_s=100_000)
+_TABLES = (table_rows.MEETINGS, table_rows.EVENTS, table_rows.DELIVERIES, table_rows.IDEMPOTENCY_KEYS)
+_LISTS = {"GET /meetings": "/api/v1/meetings", "GET /credits/transactions": "/api/v1/credits/transactions"}
+_PAGES = 10
+
+# Deliveries that are due, each of an event of its own, spread over the endpoints.
+_ADD_DUE = """
+WITH made AS (
+    SELECT e.account_id, e.id AS endpoint_id, now() - interval '1 minute' AS at, n,
+        lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint - 60000), 12, '0') || '7' AS lead
+    FROM generate_series(1, %(due)s) AS n
+    JOIN (SELECT *, row_number() OVER (ORDER BY account_id) AS place FROM webhook_endpoints) AS e
+        ON e.place = 1 + n % (SELECT count(*) FROM webhook_endpoints)
+), ids AS (
+    SELECT *, (lead || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid AS event_id,
+        (lead || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid AS id FROM made
+), of_events AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at)
+    SELECT account_id, event_id, 'meeting.created', repeat('x', 1000)::bytea, at FROM ids
+)
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at)
+SELECT account_id, id, endpoint_id, event_id, 'meeting.created', 'pending', at, at FROM ids
 """
 
 
 @frozen
-class Growth:
-    """How many meetings are made, and how many requests each of the two figures is taken over."""
+class GrowthLoad:
+    """The sizes, the rounds in which they take turns, the seconds of a turn of requests, deliveries of a turn."""
 
-    meetings: int = 100_000
-    turn: int = 4_000
-    first: int = 100
+    sizes: Sequence[int] = _SIZES
+    rounds: int = 5
+    seconds: float = 4.0
+    deliveries: int = 2_000
+
+    @classmethod
+    def up_to(cls, rows: int) -> "GrowthLoad":
+        """The sizes below this one, and it."""
+        return cls((*(size for size in _SIZES if size < rows), rows))
 
 
 @frozen
-class _Turn:
-    """A load with what it cost the database, of each creation."""
+class Grown:
+    """A database of a size: where it is, and what opens it."""
 
-    load: Load
-    blocks: float
-    read_through: Mapping[str, float] = field(factory=dict)
+    rows: int
+    url: str
+    seeded: SeededAccounts
+    chain_key: ChainKey
 
 
-def measure_growth(size: Growth) -> list[Result]:
-    """Compare the creations after the first ones with the last ones."""
+class _NoSender:
+    """Stands where posts are sent; none is."""
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        raise NotImplementedError
+
+
+def measure_growth(load: GrowthLoad, report: Callable[[str], None] = lambda stage: None) -> list[Result]:
+    """The cost of each operation at the most rows, beside that at the fewest, and the curve between."""
     secrets_key = base64.urlsafe_b64encode(os.urandom(32)).decode()
     key_ids: set[UUID] = set()
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
-        url = stack.enter_context(fresh_database(server))
         redis_url = stack.enter_context(rate_store(key_ids))
-        seeded = asyncio.run(_furnish(url, redis_url, secrets_key))
-        key_ids |= seeded.key_ids
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("VACUUM")
-        service = stack.enter_context(meetcore_serve(url, redis_url, secrets_key))
-        run_load(service, "meetings", seeded.keys, requests=size.first)
-
-        def turn() -> _Turn:
-            before = _counted(url)
-            load = run_load(service, "meetings", seeded.keys, requests=size.turn)
-            return _turn(load, before, _counted(url))
-
-        first = turn()
-        left = size.meetings - size.first - 2 * size.turn
-        if left > 0:
-            run_load(service, "meetings", seeded.keys, requests=left, seconds=3600)
-        last = turn()
-    return [
-        Result(
-            f"POST /meetings, at {size.meetings:,} meetings, beside at {size.first}",
-            last.load.rate, first.load.rate, "requests/s", "ratio ≥ 0.95",
-            {
-                "cpu_us_per_request": last.load.cpu_us_per_request,
-                "floor_cpu_us_per_request": first.load.cpu_us_per_request,
-                "blocks": last.blocks, "floor_blocks": first.blocks,
-                "rows_read_through": {name: round(rows, 1) for name, rows in last.read_through.items()},
-                "note": f"{first.blocks:.0f} blocks of tables and indexes each, then {last.blocks:.0f}; "
-                f"rows read in reading tables through: {_text(last.read_through)}",
-            },
-        )
-    ]  # fmt: skip
+        grown = []
+        for rows in load.sizes:
+            report(f"{rows:,} rows of each table")
+            url = stack.enter_context(fresh_database(server))
+            grown.append(make_grown(url, rows, redis_url, secrets_key))
+            key_ids |= grown[-1].seeded.key_ids
+        return measure_grown(grown, load, redis_url, secrets_key, report)
 
 
-async def _furnish(url: str, redis_url: str, secrets_key: str) -> SeededAccounts:
-    async with wired(url, redis_url, secrets_key) as application:
-        return await furnish(application)
-
-
-def _counted(url: str) -> tuple[int, Mapping[str, int]]:
+def make_grown(url: str, rows: int, redis_url: str, secrets_key: str) -> Grown:
+    """Fill an empty database."""
+    seeded, owners, chain_key = asyncio.run(_furnish(url, redis_url, secrets_key))
+    half = rows // 2 // 2  # an entry has two rows
+    small = max(1, half // len(owners[1:]))
+    first, *others = owners
+    ledger_rows.write_histories(url, [(first, half), *((each, small) for each in others)], chain_key)
     with psycopg.connect(url, autocommit=True) as connection:
-        row = connection.execute(_COUNTED).fetchone()
-    assert row is not None
-    return row[0], row[1]
+        table_rows.add_endpoints(connection, owners, 1)
+        for table in _TABLES:
+            table_rows.fill(url, table, rows, owners)
+        connection.execute("VACUUM ANALYZE")
+        connection.execute("CHECKPOINT")
+    return Grown(rows, url, seeded, chain_key)
 
 
-def _turn(load: Load, before: tuple[int, Mapping[str, int]], after: tuple[int, Mapping[str, int]]) -> _Turn:
-    grown = {name: (rows - before[1].get(name, 0)) / load.requests for name, rows in after[1].items()}
-    return _Turn(
-        load, (after[0] - before[0]) / load.requests, {name: rows for name, rows in grown.items() if rows > 0}
-    )
+def measure_grown(
+    grown: Sequence[Grown],
+    load: GrowthLoad,
+    redis_url: str,
+    secrets_key: str,
+    report: Callable[[str], None] = lambda stage: None,
+) -> list[Result]:
+    """Let databases of several sizes take turns at each operation."""
+    costs: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with ExitStack() as stack:
+        services = {
+            each.rows: stack.enter_context(meetcore_serve(each.url, redis_url, secrets_key)) for each in grown
+        }
+        pages = {each.rows: _warm(services[each.rows], each) for each in grown}
+        for number in range(load.rounds):
+            report(f"requests and deliveries, round {number + 1}")
+            for each in _in_turn(grown, number):
+                for name, ms in _requests(services[each.rows], each, pages[each.rows], load.seconds).items():
+                    costs[name][each.rows].append(ms)
+                costs["claim and record a delivery"][each.rows].append(
+                    asyncio.run(_deliver(each.url, load.deliveries))
+                )
+    for number in range(load.rounds):
+        report(f"the ledger, round {number + 1}")
+        for each in _in_turn(grown, number):
+            rate = asyncio.run(prove(each.url, each.chain_key))
+            costs["credits verify, of an entry"][each.rows].append(1000 / rate)
+    return [_result(name, of_sizes) for name, of_sizes in costs.items()]
 
 
-def _text(read_through: Mapping[str, float]) -> str:
-    return ", ".join(f"{rows:.1f} of {name}" for name, rows in read_through.items()) or "none"
+def _in_turn(grown: Sequence[Grown], number: int) -> Sequence[Grown]:
+    return grown if number % 2 == 0 else grown[::-1]
+
+
+def _result(name: str, costs: dict[int, list[float]]) -> Result:
+    curve = [(rows, middle(found)) for rows, found in sorted(costs.items())]
+    extra = {"curve": curve, "note": "; ".join(f"{rows:,} rows: {cost:.4g} ms" for rows, cost in curve)}
+    return Result(name, curve[-1][1], curve[0][1], "ms", GOAL, extra)
+
+
+async def _furnish(
+    url: str, redis_url: str, secrets_key: str
+) -> tuple[SeededAccounts, list[Owner], ChainKey]:
+    async with wired(url, redis_url, secrets_key) as application:
+        seeded = await furnish(application)
+        chain_key = application.runtime.chain_key
+        assert chain_key is not None
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT account_id, id FROM api_keys ORDER BY account_id").fetchall()
+    return seeded, [Owner(*row) for row in rows], chain_key
+
+
+def _warm(service: Program, grown: Grown) -> dict[str, list[str]]:
+    """Let statements be prepared; the pages of each list that are asked for, with their keys."""
+    run_load(service, "meetings", grown.seeded.keys, requests=200)
+    asyncio.run(_deliver(grown.url, _CLAIMED))
+    pages = {name: list(_pages(service, grown.seeded.keys, path)) for name, path in _LISTS.items()}
+    for each in pages.values():
+        run_load(service, "gets", each, requests=200)
+    return pages
+
+
+def _pages(service: Program, keys: Sequence[str], path: str) -> Iterator[str]:
+    """The first page of every account, and the next ones of the account that has half of everything."""
+    yield from (f"{key} {path}" for key in keys)
+    next_ = path
+    with httpx.Client(
+        base_url=f"http://127.0.0.1:{service.port}", headers={"authorization": f"Bearer {keys[0]}"}
+    ) as http:
+        for _ in range(_PAGES):
+            answer = http.get(next_).raise_for_status().json()
+            if not answer["next_cursor"]:
+                return
+            next_ = f"{path}?cursor={answer['next_cursor']}"
+            yield f"{keys[0]} {next_}"
+
+
+def _requests(
+    service: Program, grown: Grown, pages: Mapping[str, list[str]], seconds: float
+) -> dict[str, float]:
+    """Milliseconds that a request of each kind takes of the machine, as eight clients keep it busy."""
+    loads = {"POST /meetings": run_load(service, "meetings", grown.seeded.keys, seconds=seconds)}
+    loads |= {name: run_load(service, "gets", each, seconds=seconds / 2) for name, each in pages.items()}
+    return {name: 1000 / load.rate for name, load in loads.items()}
+
+
+async def _deliver(url: str, count: int) -> float:
+    """Claim and record so many deliveries as a worker does that posts in no time; ms of one."""
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(_ADD_DUE.replace(" % ", " %% ").encode(), {"due": count})
+    pool = make_pool(url, max_size=2)
+    await pool.open()
+    deliver = DeliverWebhooks(
+        PostgresStore(pool, NoCipher()), _NoSender(), RetrySchedule(), Runtime(SystemClock(), SystemEntropy()),
+        limits=_LIMITS,
+    )  # fmt: skip
+    try:
+        recorded, began = 0, time.perf_counter()
+        while claimed := await deliver.claim(_CLAIMED):
+            now = datetime.now(UTC)
+            await deliver.record([Made(one, Attempt(now, 20, 200)) for one in claimed])
+            recorded += len(claimed)
+        took_ms = (time.perf_counter() - began) * 1000
+    finally:
+        await pool.close()
+    if recorded < count:
+        raise RuntimeError(f"{recorded} of {count} deliveries were claimed")
+    return took_ms / recorded

@@ -48,7 +48,8 @@ def run_load(
     """Load a server until time or number is up.
 
     With `GET /me` ("me"), `GET /meetings` ("lists") or `POST /meetings` ("meetings"), or with the tools that
-    do the same as the first and the last ("tool_me", "tool_meetings").
+    do the same as the first and the last ("tool_me", "tool_meetings"). Of "gets" each of `keys` is a key, a
+    space and a path.
 
     Raises:
         RuntimeError: an answer was not the one that is measured.
@@ -80,6 +81,14 @@ def _lists(keys: list[str]) -> Callable[[], bytes]:
         return (
             f"GET /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n"
         ).encode()
+
+    return make
+
+
+def _gets(keys: list[str]) -> Callable[[], bytes]:
+    def make() -> bytes:
+        key, _, path = random.choice(keys).partition(" ")
+        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n".encode()
 
     return make
 
@@ -192,6 +201,7 @@ async def _generate(plan: dict[str, Any]) -> Load:
     kinds = {
         "me": _me,
         "lists": _lists,
+        "gets": _gets,
         "meetings": _meetings,
         "tool_me": _tool_me,
         "tool_meetings": _tool_meetings,

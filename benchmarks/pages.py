@@ -1,6 +1,5 @@
 """The pages of the dashboard for an account with a long history: time, trips to the database and bytes.
 
-The rows are made by the database itself, so that ten million of them take minutes; no hash of that ledger holds.
 Measured is the server's part: what a page takes from the request to its last byte, without a network.
 """
 
@@ -19,7 +18,9 @@ from psycopg.pq import Trace
 from starlette.applications import Starlette
 from typed_settings.types import SecretStr
 
+from benchmarks.ledger_rows import Owner, write_histories
 from benchmarks.report import Result, middle
+from benchmarks.table_rows import DELIVERIES, MEETINGS, REQUESTS, add_endpoints, fill
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.queries import PostgresQueries
@@ -28,6 +29,7 @@ from meetcore.adapters.web.routes import PAGES, dashboard_routes
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.ports import Part
+from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.redeem_sign_in_link import Browser, start_session
 
@@ -36,47 +38,8 @@ __all__ = ["PAGE_ROUNDS", "PageLoad", "measure_dashboard", "show_pages"]
 BASE_URL = "https://bench.example"
 COOKIE = "__Host-meetcore"
 GOAL_MS = 100
-_CHUNK = 500_000
+ENDPOINTS = 10
 PAGE_ROUNDS = 15
-# Rows are spread over a year that ends now; ids begin with their milliseconds.
-_SPAN_S = 365 * 86_400
-_ID = """(lpad(to_hex((extract(epoch FROM {at}) * 1000)::bigint), 12, '0') || '7' || substr(md5('{salt}' || n), 1, 3)
-    || '8' || substr(md5('{salt}' || n), 4, 15))::uuid"""
-_AT = f"now() - interval '1 second' * ({_SPAN_S} * (1 - n::float8 / %(rows)s))"
-_NUMBERS = "generate_series(%(first)s::bigint, %(last)s::bigint) AS n"
-
-# Every thousandth entry is a top-up, every tenth of the others is for notes.
-_ENTRIES = f"""
-WITH made AS (
-    SELECT n, {_ID.format(at=_AT, salt="t")} AS id, {_AT} AS at,
-        CASE WHEN n %% 1000 = 1 THEN 'topup' WHEN n %% 10 = 0 THEN 'notulen_charge' ELSE 'meeting_charge' END AS kind,
-        CASE WHEN n %% 1000 = 1 THEN 10000 ELSE -10 END AS amount
-    FROM {_NUMBERS}
-), placed AS (
-    SELECT *, CASE kind WHEN 'topup' THEN 'topups' WHEN 'notulen_charge' THEN 'notulen' ELSE 'meetings' END AS book FROM made
-), transfers AS (
-    INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reference_type,
-        reference_id, api_key_id)
-    SELECT %(account_id)s, id, 'op:' || n, kind, abs(amount), CASE WHEN amount > 0 THEN book ELSE 'customer' END,
-        CASE WHEN amount > 0 THEN 'customer' ELSE book END, CASE WHEN amount > 0 THEN 'topup' ELSE 'meeting' END, id::text,
-        CASE WHEN amount < 0 THEN %(key_id)s::uuid END
-    FROM placed
-)
-INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
-SELECT %(account_id)s, n, leg.book, id, leg.amount, leg.balance, at, leg.hash
-FROM placed CROSS JOIN LATERAL (VALUES ('customer', amount, 10000::bigint, sha256('x')), (book, -amount, NULL, NULL))
-    AS leg (book, amount, balance, hash)
-"""
-_FUNDS = "UPDATE accounts SET entries = %(rows)s, balance = 10000, last_at = now() WHERE id = %(account_id)s"
-_MEETINGS = f"""
-INSERT INTO meetings (account_id, id, api_key_id, status, title, start_at, end_at, duration, pricing_tier_id, credits,
-    with_recording, auto_notulen, must_login, mic_off, email_notification, provider, created_at, credits_refunded)
-SELECT %(account_id)s, {_ID.format(at=_AT, salt="m")}, %(key_id)s, CASE WHEN n %% 50 = 0 THEN 'cancelled' ELSE 'ended' END,
-    'Rapat ' || (ARRAY['anggaran', 'produk', 'mingguan', 'tim', 'pelanggan'])[1 + n %% 5] || ' ' || substr(md5(n::text), 1, 5),
-    {_AT}, {_AT} + interval '1 hour', 60, 'standard-100', 10, true, false, false, false, false, 'sandbox', {_AT},
-    CASE WHEN n %% 50 = 0 THEN 10 END
-FROM {_NUMBERS}
-"""
 _NOTES = """
 WITH held AS (
     INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, provider,
@@ -86,37 +49,6 @@ WITH held AS (
 )
 INSERT INTO notes (account_id, id, api_key_id, recording_id, meeting_id, language, status, step, duration_s, created_at, error)
 SELECT %(account_id)s, id, %(key_id)s, id, id, 'id', 'failed', 'fetch', 60, created_at, 'no speech' FROM held
-"""
-_ENDPOINTS = """
-WITH hosts AS (INSERT INTO webhook_hosts (host) VALUES ('bench.example') RETURNING host),
-owned AS (INSERT INTO webhook_account_hosts (account_id, host) SELECT %(account_id)s, host FROM hosts RETURNING host)
-SELECT host FROM owned
-"""
-_ENDPOINT = """
-INSERT INTO webhook_endpoints
-    (account_id, id, url, url_key, event_types, state, consecutive_failures, created_by, created_at, secret)
-SELECT %(account_id)s, md5('w' || n)::uuid, 'https://bench.example/' || n, 'https://bench.example/' || n,
-    '{meeting.created}', 'active', 0, 'x', now(), 'x'
-FROM generate_series(1, 10) AS n
-"""
-_DELIVERIES = f"""
-WITH made AS (
-    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at, attempts_made, failed_at)
-    SELECT %(account_id)s, {_ID.format(at=_AT, salt="d")}, md5('w' || (1 + n %% 10))::uuid, {_ID.format(at=_AT, salt="e")},
-        'meeting.created', CASE WHEN n %% 100 = 0 THEN 'failed' ELSE 'succeeded' END, {_AT}, 1,
-        CASE WHEN n %% 100 = 0 THEN {_AT} END
-    FROM {_NUMBERS} RETURNING account_id, id, status, created_at
-)
-INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, status_code, error)
-SELECT account_id, id, 1, created_at, 20, CASE status WHEN 'failed' THEN 500 ELSE 200 END,
-    CASE status WHEN 'failed' THEN 'http_status' END
-FROM made
-"""
-_REQUESTS = f"""
-INSERT INTO api_requests (id, account_id, api_key_id, at, method, path, status, duration_ms)
-SELECT {_ID.format(at=_AT, salt="r")}, %(account_id)s, %(key_id)s, {_AT}, 'GET', '/meetings',
-    CASE WHEN n %% 100 = 0 THEN 404 ELSE 200 END, 5
-FROM {_NUMBERS}
 """
 # The newest of what has a page.
 _NEWEST = """
@@ -158,7 +90,9 @@ async def _measure(url: str, load: PageLoad, rounds: int) -> list[Result]:
     async with open_application(settings, parts=[Part.API]) as application:
         account = await application.administration.create_account("bench@example.com", "Bench", 1)
         key = await application.administration.create_key(account.id, tuple(Scope), 1_000_000)
-        paths = await asyncio.to_thread(_fill, url, load, account.id, key.key.id)
+        chain_key = application.runtime.chain_key
+        assert chain_key is not None
+        paths = await asyncio.to_thread(_fill, url, load, Owner(account.id, key.key.id), chain_key)
         routes = dashboard_routes(application.dashboard, BASE_URL, RequestLimits())
         transport = httpx.ASGITransport(Starlette(routes=routes))
         async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as http:
@@ -228,29 +162,15 @@ def _without_ids(path: str) -> str:
     return "/".join("…" if len(part) == len(str(UUID(int=0))) else part for part in parts) or "/"
 
 
-def _fill(url: str, load: PageLoad, account_id: UUID, key_id: UUID) -> list[str]:
-    named = {"account_id": account_id, "key_id": key_id}
+def _fill(url: str, load: PageLoad, owner: Owner, chain_key: ChainKey) -> list[str]:
+    write_histories(url, [(owner, load.entries)], chain_key)
+    for rows, count in ((MEETINGS, load.meetings), (DELIVERIES, load.deliveries), (REQUESTS, load.requests)):
+        fill(url, rows, count, [owner], ENDPOINTS)
     with psycopg.connect(url, autocommit=True) as connection:
-        # The entry of the first top-up would be in the way.
-        connection.execute("SET session_replication_role = replica")
-        for table in ("ledger_entries", "ledger_transfers", "ledger_day_totals"):
-            connection.execute(f"DELETE FROM {table}".encode())
-        connection.execute("RESET session_replication_role")
-        connection.execute(_ENDPOINTS, named)
-        connection.execute(_ENDPOINT, named)
-        for statement, rows in (
-            (_ENTRIES, load.entries),
-            (_MEETINGS, load.meetings),
-            (_DELIVERIES, load.deliveries),
-            (_REQUESTS, load.requests),
-        ):
-            for first in range(1, rows + 1, _CHUNK):
-                chunk = {"rows": rows, "first": first, "last": min(first + _CHUNK - 1, rows)}
-                connection.execute(statement, named | chunk)
-        connection.execute(_FUNDS, named | {"rows": load.entries})
-        connection.execute(_NOTES, named)
+        add_endpoints(connection, [owner], ENDPOINTS)
+        connection.execute(_NOTES, {"account_id": owner.account_id, "key_id": owner.key_id})
         connection.execute("VACUUM ANALYZE")
-        return list(_paths(connection, account_id))
+        return list(_paths(connection, owner.account_id))
 
 
 def _paths(connection: psycopg.Connection, account_id: UUID) -> Iterator[str]:

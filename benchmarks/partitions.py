@@ -26,7 +26,7 @@ from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.partitions import PartitionRules
 
-__all__ = ["measure_partitions"]
+__all__ = ["NoCipher", "measure_partitions"]
 
 ENDPOINTS = 100
 DUE = 1_000
@@ -69,7 +69,7 @@ FROM generate_series(1, {DUE}) AS n JOIN made m ON m.number = n %% {ENDPOINTS};
 """
 
 
-class _NoCipher:
+class NoCipher:
     """Leaves values as they are: what opening them costs is the same on both sides."""
 
     def seal(self, plain: bytes, context: str) -> bytes:
@@ -127,7 +127,7 @@ async def _claim(pool: Pool) -> float:
     Raises:
         RuntimeError: it did not get what is due.
     """
-    store, limits = PostgresStore(pool, _NoCipher()), ClaimLimits(total=CLAIMED)
+    store, limits = PostgresStore(pool, NoCipher()), ClaimLimits(total=CLAIMED)
     started = time.perf_counter()
     with suppress(_Undone):
         async with store.begin() as tx:

@@ -1,20 +1,20 @@
-"""The table for people and `results.json` for scripts."""
+"""One figure beside its floor, and the table of such figures for a terminal."""
 
-import json
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from attrs import field, frozen
 
-__all__ = ["RESULTS", "Result", "middle", "show", "write"]
-
-RESULTS = Path(__file__).parent / "results.json"
+__all__ = ["Result", "middle", "show"]
 
 
 @frozen
 class Result:
-    """One line. `ratio` is service ÷ floor; `goal` is the target, for readers."""
+    """One line. `ratio` is service ÷ floor; `goal` is the target, for readers and for `goals.is_met`.
+
+    The page and the table know of `extra`: `cpu_us_per_request`, `floor_cpu_us_per_request`, `note`, and
+    `curve`, pairs of a number of rows and the figure at it.
+    """
 
     name: str
     service: float | None
@@ -34,8 +34,18 @@ class Result:
             "floor": self.floor,
             "ratio": self.ratio,
             "unit": self.unit,
+            "goal": self.goal,
         }
         return {key: _rounded(value) for key, value in (record | self.extra).items()}
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> "Result":
+        """The result that `record` wrote."""
+        own = ("name", "ours", "floor", "ratio", "unit", "goal")
+        extra = {name: value for name, value in record.items() if name not in own}
+        return cls(
+            record["name"], record["ours"], record["floor"], record["unit"], record.get("goal", ""), extra
+        )
 
 
 def middle(values: list[float]) -> float:
@@ -43,22 +53,25 @@ def middle(values: list[float]) -> float:
 
 
 def _rounded(value: Any) -> Any:
-    return round(value, 3) if isinstance(value, float) else value
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
-def _text(value: float | None) -> str:
+def as_text(value: float | None) -> str:
+    """A figure for readers: whole from a hundred on."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
 
 
 def show(results: list[Result]) -> None:
     head = ("", "ours", "floor", "ratio", "unit", "CPU µs/request", "floor's", "goal")
     lines = [
         (
-            each.name, _text(each.service), _text(each.floor), _text(each.ratio), each.unit,
-            _text(each.extra.get("cpu_us_per_request")), _text(each.extra.get("floor_cpu_us_per_request")),
-            each.goal,
+            each.name, as_text(each.service), as_text(each.floor), as_text(each.ratio), each.unit,
+            as_text(each.extra.get("cpu_us_per_request")),
+            as_text(each.extra.get("floor_cpu_us_per_request")), each.goal,
         )
         for each in results
     ]  # fmt: skip
@@ -72,9 +85,3 @@ def show(results: list[Result]) -> None:
     for each in results:
         if note := each.extra.get("note"):
             print(f"\n{each.name}: {note}")
-
-
-def write(results: list[Result]) -> None:
-    RESULTS.write_text(
-        json.dumps([each.record() for each in results], indent=2, ensure_ascii=False) + "\n", "utf-8"
-    )

@@ -23,7 +23,7 @@ __all__ = ["ACCOUNTS", "ID_LEAD", "SeededAccounts", "account_number", "furnish",
 ACCOUNTS = 64
 CREDITS = 10**12
 HOSTS = ((100, 32), (300, 16), (1000, 16))
-SCOPES = [Scope.MEETINGS_WRITE, Scope.MEETINGS_READ]
+SCOPES = [Scope.MEETINGS_WRITE, Scope.MEETINGS_READ, Scope.CREDITS_READ]
 
 ID_LEAD = "0192a3b4c5d67e8f"
 """The first half of every numbered id; the second half is sixteen decimal digits."""
