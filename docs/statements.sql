@@ -342,90 +342,89 @@ WHERE n.account_id = %(account_id)s AND n.id = %(id)s;
 
 -- deliveries.claim ----------------------------------------------------------------------------------------------------
 
--- Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
--- are. The time
--- is the statement's: a volatile one could not bound the scan of the index.
+-- Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns them as one text, how many
+-- deliveries those are, and the ids between which they and their events lie. The time is the statement's: a volatile one
+-- could not bound the scan of the index.
 -- _LOCK_ENDPOINTS
 WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
+), locked AS MATERIALIZED (
+    SELECT w.account_id, w.id, w.state, w.host
+    FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
+    WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
+    FOR NO KEY UPDATE OF w, h SKIP LOCKED
 )
-SELECT w.account_id, w.id, seen.*
-FROM webhook_endpoints w JOIN webhook_hosts h USING (host) CROSS JOIN (
-    SELECT count(*) AS waiting, min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
-        min(event_id::text COLLATE "C")::uuid AS oldest_event, max(event_id::text COLLATE "C")::uuid AS newest_event FROM waiting) AS seen
-WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
-FOR NO KEY UPDATE OF w, h SKIP LOCKED;
+SELECT count(*) AS waiting, min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
+    min(event_id::text COLLATE "C")::uuid AS oldest_event, max(event_id::text COLLATE "C")::uuid AS newest_event,
+    (SELECT json_agg(locked)::text FROM locked) AS places
+FROM waiting;
 
--- The ids between which all posts in flight lie, which others may have begun before the locks were taken; and has what follows
--- in this transaction planned for its parameters.
--- _BOUND_FLYING
-SELECT min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
-    set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode
-FROM deliveries WHERE lease_token IS NOT NULL AND due_at > statement_timestamp();
+-- Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks;
+-- and has what follows in this transaction planned for its parameters.
+-- _COUNT_FLYING
+WITH place AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, host text)
+), flying AS (
+    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
+    WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
+        AND (account_id IN (SELECT account_id FROM place) OR lease_host IN (SELECT host FROM place))
+    GROUP BY account_id, endpoint_id, lease_host
+)
+SELECT coalesce((SELECT json_agg(flying)::text FROM flying), '[]') AS flying,
+    set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode;
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
 -- room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
 -- a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 -- fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 -- least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
--- held. What is claimed is pending, which the counts do not say: they use the index of what is in flight, and not one of
--- what is open, which grows with the backlog. They are counted once, not for each delivery. Claimed rows are not due
--- until their lease ends.
+-- held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a partitioned table
+-- is planned for each of its partitions.
 -- _CLAIM
-WITH place AS (
-    SELECT w.account_id, w.id, w.state, w.host, (
-        SELECT count(*) FROM deliveries b
-        WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp() AND b.id BETWEEN %(oldest)s AND %(newest)s) AS posts
-    FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
-    JOIN webhook_endpoints w USING (account_id, id)
-), account AS MATERIALIZED (
-    SELECT a.account_id, (
-        SELECT count(*) FROM deliveries b
-        WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp() AND b.id BETWEEN %(oldest)s AND %(newest)s) AS posts
-    FROM (SELECT DISTINCT account_id FROM place) a
-), host AS (
-    SELECT h.host, (
-        SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
-        WHERE taken.at > statement_timestamp() - interval '1 second') AS lately
-    FROM webhook_hosts h WHERE h.host IN (SELECT host FROM place)
+WITH place AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, id uuid, state text, host text)
+), in_flight AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(flying)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
+), at_endpoint AS (
+    SELECT account_id, endpoint_id, sum(posts) AS posts FROM in_flight GROUP BY account_id, endpoint_id
+), of_account AS (
+    SELECT account_id, sum(posts) AS posts FROM in_flight GROUP BY account_id
 ), flying AS (
-    SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
-    WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
-        AND b.due_at > statement_timestamp() AND b.id BETWEEN %(oldest)s AND %(newest)s
-    GROUP BY b.lease_host, b.account_id
+    SELECT host, account_id, sum(posts) AS posts FROM in_flight GROUP BY host, account_id
+), at_host AS (
+    SELECT host, sum(posts) AS posts FROM in_flight GROUP BY host
 ), room AS MATERIALIZED (
-    SELECT host.host, least(
-        %(per_host)s - coalesce((SELECT sum(posts) FROM flying WHERE flying.host = host.host), 0),
-        %(per_host_per_s)s - host.lately) AS seats
-    FROM host
-), due AS (
+    SELECT h.host, least(%(per_host)s - coalesce(at_host.posts, 0), %(per_host_per_s)s - (
+        SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
+        WHERE taken.at > statement_timestamp() - interval '1 second')) AS seats
+    FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM place)
+), due AS MATERIALIZED (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
-), waiting AS (
-    SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
+), waiting AS MATERIALIZED (
+    SELECT due.*, place.state, place.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
         PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
     FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
-), seated AS (
-    SELECT waiting.*, account.posts + row_number() OVER (
+    LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
+), seated AS MATERIALIZED (
+    SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
-    FROM waiting JOIN account USING (account_id)
+    FROM waiting LEFT JOIN of_account USING (account_id)
     WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
 ), shared AS (
     SELECT seated.*, coalesce(flying.posts, 0) + row_number() OVER (
         PARTITION BY seated.host, seated.account_id ORDER BY seated.turn) - %(per_host_of_account)s AS over_share
     FROM seated LEFT JOIN flying USING (host, account_id) WHERE seated.turn <= %(per_account)s
-), queued AS (
+), queued AS MATERIALIZED (
     SELECT shared.*, row_number() OVER (
         PARTITION BY shared.host, shared.over_share > 0 ORDER BY shared.turn, shared.due_at, shared.id
     ) - room.seats AS over_room
     FROM shared JOIN room USING (host)
-), chosen AS (
+), chosen AS MATERIALIZED (
     SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
     ORDER BY turn, due_at, id LIMIT %(total)s
 ), paced AS (
@@ -434,38 +433,43 @@ WITH place AS (
               WHERE taken.at > statement_timestamp() - interval '1 second'),
         array_fill(statement_timestamp(), ARRAY[taken.posts]))
     FROM (SELECT host, count(*)::int AS posts FROM chosen GROUP BY host) AS taken WHERE h.host = taken.host
-), delayed AS (
-    UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
-        + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
-    FROM queued x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s
-        AND (x.over_share > 0 OR x.over_room > 0)
-), throttled AS (
-    UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s
-        AND x.state = 'active' AND x.seat > %(per_endpoint)s
-), postponed AS (
-    UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s AND x.turn > %(per_account)s
-), held AS (
-    UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
-    FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s AND x.state <> 'active'
-), claimed AS (
-    UPDATE deliveries d
-    SET lease_token = %(token)s, lease_host = chosen.host,
-        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending' AND d.id BETWEEN %(oldest)s AND %(newest)s
-    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at,
-        chosen.had_lease
+), moved AS (
+    SELECT account_id, id, 'held' AS move, NULL::timestamptz AS due_at, NULL AS host, had_lease, due_at AS was_due_at
+    FROM waiting WHERE state <> 'active'
+    UNION ALL
+    SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
+    FROM waiting WHERE state = 'active' AND seat > %(per_endpoint)s
+    UNION ALL
+    SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
+    FROM seated WHERE turn > %(per_account)s
+    UNION ALL
+    SELECT account_id, id, 'postponed', statement_timestamp()
+        + greatest(over_share, over_room) * interval '1 second' / %(per_host_per_s)s, NULL, had_lease, due_at
+    FROM queued WHERE over_share > 0 OR over_room > 0
+    UNION ALL
+    SELECT account_id, id, 'claimed', statement_timestamp() + %(lease_s)s * interval '1 second', host, had_lease, due_at
+    FROM chosen
+), changed AS (
+    UPDATE deliveries d SET
+        status = CASE m.move WHEN 'held' THEN 'held' ELSE d.status END,
+        held_at = CASE m.move WHEN 'held' THEN clock_timestamp() END,
+        is_throttled = m.move = 'throttled',
+        due_at = m.due_at,
+        lease_token = CASE m.move WHEN 'claimed' THEN %(token)s::uuid END,
+        lease_host = m.host
+    FROM moved m
+    WHERE d.account_id = m.account_id AND d.id = m.id AND d.status = 'pending'
+        AND d.id BETWEEN %(oldest)s AND %(newest)s
+    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, m.move, m.was_due_at, m.had_lease
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
     e.cause, c.had_lease,
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
-FROM claimed c
+FROM changed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id AND e.id >= %(events_since)s
     AND e.id BETWEEN %(oldest_event)s AND %(newest_event)s
+WHERE c.move = 'claimed'
 ORDER BY c.was_due_at, c.id;
 
 -- Fails claimed deliveries whose events are past their retention.
@@ -597,54 +601,58 @@ ORDER BY a.number;
 
 -- deliveries.record ---------------------------------------------------------------------------------------------------
 
--- Claimed deliveries with their hosts and endpoints, all locked: the hosts first, then the endpoints, each in one order,
--- so that no two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch:
--- no other transaction records an attempt at them meanwhile.
--- _LOAD
-WITH claim AS (
-    SELECT * FROM jsonb_to_recordset(%(claimed)s::jsonb) AS c (account_id uuid, id uuid, token uuid)
-), posted_to AS MATERIALIZED (
-    SELECT DISTINCT w.account_id, w.id, w.host
-    FROM claim JOIN deliveries d USING (account_id, id)
-    JOIN webhook_endpoints w ON w.account_id = d.account_id AND w.id = d.endpoint_id
-    WHERE d.lease_token = claim.token
+-- Endpoints with the failures at their hosts, all locked: the hosts first, then the endpoints, each in one order, so that no
+-- two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch: no other
+-- transaction records an attempt at them meanwhile. OFFSET keeps the planner, which takes ids of a text for few, from joining
+-- by account alone.
+-- _LOCK_ENDPOINTS
+WITH posted_to AS MATERIALIZED (
+    SELECT p.account_id, p.id, w.host
+    FROM json_to_recordset(%(endpoints)s::json) AS p (account_id uuid, id uuid)
+    CROSS JOIN LATERAL (
+        SELECT w.host FROM webhook_endpoints w WHERE w.account_id = p.account_id AND w.id = p.id OFFSET 0) AS w
 ), host AS MATERIALIZED (
-    SELECT h.account_id, h.host, h.consecutive_failures FROM webhook_account_hosts h
-    WHERE (h.account_id, h.host) IN (SELECT account_id, host FROM posted_to)
-    ORDER BY h.account_id, h.host FOR NO KEY UPDATE
-), endpoint AS MATERIALIZED (
-    SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
+    SELECT h.account_id, h.host, h.consecutive_failures
+    FROM (SELECT DISTINCT account_id, host FROM posted_to) AS p JOIN webhook_account_hosts h USING (account_id, host)
+    ORDER BY h.account_id, h.host FOR NO KEY UPDATE OF h
+)
+SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
     w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
-    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, host.consecutive_failures AS host_failures
-    FROM webhook_endpoints w JOIN host USING (account_id, host)
-    WHERE (w.account_id, w.id) IN (SELECT account_id, id FROM posted_to)
-    ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
-)
-SELECT endpoint.*, d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
+    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, p.failures AS host_failures
+FROM (
+    SELECT p.account_id, p.id, p.host, host.consecutive_failures AS failures
+    FROM posted_to p JOIN host USING (account_id, host) OFFSET 0) AS p
+JOIN webhook_endpoints w ON w.account_id = p.account_id AND w.id = p.id AND w.host = p.host
+ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w;
+
+-- Deliveries that are still claimed with their tokens. Its snapshot is taken under the locks of their endpoints, which a
+-- claim and a change of an endpoint take, too: nobody ends a claim from here on, and no lock of a row is needed.
+-- _FIND_CLAIMED
+SELECT d.*, clock_timestamp() AS now
+FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, id uuid, token uuid)
+CROSS JOIN LATERAL (
+    SELECT d.id AS delivery_id, d.account_id, d.endpoint_id AS delivery_endpoint_id, d.event_id AS delivery_event_id,
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
     d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
-    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery, clock_timestamp() AS now
-FROM claim
-JOIN deliveries d ON d.account_id = claim.account_id AND d.id = claim.id AND d.lease_token = claim.token
-JOIN endpoint ON endpoint.account_id = d.account_id AND endpoint.endpoint_id = d.endpoint_id
-FOR UPDATE OF d;
+    d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery FROM deliveries d
+    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token IS NOT DISTINCT FROM c.token OFFSET 0) AS d;
 
--- Records attempts and what became of their deliveries.
+-- Records attempts and what became of their deliveries. A delivery may be erased meanwhile: then it has no attempt, either.
 -- _SAVE_DELIVERIES
-WITH made AS (
-    SELECT * FROM jsonb_to_recordset(%(made)s::jsonb)
-    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz,
-        failed_at timestamptz)
-), attempt AS (
-    INSERT INTO delivery_attempts
-    SELECT * FROM jsonb_populate_recordset(NULL::delivery_attempts, %(attempts)s::jsonb)
-    ON CONFLICT DO NOTHING
+WITH changed AS (
+    UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
+        held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
+    FROM json_to_recordset(%(made)s::json) AS made (account_id uuid, delivery_id uuid, status text, number int,
+        due_at timestamptz, held_at timestamptz, failed_at timestamptz)
+    WHERE d.account_id = made.account_id AND d.id = made.delivery_id
+    RETURNING d.account_id, d.id
 )
-UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
-    held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
-FROM made WHERE d.account_id = made.account_id AND d.id = made.id;
+INSERT INTO delivery_attempts
+SELECT made.* FROM json_populate_recordset(NULL::delivery_attempts, %(made)s::json) AS made
+JOIN changed ON changed.account_id = made.account_id AND changed.id = made.delivery_id
+ON CONFLICT DO NOTHING;
 
 -- What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
 -- in flight, which are judged when they end; at an active one as many as were recorded come of the throttled are released, the

@@ -55,6 +55,7 @@ class Claimed:
 
     account_id: UUID
     delivery_id: UUID
+    endpoint_id: UUID
     event_id: UUID
     event_kind: str
     url: str

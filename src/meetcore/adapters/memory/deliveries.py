@@ -88,6 +88,7 @@ class MemoryDeliveryRepository:
         return Claimed(
             delivery.account_id,
             delivery.id,
+            delivery.endpoint_id,
             delivery.event_id,
             delivery.event_kind.value,
             endpoint.url,

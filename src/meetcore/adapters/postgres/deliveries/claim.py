@@ -1,15 +1,16 @@
 """Which deliveries are posted next, in PostgreSQL.
 
-The first statement locks the endpoints that something is due at and their hosts, the last, with a
-snapshot taken under those locks, counts what is in flight and takes what there is room for. A transaction
-that records an attempt holds the same locks of endpoints, so that nothing is throttled behind a post that is already over.
+The first statement locks the endpoints that something is due at and their hosts, the second, with a snapshot taken under
+those locks, counts what is in flight, and the last takes what there is room for. A transaction that records an attempt
+holds the same locks of endpoints, so that nothing is throttled behind a post that is already over.
 The lock of a host makes its limits hold over all workers; recording an attempt needs none: it only frees room.
 
 Rows that another worker has locked are skipped until the next round.
 
-The last one names deliveries at nine places, and a plan for any parameters would go through every partition at
-each. So it takes the ids between which all lies that the first saw due, and that the one between them sees in
-flight under the locks, and is planned anew for these each time: by that it knows the few partitions that they are in.
+A plan for any parameters would go through every partition wherever the last one names deliveries or events. So it takes
+the ids between which all lies that the first saw due, and is planned anew for these each time: by that it knows the few
+partitions that they are in. What the first two found it takes as texts: the planner expects a hundred rows of each, and so
+joins them by hashes; of rows that it found by two columns it would expect one, and join a batch with itself row by row.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from attrs import asdict, evolve
 
 from meetcore.adapters.postgres.columns import Row, readable
 from meetcore.adapters.postgres.deliveries.outbox import event_context
-from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HOLD, PENDING
+from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HELD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context, previous_context
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.ids import first_id
@@ -39,32 +40,40 @@ CLAIM_ROUNDS = 16
 
 # There is no aggregate of ids before PostgreSQL 18; their texts are in the order of the ids.
 _LEAST, _GREATEST = 'min({}::text COLLATE "C")::uuid', 'max({}::text COLLATE "C")::uuid'
-_SEEN = "b.id BETWEEN %(oldest)s AND %(newest)s"
-_WAITING = f"d.status = '{PENDING}' AND d.id BETWEEN %(oldest)s AND %(newest)s"
 
-# Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
-# are. The time
-# is the statement's: a volatile one could not bound the scan of the index.
+# Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns them as one text, how many
+# deliveries those are, and the ids between which they and their events lie. The time is the statement's: a volatile one
+# could not bound the scan of the index.
 _LOCK_ENDPOINTS = f"""
 WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
+), locked AS MATERIALIZED (
+    SELECT w.account_id, w.id, w.state, w.host
+    FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
+    WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
+    FOR NO KEY UPDATE OF w, h SKIP LOCKED
 )
-SELECT w.account_id, w.id, seen.*
-FROM webhook_endpoints w JOIN webhook_hosts h USING (host) CROSS JOIN (
-    SELECT count(*) AS waiting, {_LEAST.format("id")} AS oldest, {_GREATEST.format("id")} AS newest,
-        {_LEAST.format("event_id")} AS oldest_event, {_GREATEST.format("event_id")} AS newest_event FROM waiting) AS seen
-WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
-FOR NO KEY UPDATE OF w, h SKIP LOCKED
+SELECT count(*) AS waiting, {_LEAST.format("id")} AS oldest, {_GREATEST.format("id")} AS newest,
+    {_LEAST.format("event_id")} AS oldest_event, {_GREATEST.format("event_id")} AS newest_event,
+    (SELECT json_agg(locked)::text FROM locked) AS places
+FROM waiting
 """
 
-# The ids between which all posts in flight lie, which others may have begun before the locks were taken; and has what follows
-# in this transaction planned for its parameters.
-_BOUND_FLYING = f"""
-SELECT {_LEAST.format("id")} AS oldest, {_GREATEST.format("id")} AS newest,
+# Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks;
+# and has what follows in this transaction planned for its parameters.
+_COUNT_FLYING = """
+WITH place AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, host text)
+), flying AS (
+    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
+    WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
+        AND (account_id IN (SELECT account_id FROM place) OR lease_host IN (SELECT host FROM place))
+    GROUP BY account_id, endpoint_id, lease_host
+)
+SELECT coalesce((SELECT json_agg(flying)::text FROM flying), '[]') AS flying,
     set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode
-FROM deliveries WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
@@ -72,62 +81,51 @@ FROM deliveries WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
 # a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 # fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 # least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
-# held. What is claimed is pending, which the counts do not say: they use the index of what is in flight, and not one of
-# what is open, which grows with the backlog. They are counted once, not for each delivery. Claimed rows are not due
-# until their lease ends.
+# held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a partitioned table
+# is planned for each of its partitions.
 _CLAIM = f"""
-WITH place AS (
-    SELECT w.account_id, w.id, w.state, w.host, (
-        SELECT count(*) FROM deliveries b
-        WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp() AND {_SEEN}) AS posts
-    FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
-    JOIN webhook_endpoints w USING (account_id, id)
-), account AS MATERIALIZED (
-    SELECT a.account_id, (
-        SELECT count(*) FROM deliveries b
-        WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
-            AND b.due_at > statement_timestamp() AND {_SEEN}) AS posts
-    FROM (SELECT DISTINCT account_id FROM place) a
-), host AS (
-    SELECT h.host, (
-        SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
-        WHERE taken.at > statement_timestamp() - interval '1 second') AS lately
-    FROM webhook_hosts h WHERE h.host IN (SELECT host FROM place)
+WITH place AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, id uuid, state text, host text)
+), in_flight AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(flying)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
+), at_endpoint AS (
+    SELECT account_id, endpoint_id, sum(posts) AS posts FROM in_flight GROUP BY account_id, endpoint_id
+), of_account AS (
+    SELECT account_id, sum(posts) AS posts FROM in_flight GROUP BY account_id
 ), flying AS (
-    SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
-    WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
-        AND b.due_at > statement_timestamp() AND {_SEEN}
-    GROUP BY b.lease_host, b.account_id
+    SELECT host, account_id, sum(posts) AS posts FROM in_flight GROUP BY host, account_id
+), at_host AS (
+    SELECT host, sum(posts) AS posts FROM in_flight GROUP BY host
 ), room AS MATERIALIZED (
-    SELECT host.host, least(
-        %(per_host)s - coalesce((SELECT sum(posts) FROM flying WHERE flying.host = host.host), 0),
-        %(per_host_per_s)s - host.lately) AS seats
-    FROM host
-), due AS (
+    SELECT h.host, least(%(per_host)s - coalesce(at_host.posts, 0), %(per_host_per_s)s - (
+        SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
+        WHERE taken.at > statement_timestamp() - interval '1 second')) AS seats
+    FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM place)
+), due AS MATERIALIZED (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
-), waiting AS (
-    SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
+), waiting AS MATERIALIZED (
+    SELECT due.*, place.state, place.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
         PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
     FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
-), seated AS (
-    SELECT waiting.*, account.posts + row_number() OVER (
+    LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
+), seated AS MATERIALIZED (
+    SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
-    FROM waiting JOIN account USING (account_id)
+    FROM waiting LEFT JOIN of_account USING (account_id)
     WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
 ), shared AS (
     SELECT seated.*, coalesce(flying.posts, 0) + row_number() OVER (
         PARTITION BY seated.host, seated.account_id ORDER BY seated.turn) - %(per_host_of_account)s AS over_share
     FROM seated LEFT JOIN flying USING (host, account_id) WHERE seated.turn <= %(per_account)s
-), queued AS (
+), queued AS MATERIALIZED (
     SELECT shared.*, row_number() OVER (
         PARTITION BY shared.host, shared.over_share > 0 ORDER BY shared.turn, shared.due_at, shared.id
     ) - room.seats AS over_room
     FROM shared JOIN room USING (host)
-), chosen AS (
+), chosen AS MATERIALIZED (
     SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
     ORDER BY turn, due_at, id LIMIT %(total)s
 ), paced AS (
@@ -136,38 +134,43 @@ WITH place AS (
               WHERE taken.at > statement_timestamp() - interval '1 second'),
         array_fill(statement_timestamp(), ARRAY[taken.posts]))
     FROM (SELECT host, count(*)::int AS posts FROM chosen GROUP BY host) AS taken WHERE h.host = taken.host
-), delayed AS (
-    UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
-        + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
-    FROM queued x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING}
-        AND (x.over_share > 0 OR x.over_room > 0)
-), throttled AS (
-    UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING}
-        AND x.state = 'active' AND x.seat > %(per_endpoint)s
-), postponed AS (
-    UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING} AND x.turn > %(per_account)s
-), held AS (
-    UPDATE deliveries d SET {HOLD}
-    FROM waiting x
-    WHERE d.account_id = x.account_id AND d.id = x.id AND {_WAITING} AND x.state <> 'active'
-), claimed AS (
-    UPDATE deliveries d
-    SET lease_token = %(token)s, lease_host = chosen.host,
-        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
-    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND {_WAITING}
-    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at,
-        chosen.had_lease
+), moved AS (
+    SELECT account_id, id, 'held' AS move, NULL::timestamptz AS due_at, NULL AS host, had_lease, due_at AS was_due_at
+    FROM waiting WHERE state <> 'active'
+    UNION ALL
+    SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
+    FROM waiting WHERE state = 'active' AND seat > %(per_endpoint)s
+    UNION ALL
+    SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
+    FROM seated WHERE turn > %(per_account)s
+    UNION ALL
+    SELECT account_id, id, 'postponed', statement_timestamp()
+        + greatest(over_share, over_room) * interval '1 second' / %(per_host_per_s)s, NULL, had_lease, due_at
+    FROM queued WHERE over_share > 0 OR over_room > 0
+    UNION ALL
+    SELECT account_id, id, 'claimed', statement_timestamp() + %(lease_s)s * interval '1 second', host, had_lease, due_at
+    FROM chosen
+), changed AS (
+    UPDATE deliveries d SET
+        status = CASE m.move WHEN 'held' THEN '{HELD}' ELSE d.status END,
+        held_at = CASE m.move WHEN 'held' THEN clock_timestamp() END,
+        is_throttled = m.move = 'throttled',
+        due_at = m.due_at,
+        lease_token = CASE m.move WHEN 'claimed' THEN %(token)s::uuid END,
+        lease_host = m.host
+    FROM moved m
+    WHERE d.account_id = m.account_id AND d.id = m.id AND d.status = '{PENDING}'
+        AND d.id BETWEEN %(oldest)s AND %(newest)s
+    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, m.move, m.was_due_at, m.had_lease
 )
 SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload,
     e.cause, c.had_lease,
     CASE WHEN w.previous_secret_until > statement_timestamp() THEN w.previous_secret END AS previous_secret
-FROM claimed c
+FROM changed c
 JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
 LEFT JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id AND e.id >= %(events_since)s
     AND e.id BETWEEN %(oldest_event)s AND %(newest_event)s
+WHERE c.move = 'claimed'
 ORDER BY c.was_due_at, c.id
 """
 
@@ -210,33 +213,19 @@ class DeliveryClaims(Repository):
     async def _look(self, limits: ClaimLimits, lease: Lease) -> tuple[Sequence[Row], bool]:
         """Take what has room among the longest due; whether those were all that is due, or is free to look at."""
         window = max(LOOK_AT_LEAST, limits.total * LOOK_AHEAD)
-        locked = await self._all(_LOCK_ENDPOINTS, {"window": window})
-        if not locked:
+        seen = await self._one(_LOCK_ENDPOINTS, {"window": window})
+        if seen is None or seen["places"] is None:
             return [], True
-        parameters = (
-            asdict(limits)
-            | await self._bounds(locked[0])
-            | {
-                "per_host_of_account": limits.per_host_of_account,
-                "account_ids": [row["account_id"] for row in locked],
-                "endpoint_ids": [row["id"] for row in locked],
-                "window": window,
-                "events_since": first_id(limits.events_since),
-                "token": lease.token,
-                "lease_s": lease.seconds,
-            }
-        )
-        return await self._all(_CLAIM, parameters), locked[0]["waiting"] < window
-
-    async def _bounds(self, seen: Row) -> Row:
-        """Between which ids what was seen due and what is in flight lies, and the events of what was seen due."""
-        flying = await self._one(_BOUND_FLYING, {}) or {}
-        return {
-            "oldest": min(seen["oldest"], flying.get("oldest") or seen["oldest"]),
-            "newest": max(seen["newest"], flying.get("newest") or seen["newest"]),
-            "oldest_event": seen["oldest_event"],
-            "newest_event": seen["newest_event"],
-        }
+        flying = await self._one(_COUNT_FLYING, seen) or {}
+        parameters = {
+            **asdict(limits), **seen, **flying,
+            "per_host_of_account": limits.per_host_of_account,
+            "window": window,
+            "events_since": first_id(limits.events_since),
+            "token": lease.token,
+            "lease_s": lease.seconds,
+        }  # fmt: skip
+        return await self._all(_CLAIM, parameters), seen["waiting"] < window
 
 
 def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
@@ -248,7 +237,7 @@ def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
         log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
         return None
     return Claimed(
-        account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token,
+        account_id, row["delivery_id"], row["endpoint_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token,
         row["had_lease"],
         readable(cipher, row["previous_secret"], previous_context(account_id, row["endpoint_id"])),
         row["cause"],

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
+from uuid import UUID
 
 import msgspec
-from attrs import asdict
+from attrs import fields
 
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.rows import DELIVERY, HOLD, PENDING
 from meetcore.adapters.postgres.endpoints.rows import ENDPOINT
 from meetcore.adapters.postgres.repository import Repository
-from meetcore.domain.webhooks.deliveries import Attempt, Delivery
+from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.destinations import HostFailures
 from meetcore.domain.webhooks.endpoints import (
     DISABLE_AFTER_FAILURES,
@@ -21,48 +23,53 @@ from meetcore.domain.webhooks.endpoints import (
 )
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded, RecordedHost, Saved
 
-# Claimed deliveries with their hosts and endpoints, all locked: the hosts first, then the endpoints, each in one order,
-# so that no two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch:
-# no other transaction records an attempt at them meanwhile.
-_LOAD = f"""
-WITH claim AS (
-    SELECT * FROM jsonb_to_recordset(%(claimed)s::jsonb) AS c (account_id uuid, id uuid, token uuid)
-), posted_to AS MATERIALIZED (
-    SELECT DISTINCT w.account_id, w.id, w.host
-    FROM claim JOIN deliveries d USING (account_id, id)
-    JOIN webhook_endpoints w ON w.account_id = d.account_id AND w.id = d.endpoint_id
-    WHERE d.lease_token = claim.token
+# Endpoints with the failures at their hosts, all locked: the hosts first, then the endpoints, each in one order, so that no
+# two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch: no other
+# transaction records an attempt at them meanwhile. OFFSET keeps the planner, which takes ids of a text for few, from joining
+# by account alone.
+_LOCK_ENDPOINTS = f"""
+WITH posted_to AS MATERIALIZED (
+    SELECT p.account_id, p.id, w.host
+    FROM json_to_recordset(%(endpoints)s::json) AS p (account_id uuid, id uuid)
+    CROSS JOIN LATERAL (
+        SELECT w.host FROM webhook_endpoints w WHERE w.account_id = p.account_id AND w.id = p.id OFFSET 0) AS w
 ), host AS MATERIALIZED (
-    SELECT h.account_id, h.host, h.consecutive_failures FROM webhook_account_hosts h
-    WHERE (h.account_id, h.host) IN (SELECT account_id, host FROM posted_to)
-    ORDER BY h.account_id, h.host FOR NO KEY UPDATE
-), endpoint AS MATERIALIZED (
-    SELECT {ENDPOINT.select}, host.consecutive_failures AS host_failures
-    FROM webhook_endpoints w JOIN host USING (account_id, host)
-    WHERE (w.account_id, w.id) IN (SELECT account_id, id FROM posted_to)
-    ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
+    SELECT h.account_id, h.host, h.consecutive_failures
+    FROM (SELECT DISTINCT account_id, host FROM posted_to) AS p JOIN webhook_account_hosts h USING (account_id, host)
+    ORDER BY h.account_id, h.host FOR NO KEY UPDATE OF h
 )
-SELECT endpoint.*, {DELIVERY.select}, clock_timestamp() AS now
-FROM claim
-JOIN deliveries d ON d.account_id = claim.account_id AND d.id = claim.id AND d.lease_token = claim.token
-JOIN endpoint ON endpoint.account_id = d.account_id AND endpoint.endpoint_id = d.endpoint_id
-FOR UPDATE OF d
+SELECT {ENDPOINT.select}, p.failures AS host_failures
+FROM (
+    SELECT p.account_id, p.id, p.host, host.consecutive_failures AS failures
+    FROM posted_to p JOIN host USING (account_id, host) OFFSET 0) AS p
+JOIN webhook_endpoints w ON w.account_id = p.account_id AND w.id = p.id AND w.host = p.host
+ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
 """
 
-# Records attempts and what became of their deliveries.
+# Deliveries that are still claimed with their tokens. Its snapshot is taken under the locks of their endpoints, which a
+# claim and a change of an endpoint take, too: nobody ends a claim from here on, and no lock of a row is needed.
+_FIND_CLAIMED = f"""
+SELECT d.*, clock_timestamp() AS now
+FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, id uuid, token uuid)
+CROSS JOIN LATERAL (
+    SELECT {DELIVERY.select} FROM deliveries d
+    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token IS NOT DISTINCT FROM c.token OFFSET 0) AS d
+"""
+
+# Records attempts and what became of their deliveries. A delivery may be erased meanwhile: then it has no attempt, either.
 _SAVE_DELIVERIES = """
-WITH made AS (
-    SELECT * FROM jsonb_to_recordset(%(made)s::jsonb)
-    AS m (account_id uuid, id uuid, status text, number int, due_at timestamptz, held_at timestamptz,
-        failed_at timestamptz)
-), attempt AS (
-    INSERT INTO delivery_attempts
-    SELECT * FROM jsonb_populate_recordset(NULL::delivery_attempts, %(attempts)s::jsonb)
-    ON CONFLICT DO NOTHING
+WITH changed AS (
+    UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
+        held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
+    FROM json_to_recordset(%(made)s::json) AS made (account_id uuid, delivery_id uuid, status text, number int,
+        due_at timestamptz, held_at timestamptz, failed_at timestamptz)
+    WHERE d.account_id = made.account_id AND d.id = made.delivery_id
+    RETURNING d.account_id, d.id
 )
-UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
-    held_at = made.held_at, failed_at = made.failed_at, lease_token = NULL, lease_host = NULL
-FROM made WHERE d.account_id = made.account_id AND d.id = made.id
+INSERT INTO delivery_attempts
+SELECT made.* FROM json_populate_recordset(NULL::delivery_attempts, %(made)s::json) AS made
+JOIN changed ON changed.account_id = made.account_id AND changed.id = made.delivery_id
+ON CONFLICT DO NOTHING
 """
 
 # What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
@@ -125,27 +132,35 @@ _DISABLING = {
     "failures": DISABLE_AFTER_FAILURES,
 }
 
+_ATTEMPT_FIELDS = tuple(field.name for field in fields(Attempt))
+_fields_of = attrgetter(*_ATTEMPT_FIELDS)
+
 
 class AttemptRecords(Repository):
     """What became of claimed deliveries."""
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        named = [{"account_id": one.account_id, "id": one.delivery_id, "token": one.token} for one in claimed]
-        found = await self._all(_LOAD, {"claimed": _json(named)})
-        endpoints: dict[object, Endpoint] = {}
-        for row in found:
-            if row["endpoint_id"] not in endpoints:
-                endpoints[row["endpoint_id"]] = ENDPOINT.read(row, self._cipher)
-        return [_view(row, endpoints[row["endpoint_id"]]) for row in found]
+        posted_to = {(one.account_id, one.endpoint_id) for one in claimed}
+        named = _json([{"account_id": account_id, "id": id_} for account_id, id_ in posted_to])
+        endpoints: dict[UUID, tuple[Endpoint, HostFailures]] = {}
+        for row in await self._all(_LOCK_ENDPOINTS, {"endpoints": named}):
+            endpoint = ENDPOINT.read(row, self._cipher)
+            failures = HostFailures(endpoint.account_id, endpoint.host, row["host_failures"])
+            endpoints[endpoint.id] = endpoint, failures
+        tokens = [
+            {"account_id": one.account_id, "id": one.delivery_id, "token": one.token} for one in claimed
+        ]
+        found = await self._all(_FIND_CLAIMED, {"claimed": _json(tokens)})
+        return [
+            ClaimedView(DELIVERY.read(row), *endpoints[row["delivery_endpoint_id"]], utc(row["now"]))
+            for row in found
+            if row["delivery_endpoint_id"] in endpoints
+        ]
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
     ) -> Saved:
-        saved = {
-            "made": _json([_made(one.delivery) for one in recorded]),
-            "attempts": _json([_attempt(one.delivery, one.attempt) for one in recorded]),
-        }
-        await self._connection.execute(_SAVE_DELIVERIES, saved)
+        await self._connection.execute(_SAVE_DELIVERIES, {"made": _json([_made(one) for one in recorded])})
         of_endpoint = Counter(one.delivery.endpoint_id for one in recorded)
         seen = [
             {
@@ -169,11 +184,6 @@ class AttemptRecords(Repository):
         return [ENDPOINT.read(row, self._cipher) for row in found]
 
 
-def _view(row: Row, endpoint: Endpoint) -> ClaimedView:
-    failures = HostFailures(endpoint.account_id, endpoint.host, row["host_failures"])
-    return ClaimedView(DELIVERY.read(row), endpoint, failures, utc(row["now"]))
-
-
 def _counted(host: RecordedHost) -> Row:
     failures = host.failures
     return {
@@ -183,21 +193,17 @@ def _counted(host: RecordedHost) -> Row:
     }
 
 
-def _made(delivery: Delivery) -> Row:
+def _made(recorded: Recorded) -> Row:
+    delivery = recorded.delivery
     return {
         "account_id": delivery.account_id,
-        "id": delivery.id,
+        "delivery_id": delivery.id,
         "status": delivery.status,
         "number": delivery.attempts_made,
         "due_at": delivery.next_attempt_at,
         "held_at": delivery.held_at,
         "failed_at": delivery.failed_at,
-    }
-
-
-def _attempt(delivery: Delivery, attempt: Attempt) -> Row:
-    named = {"account_id": delivery.account_id, "delivery_id": delivery.id, "number": delivery.attempts_made}
-    return named | asdict(attempt)
+    } | dict(zip(_ATTEMPT_FIELDS, _fields_of(recorded.attempt), strict=True))
 
 
 def _json(records: Sequence[Row]) -> str:
