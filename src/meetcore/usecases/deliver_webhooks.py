@@ -126,7 +126,9 @@ class DeliverWebhooks:
                 return 0
             judged = JudgedAttempts(views, self.schedule)
             for one in made:
-                judged.add(one.claimed, one.attempt, self.runtime.jitter())
+                # Only a failure is scheduled, and each jitter is drawn from the system's entropy.
+                jitter = 0.0 if judge(one.attempt) else self.runtime.jitter()
+                judged.add(one.claimed, one.attempt, jitter)
             saved = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
             disabled = [*_newly_disabled(views, judged.endpoints), *saved.disabled]
             if self.mails is not None:

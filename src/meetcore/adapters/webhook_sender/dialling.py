@@ -7,6 +7,7 @@ receiver is used for its certificate alone. `aiohappyeyeballs` tries the next ad
 import asyncio
 import socket
 import ssl
+from functools import lru_cache
 from ipaddress import ip_address
 
 from aiohappyeyeballs import AddrInfoType, start_connection
@@ -18,6 +19,9 @@ _RECEIVE_BUFFER_BYTES = 16 * 1024
 """What the kernel holds for one connection, about: an answer is small, and hundreds may pour at once."""
 
 _NEXT_ADDRESS_AFTER_S = 0.25
+
+# Asked for the peer of a connection at each post on it.
+_address_of = lru_cache(maxsize=4096)(ip_address)
 
 
 @frozen(cache_hash=True)
@@ -33,7 +37,7 @@ class VettedRoute:
 
     def leads_to(self, host: str, port: int) -> bool:
         """Return whether this peer, however the system writes its address, was vetted."""
-        return port == self.port and ip_address(host) in self._peers
+        return port == self.port and _address_of(host) in self._peers
 
 
 @define

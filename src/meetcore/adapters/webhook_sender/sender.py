@@ -8,7 +8,6 @@ side does.
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import ip_address
@@ -19,6 +18,7 @@ from meetcore.adapters.webhook_sender.answers import InvalidResponse, error_code
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
 from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes
 from meetcore.adapters.webhook_sender.local_faults import is_late, is_local_fault
+from meetcore.adapters.webhook_sender.places import Places
 from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import DnsCache
 from meetcore.domain.errors import DomainError
@@ -79,7 +79,7 @@ class AsyncioWebhookSender:
             host: VettedRoute(host, (ip_address(address),), port)
             for host, (address, port) in (dial_overrides or {}).items()
         }
-        self._places = asyncio.Semaphore(max_connections)
+        self._places = Places(max_connections)
         self._max_wait_s = max_wait_s
         self._now = now
         self._max_open = max_open
@@ -114,12 +114,11 @@ class AsyncioWebhookSender:
             error = await self._try(pool, post, request, exchange)
             return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
-            self._places.release()
+            self._places.give_back()
 
     async def _take_place(self) -> None:
         try:
-            async with asyncio.timeout(self._max_wait_s) if self._places.locked() else nullcontext():
-                await self._places.acquire()
+            await self._places.take(self._max_wait_s)
         except TimeoutError as fault:
             raise SenderExhausted("no place for one more post came free in time") from fault
 

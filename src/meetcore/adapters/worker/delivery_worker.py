@@ -106,29 +106,20 @@ class DeliveryWorker:
         return len(claimed) == room
 
     async def _post(self, claimed: Claimed) -> None:
-        async def post() -> bool:
-            try:
-                made = await self._deliver.post(claimed)
-            except SenderExhausted as error:
-                # Not the receiver's fault: the delivery is due again when its lease runs out.
-                self._is_exhausted = True
-                log.warning("cannot post", cause=str(error))
-                return False
-            except PostDeferred as error:
-                # The account's own look-ups, or those of the domain, are in the way: others are posted to.
-                log.info("post deferred", cause=str(error))
-                return False
+        try:
+            made = await self._deliver.post(claimed)
+        except SenderExhausted as error:
+            # Not the receiver's fault: the delivery is due again when its lease runs out.
+            self._is_exhausted = True
+            log.warning("cannot post", cause=str(error), **_ids(claimed))
+        except PostDeferred as error:
+            # The account's own look-ups, or those of the domain, are in the way: others are posted to.
+            log.info("post deferred", cause=str(error), **_ids(claimed))
+        except Exception:
+            log.exception("fault", during="post", **_ids(claimed))
+        else:
             self._made.append(made)  # whichever list it is by now: a recorder may have taken the one before
             self._has_made.set()
-            return True
-
-        # On every line that is logged of the post, in a task of its own.
-        structlog.contextvars.bind_contextvars(
-            account_id=str(claimed.account_id),
-            delivery_id=str(claimed.delivery_id),
-            event_id=str(claimed.event_id),
-        )
-        await log_faults(post, "post")
 
     async def _record_until_drained(self) -> None:
         while self._made or not self._is_drained:
@@ -167,3 +158,12 @@ class DeliveryWorker:
         if not self._stopping.is_set():
             self._made[:0] = [made for made in batch if self._deliver.is_worth_recording(made)]
             await wait_at_most(self._stopping, self._round_s)
+
+
+def _ids(claimed: Claimed) -> dict[str, str]:
+    """Name a delivery in a line that is logged of its post."""
+    return {
+        "account_id": str(claimed.account_id),
+        "delivery_id": str(claimed.delivery_id),
+        "event_id": str(claimed.event_id),
+    }

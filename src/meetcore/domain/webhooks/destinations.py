@@ -31,7 +31,7 @@ class HostFailures:
 
 def count_success(failures: HostFailures) -> HostFailures:
     """Start again: the host took a delivery."""
-    return evolve(failures, consecutive_failures=0)
+    return evolve(failures, consecutive_failures=0) if failures.consecutive_failures else failures
 
 
 def count_failure(failures: HostFailures, before: Endpoint, after: Endpoint) -> tuple[HostFailures, bool]:

@@ -227,7 +227,9 @@ def register(
 def record_success(endpoint: Endpoint) -> Endpoint:
     """Take note of a delivery that succeeded: the row of failures is broken."""
     state = TRANSITIONS.get((endpoint.state, EndpointEvent.SUCCEEDED))
-    return endpoint if state is None else evolve(endpoint, state=state, consecutive_failures=0)
+    if state is None or (state, 0) == (endpoint.state, endpoint.consecutive_failures):
+        return endpoint
+    return evolve(endpoint, state=state, consecutive_failures=0)
 
 
 def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:

@@ -198,8 +198,7 @@ class DeliveryClaims(Repository):
             if is_all or len(found) >= limits.total:
                 break
         await self._give_up([row for row in found if row["payload"] is None])
-        claimed = (_claimed(row, self._cipher, lease.token) for row in found if row["payload"] is not None)
-        return [one for one in claimed if one is not None]
+        return _opened([row for row in found if row["payload"] is not None], self._cipher, lease.token)
 
     async def _give_up(self, purged: Sequence[Row]) -> None:
         """Fail what was claimed of events that are past their retention: there is nothing to post."""
@@ -228,17 +227,32 @@ class DeliveryClaims(Repository):
         return await self._all(_CLAIM, parameters), seen["waiting"] < window
 
 
-def _claimed(row: Row, cipher: Cipher, token: UUID) -> Claimed | None:
-    account_id, event_id = row["account_id"], row["event_id"]
-    try:
-        secret = cipher.open(row["secret"], endpoint_context(account_id, row["endpoint_id"]))
-        body = cipher.open(row["payload"], event_context(account_id, event_id))
-    except CipherRefused:
-        log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
-        return None
-    return Claimed(
-        account_id, row["delivery_id"], row["endpoint_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token,
-        row["had_lease"],
-        readable(cipher, row["previous_secret"], previous_context(account_id, row["endpoint_id"])),
-        row["cause"],
-    )  # fmt: skip
+def _opened(rows: Sequence[Row], cipher: Cipher, token: UUID) -> list[Claimed]:
+    """Open secrets and payloads, that of an event once for all its endpoints."""
+    secrets: dict[UUID, tuple[str, str | None]] = {}
+    bodies: dict[UUID, bytes] = {}
+    opened = []
+    for row in rows:
+        account_id, endpoint_id, event_id = row["account_id"], row["endpoint_id"], row["event_id"]
+        try:
+            if endpoint_id not in secrets:
+                secrets[endpoint_id] = _secrets(row, cipher)
+            if event_id not in bodies:
+                bodies[event_id] = cipher.open(row["payload"], event_context(account_id, event_id))
+        except CipherRefused:
+            log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
+            continue
+        secret, previous = secrets[endpoint_id]
+        opened.append(Claimed(
+            account_id, row["delivery_id"], endpoint_id, event_id, row["event_kind"], row["url"], secret,
+            bodies[event_id], token, row["had_lease"], previous, row["cause"],
+        ))  # fmt: skip
+    return opened
+
+
+def _secrets(row: Row, cipher: Cipher) -> tuple[str, str | None]:
+    """Open the secret of an endpoint, and the one before while it still signs."""
+    name = row["account_id"], row["endpoint_id"]
+    secret = cipher.open(row["secret"], endpoint_context(*name)).decode()
+    previous = row["previous_secret"]
+    return secret, None if previous is None else readable(cipher, previous, previous_context(*name))
