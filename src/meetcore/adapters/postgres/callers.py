@@ -1,14 +1,18 @@
 """Authenticate a caller in PostgreSQL, in one round trip with what an operation reads of the account.
 
-The domain judges a key. Sealed values are opened only after that.
+Callers that ask at the same time share a round trip; see `batched_reads`. The domain judges a key. Sealed values are
+opened only after that.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
+from meetcore.adapters.postgres.batched_reads import BatchedRead
 from meetcore.adapters.postgres.columns import Columns, Row, utc
 from meetcore.adapters.postgres.ledger.parts import FUNDS, usage
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting_with_key
 from meetcore.adapters.postgres.meetings.shown import HOST_KEY
+from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.repository import Reads
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.account_state import AccountState
@@ -28,26 +32,40 @@ SELECT {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s
 """
 
-# The same with the usage of the key's cap on a day.
+# The same for several callers.
+_FIND_CALLERS = f"""
+SELECT q.place, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
+FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, place)
+JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
+"""
+
+_USAGE_OF_KEY = """
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = """
+
+# One caller with the usage of the key's cap on a day.
 _FIND_WITH_USAGE = f"""
 SELECT {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held
-FROM api_keys k JOIN accounts a ON a.id = k.account_id
-LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
-    AND u.day = %(usage_on)s
+FROM api_keys k JOIN accounts a ON a.id = k.account_id{_USAGE_OF_KEY}%(usage_on)s
 WHERE k.digest = %(digest)s
 """
 
-# The same with the account's funds and their version, for a decision that is tried without a lock.
+# The same for several callers, each with a day of its own.
+_FIND_ALL_WITH_USAGE = f"""
+SELECT q.place, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held
+FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, place)
+JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id{_USAGE_OF_KEY}q.day
+"""
+
+# One caller with the account's funds and their version, for a decision that is tried without a lock.
 _FIND_WITH_STATE = f"""
 SELECT {API_KEY.select}, {_ACCOUNT.select}, {FUNDS.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held,
     EXISTS (SELECT FROM idempotency_keys i WHERE i.account_id = k.account_id AND i.key = %(key)s::text) AS is_key_known
-FROM api_keys k JOIN accounts a ON a.id = k.account_id
-LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
-    AND u.day = %(usage_on)s
+FROM api_keys k JOIN accounts a ON a.id = k.account_id{_USAGE_OF_KEY}%(usage_on)s
 WHERE k.digest = %(digest)s
 """
 
-# The same with one of the account's meetings, if it is there.
+# One caller with one of the account's meetings, if it is there.
 _FIND_WITH_MEETING = f"""
 SELECT {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
@@ -55,27 +73,52 @@ LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s
 """
 
+# The same for several callers, each with a meeting of its own account.
+_FIND_ALL_WITH_MEETING = f"""
+SELECT q.place, {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
+FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, place)
+JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
+LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = q.meeting_id
+"""
+
 
 class CallerReads(Reads):
     """Authentication in one round trip."""
 
+    def __init__(self, pool: Pool, cipher: Cipher) -> None:
+        super().__init__(pool, cipher)
+        self._callers = BatchedRead(pool, _FIND_CALLER, _FIND_CALLERS, _digests)
+        self._with_usage = BatchedRead(pool, _FIND_WITH_USAGE, _FIND_ALL_WITH_USAGE, _days)
+        self._with_meeting = BatchedRead(pool, _FIND_WITH_MEETING, _FIND_ALL_WITH_MEETING, _meeting_ids)
+
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
-        parameters = {
-            "digest": key_digest,
-            "meeting_id": includes.meeting_id,
-            "usage_on": includes.usage_on or includes.state_on,
-            "key": includes.idempotency_key,
-        }
-        row = await self._one(_statement_for(includes), parameters)
+        row = await self._row_of(key_digest, includes)
         return None if row is None else _caller(row, includes, self._cipher)
 
+    async def _row_of(self, digest: bytes, includes: CallerIncludes) -> Row | None:
+        if includes.meeting_id is not None:
+            return await self._with_meeting.find({"digest": digest, "meeting_id": includes.meeting_id})
+        if includes.state_on is not None:
+            asked = {"digest": digest, "usage_on": includes.state_on, "key": includes.idempotency_key}
+            return await self._one(_FIND_WITH_STATE, asked)
+        if includes.usage_on is not None:
+            return await self._with_usage.find({"digest": digest, "usage_on": includes.usage_on})
+        return await self._callers.find({"digest": digest})
 
-def _statement_for(includes: CallerIncludes) -> str:
-    if includes.meeting_id is not None:
-        return _FIND_WITH_MEETING
-    if includes.state_on is not None:
-        return _FIND_WITH_STATE
-    return _FIND_CALLER if includes.usage_on is None else _FIND_WITH_USAGE
+
+# Arrays as the server reads them from a text: the driver takes several times as long for a list.
+def _digests(asked: Sequence[Row]) -> Row:
+    return {"digests": "{" + ",".join([f'"\\\\x{each["digest"].hex()}"' for each in asked]) + "}"}
+
+
+def _days(asked: Sequence[Row]) -> Row:
+    return _digests(asked) | {"days": "{" + ",".join([each["usage_on"].isoformat() for each in asked]) + "}"}
+
+
+def _meeting_ids(asked: Sequence[Row]) -> Row:
+    return _digests(asked) | {
+        "meeting_ids": "{" + ",".join([str(each["meeting_id"]) for each in asked]) + "}"
+    }
 
 
 def _caller(row: Row, includes: CallerIncludes, cipher: Cipher) -> Caller:

@@ -146,9 +146,10 @@ class Pool(AsyncConnectionPool[Connection]):
             psycopg.Error, PoolTimeout: see `connection`.
         """
         with self.tracing.span("read"):
-            return await self._read(query, parameters)
+            return await self.read_untraced(query, parameters)
 
-    async def _read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    async def read_untraced(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run a statement as `read` does; its callers report their waits themselves."""
         started = monotonic()
         connection = None
         try:

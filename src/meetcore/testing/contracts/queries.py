@@ -6,6 +6,7 @@ from meetcore.domain.money import ledger
 from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.queries import AccountSummary, Caller, CallerIncludes
 from meetcore.ports.registry import NewAccount
+from meetcore.testing.contracts.concurrent_callers import ConcurrentCallers
 from meetcore.testing.contracts.credit_queries import CreditQueries
 from meetcore.testing.contracts.event_queries import EventQueries
 from meetcore.testing.contracts.free_starts import FreeStartQueries
@@ -32,7 +33,14 @@ from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
 @pytest.mark.asyncio
 class QueriesContract(
-    WebhookQueries, EventQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries, NoteQueries
+    WebhookQueries,
+    EventQueries,
+    MeetingQueries,
+    HostKeyQueries,
+    FreeStartQueries,
+    CreditQueries,
+    NoteQueries,
+    ConcurrentCallers,
 ):
     """What `ports.queries.Queries` promises while the store answers."""
 
