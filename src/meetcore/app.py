@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.limits import RequestLimits
@@ -89,14 +90,13 @@ class Service:
             await self._pages(scope, receive, send)
             return
         self._metrics.begin_request()
+        # On every line that is logged of the request.
+        tokens = bind_contextvars(client=client_address(scope, self._proxies))
         try:
-            with (
-                self._tracing.request(scope["headers"]),
-                # On every line that is logged of the request.
-                structlog.contextvars.bound_contextvars(client=client_address(scope, self._proxies)),
-            ):
+            with self._tracing.request(scope["headers"]):
                 await self._answer(scope, receive, send)
         finally:
+            reset_contextvars(**tokens)
             self._metrics.end_request()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -126,7 +126,7 @@ async def listening(config: uvicorn.Config, state: dict[str, Any]) -> AsyncItera
         return BoundedHttpProtocol(config, server, state)
 
     listener = await asyncio.get_running_loop().create_server(connect, "127.0.0.1", 0, backlog=2000)
-    found = Served(listener.sockets[0].getsockname()[1], state[FRONT], server)
+    found = Served(listener.sockets[0].getsockname()[1], state.setdefault(FRONT, Front()), server)
     try:
         yield found
     finally:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 import msgspec
 from attrs import frozen, has
@@ -27,6 +28,8 @@ STATUS: Mapping[str, int] = {
     "service_unavailable": 503,
 }
 """The status of each code (rule 7/other). Codes are the contract; the classes below refine one."""
+
+JSON: Final = "application/json"
 
 _encoder = msgspec.json.Encoder()
 _converter = make_converter()
@@ -86,7 +89,7 @@ class ApiResponse:
     status: int
     body: bytes
     location: str | None = None
-    media_type: str = "application/json"
+    media_type: str = JSON
     code: str = ""
 
 

@@ -6,6 +6,7 @@ so it is read from its end, where the nearest proxy has written, and only as far
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 
 from starlette.datastructures import Headers
@@ -21,12 +22,20 @@ def client_address(scope: Scope, proxies: Sequence[Network]) -> str:
         The address in its canonical form; empty if the connection has none (a Unix socket).
     """
     peer = scope.get("client")
+    if not proxies:
+        return _canonical(peer[0]) if peer else ""
     address = parse_address(peer[0]) if peer else None
     if address is None:
         return ""
     if is_trusted_proxy(address, proxies):
         address = _forwarded_for(address, scope, proxies)
     return str(address)
+
+
+@lru_cache(1024)  # connections serve many requests
+def _canonical(peer: str) -> str:
+    address = parse_address(peer)
+    return "" if address is None else str(address)
 
 
 def _forwarded_for(proxy: Address, scope: Scope, proxies: Sequence[Network]) -> Address:

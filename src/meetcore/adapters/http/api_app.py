@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from meetcore.adapters.api.answers import ApiResponse, MethodNotAllowed, render_error
+from meetcore.adapters.api.answers import JSON, ApiResponse, MethodNotAllowed, render_error
 from meetcore.adapters.api.bodies import NoBody
 from meetcore.adapters.api.decoding import decode_body, decode_json
 from meetcore.adapters.api.http_common import (
@@ -35,6 +35,7 @@ from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.paging import Page, read_options, read_page
 from meetcore.adapters.api.query import read_query
 from meetcore.adapters.api.request_pipeline import ParsedRequest, RequestContext, RequestPipeline
+from meetcore.adapters.http.whole_answers import write_whole
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.requests.idempotency import is_key
 from meetcore.domain.requests.keys import require_scope
@@ -91,10 +92,14 @@ class ApiApp:
         self._base_url = base_url
         self._document = document
         self._routes: list[tuple[re.Pattern[str], str, Mapping[str, Operation]]] = []
+        self._fixed: dict[tuple[str, str], _Match] = {}
         for path in dict.fromkeys(operation.path for operation in OPERATIONS):
             known = {operation.method: operation for operation in OPERATIONS if operation.path == path}
             pattern = re.compile(API_ROOT + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
             self._routes.append((pattern, path, known))
+            if "{" not in path:
+                for method in known:
+                    self._fixed[method, API_ROOT + path] = self._search(method, API_ROOT + path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; raise nothing but `ClientDisconnect`."""
@@ -121,10 +126,7 @@ class ApiApp:
         if rendered.location is not None:
             extra["Location"] = self._base_url + rendered.location
         headers = common_headers(context) | extra
-        # What has no body has no type either.
-        media_type = rendered.media_type if rendered.body else None
-        response = Response(rendered.body, rendered.status, headers, media_type)
-        await response(scope, receive, send)
+        await _send(rendered, headers, scope, receive, send)
         took_ms = self._pipeline.took_ms(context)
         self._pipeline.count(context, match.label, rendered, took_ms)
         log.info(
@@ -145,6 +147,9 @@ class ApiApp:
         return Response(rendered.body, rendered.status, headers, rendered.media_type)
 
     def _match(self, method: str, path: str) -> _Match:
+        return self._fixed.get((method, path)) or self._search(method, path)
+
+    def _search(self, method: str, path: str) -> _Match:
         for pattern, template, known in self._routes:
             if found := pattern.fullmatch(path):
                 return _Match(known.get(method), found.groupdict(), ", ".join(sorted(known)), template)
@@ -196,6 +201,18 @@ class ApiApp:
             page = Page() if listing is None else read_page(query, listing, path)
             options = read_options(query, operation.options) if operation.options else {}
         return ParsedRequest(path, ids, value, body, key, page, options)
+
+
+async def _send(
+    answer: ApiResponse, headers: Mapping[str, str], scope: Scope, receive: Receive, send: Send
+) -> None:
+    # What the server or the framework has to look at takes the way through them.
+    is_plain = answer.body and answer.media_type == JSON and "Connection" not in headers
+    if is_plain and write_whole(send, answer.status, headers, answer.media_type, answer.body):
+        return
+    # What has no body has no type either.
+    media_type = answer.media_type if answer.body else None
+    await Response(answer.body, answer.status, headers, media_type)(scope, receive, send)
 
 
 def _idempotency_key(headers: Headers) -> str | None:

@@ -1,0 +1,50 @@
+"""Write a whole answer at once, where the server is uvicorn and nothing stands between.
+
+uvicorn checks each field of a head by itself, which takes a tenth of the time of a short request. Here the
+values of all fields are checked together, and head and body leave in one write. It is done as
+`RequestResponseCycle.send` does it; whatever that would wait for, log or leave out goes the way of ASGI.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import Send
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+_FORBIDDEN: Final = re.compile("[^\t\x20-\x7e\x80-\xff]")
+
+
+def write_whole(send: Send, status: int, fields: Mapping[str, str], media_type: str, body: bytes) -> bool:
+    """Write an answer with a body, and return whether that was possible.
+
+    Args:
+        send: as the server gave it; a wrapper around it gets the messages of ASGI instead.
+        status: one that allows a body.
+        fields: of the head, but for length and type.
+        media_type: of the body, which is not empty.
+        body: all of it.
+    """
+    cycle = getattr(send, "__self__", None)
+    if type(cycle) is not RequestResponseCycle or not _is_plain(cycle):
+        return False
+    if _FORBIDDEN.search("".join(fields.values())):
+        return False
+    head = "".join([f"{name.lower()}: {value}\r\n" for name, value in fields.items()])
+    ending = "" if cycle.keep_alive else "connection: close\r\n"
+    text = f"{head}content-length: {len(body)}\r\ncontent-type: {media_type}\r\n{ending}\r\n"
+    by_server = b"".join([b"%b: %b\r\n" % field for field in cycle.default_headers])
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    cycle.transport.write(b"".join((STATUS_LINE[status], by_server, text.encode("latin-1"), body)))
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
+
+
+def _is_plain(cycle: RequestResponseCycle) -> bool:
+    """Return whether an answer may be written now, with its body, and with no line in the access log."""
+    is_open = not (cycle.response_started or cycle.disconnected or cycle.flow.write_paused)
+    return is_open and not cycle.access_log and cycle.scope["method"] != "HEAD"
