@@ -153,14 +153,14 @@ def _measure(effort: Effort) -> list[Result]:
         bare = stack.enter_context(bare_route(floor_url, f"{ID_LEAD}{account_number(1)}"))
         _report("memory")
         results.append(measure_memory(service, bare, seeded, effort.requests))
-        _report("GET /me")
+        _report("reads")
         reads = measure_reads(service, bare, seeded, effort.rounds, effort.seconds)
         _report("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(service, seeded, floor, effort.rounds, effort.seconds)
         _report("tools of agents")
         agents = measure_agents(service, seeded, effort.rounds, effort.seconds)
-    return [*creations, *agents, *hosts, reads, posts, *deliveries, *audit, *pages, *results, *rules]
+    return [*creations, *agents, *hosts, *reads, posts, *deliveries, *audit, *pages, *results, *rules]
 
 
 def _measure_pages(load: PageLoad, rounds: int) -> list[Result]:

@@ -48,7 +48,7 @@ _SIZES = (10_000, 1_000_000, 10_000_000)
 _CLAIMED = 200
 _LIMITS = ClaimLimits(per_endpoint=1000, per_account=100_000, per_host=100_000, per_host_per_s=100_000)
 _TABLES = (table_rows.MEETINGS, table_rows.EVENTS, table_rows.DELIVERIES, table_rows.IDEMPOTENCY_KEYS)
-_LISTS = {"GET /meetings": "/api/v1/meetings", "GET /credits/transactions": "/api/v1/credits/transactions"}
+_LISTS = {"GET /meetings": "/meetings", "GET /credits/transactions": "/credits/transactions"}
 _PAGES = 10
 
 # Deliveries that are due, each of an event of its own, spread over the endpoints.
@@ -202,7 +202,7 @@ def _pages(service: Program, keys: Sequence[str], path: str) -> Iterator[str]:
     yield from (f"{key} {path}" for key in keys)
     next_ = path
     with httpx.Client(
-        base_url=f"http://127.0.0.1:{service.port}", headers={"authorization": f"Bearer {keys[0]}"}
+        base_url=f"http://127.0.0.1:{service.port}/api/v1", headers={"authorization": f"Bearer {keys[0]}"}
     ) as http:
         for _ in range(_PAGES):
             answer = http.get(next_).raise_for_status().json()

@@ -48,8 +48,9 @@ def run_load(
     """Load a server until time or number is up.
 
     With `GET /me` ("me"), `GET /meetings` ("lists") or `POST /meetings` ("meetings"), or with the tools that
-    do the same as the first and the last ("tool_me", "tool_meetings"). Of "gets" each of `keys` is a key, a
-    space and a path.
+    do the same as the first and the last ("tool_me", "tool_meetings"). With `GET /credits` ("credits"),
+    `GET /meetings/{id}` ("meeting") or any `GET` ("gets"), where each key is followed by a space and what ends
+    the path: the id of a meeting, or all of it below /api/v1.
 
     Raises:
         RuntimeError: an answer was not the one that is measured.
@@ -67,30 +68,19 @@ def run_load(
     return load
 
 
-def _me(keys: list[str]) -> Callable[[], bytes]:
-    def make() -> bytes:
-        key = random.choice(keys)
-        return f"GET /api/v1/me HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n".encode()
+def _get(path: str) -> Callable[[list[str]], Callable[[], bytes]]:
+    """Return a maker of requests. What follows a key after a space stands at the end of the path."""
 
-    return make
+    def of(keys: list[str]) -> Callable[[], bytes]:
+        def make() -> bytes:
+            key, _, id_ = random.choice(keys).partition(" ")
+            return (
+                f"GET /api/v1{path}{id_} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n"
+            ).encode()
 
+        return make
 
-def _lists(keys: list[str]) -> Callable[[], bytes]:
-    def make() -> bytes:
-        key = random.choice(keys)
-        return (
-            f"GET /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n"
-        ).encode()
-
-    return make
-
-
-def _gets(keys: list[str]) -> Callable[[], bytes]:
-    def make() -> bytes:
-        key, _, path = random.choice(keys).partition(" ")
-        return f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n".encode()
-
-    return make
+    return of
 
 
 def _meeting_body() -> Callable[[], str]:
@@ -199,9 +189,11 @@ class _Tally:
 
 async def _generate(plan: dict[str, Any]) -> Load:
     kinds = {
-        "me": _me,
-        "lists": _lists,
-        "gets": _gets,
+        "me": _get("/me"),
+        "credits": _get("/credits"),
+        "meeting": _get("/meetings/"),
+        "lists": _get("/meetings"),
+        "gets": _get(""),
         "meetings": _meetings,
         "tool_me": _tool_me,
         "tool_meetings": _tool_meetings,
