@@ -23,7 +23,7 @@ from meetcore.composition.application import Application
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
-from meetcore.usecases.administration import ToppedUp
+from meetcore.usecases.move_credits import ToppedUp
 
 MAX_SEATS = 1_000_000
 

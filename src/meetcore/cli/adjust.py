@@ -9,7 +9,7 @@ from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
 from meetcore.cli.runner import guarded
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
-from meetcore.usecases.administration import Adjusted
+from meetcore.usecases.move_credits import Adjusted
 
 
 def adjust_credits(

@@ -35,6 +35,7 @@ from meetcore.ports.notes import NoteRepository
 from meetcore.ports.operators import OperatorRepository
 from meetcore.ports.orphan_checks import OrphanCheckRepository
 from meetcore.ports.passkeys import PasskeyRepository
+from meetcore.ports.postings import PostingRepository
 from meetcore.ports.proposals import ProposalRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
@@ -233,6 +234,10 @@ class Transaction(Protocol):
     @property
     def ledger(self) -> LedgerRepository:
         """Money outside meetings."""
+
+    @property
+    def postings(self) -> PostingRepository:
+        """The same, several at once."""
 
     @property
     def meetings(self) -> MeetingRepository:

@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from attrs import evolve, field, frozen
+from attrs import Factory, evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin, ActorKind, Detail
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
-from meetcore.domain.money import ledger
-from meetcore.domain.money.ledger import Entry, Posting
 from meetcore.domain.money.statements import last_closed
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.requests.accounts import check_email
@@ -33,9 +31,10 @@ from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.audit import record_action
+from meetcore.usecases.credit_postings import CreditPostings, Posted, PostingRequest, post_within
 from meetcore.usecases.erased_accounts import lock_unerased
 from meetcore.usecases.host_administration import HostAdministration
-from meetcore.usecases.outbox import events_of
+from meetcore.usecases.move_credits import Adjusted, ToppedUp, adjustment_request, top_up_request
 from meetcore.usecases.runtime import Runtime
 
 DEFAULT_LOW_THRESHOLD = 100
@@ -50,26 +49,8 @@ class MintedKey:
 
 
 @frozen
-class ToppedUp:
-    """A top-up in the ledger. `is_new` is false when the reference had been topped up before."""
-
-    entry: Entry
-    balance: int
-    is_new: bool
-
-
-@frozen
-class Adjusted:
-    """An adjustment in the ledger. `is_new` is false when the reference had been adjusted before."""
-
-    entry: Entry
-    balance: int
-    is_new: bool
-
-
-@frozen
 class Administration:
-    """Changes as `origin` asks for them; reads are the registry's."""
+    """Changes as `origin` asks for them; reads are the registry's. Credits are moved by `postings`."""
 
     store: Store
     registry: Registry
@@ -77,6 +58,9 @@ class Administration:
     runtime: Runtime
     key_prefix: str
     origin: ActionOrigin = SERVICE
+    postings: CreditPostings = field(
+        default=Factory(lambda self: CreditPostings(self.store), takes_self=True), repr=False
+    )
 
     def acting_as(self, origin: ActionOrigin) -> "Administration":
         """Return the same use cases for another actor, who stands in the audit log."""
@@ -148,15 +132,9 @@ class Administration:
             NotFound: no such account.
             Conflict: the reference belongs to a top-up of another amount.
         """
-        async with self.store.begin() as tx:
-            done, due = await self.top_up_within(
-                tx, self.runtime.now(), account_id, amount, reference, reason
-            )
-        if done.is_new:
-            self.runtime.metrics.credits_moved(TransferKind.TOPUP, amount)
-        if due:
-            self.notifier.notify()
-        return done
+        now = self.runtime.now()
+        request = top_up_request(self.runtime, self.origin, now, account_id, amount, reference, reason)
+        return ToppedUp.of(await self._post(request, TransferKind.TOPUP, amount))
 
     async def adjust(
         self, account_id: UUID, amount: int, reason: str, reference: str | None = None
@@ -175,34 +153,26 @@ class Administration:
             Conflict: the reference belongs to an adjustment of another amount.
             InvalidReason: see `ledger.adjustment_about`.
         """
-        async with self.store.begin() as tx:
-            done, due = await self.adjust_within(
-                tx, self.runtime.now(), account_id, amount, reason, reference
-            )
-        if done.is_new:
-            self.runtime.metrics.credits_moved(TransferKind.ADJUSTMENT, amount)
-        if due:
+        now = self.runtime.now()
+        request = adjustment_request(self.runtime, self.origin, now, account_id, amount, reason, reference)
+        return Adjusted.of(await self._post(request, TransferKind.ADJUSTMENT, amount))
+
+    async def _post(self, request: PostingRequest, kind: TransferKind, amount: int) -> Posted:
+        posted = await self.postings.post(request)
+        if posted.is_new:
+            self.runtime.metrics.credits_moved(kind, amount)
+        if posted.due:
             self.notifier.notify()
-        return done
+        return posted
 
     async def adjust_within(
         self, tx: Transaction, now: datetime, account_id: UUID, amount: int, reason: str,
         reference: str | None,
     ) -> tuple[Adjusted, int]:  # fmt: skip
         """Do what `adjust` does in a transaction of the caller's; with it, how many deliveries became due."""
-        about = ledger.adjustment_about(reason)
-        transfer_id = self.runtime.new_id(now)
-        operation = ledger.adjustment_operation(reference or str(transfer_id))
-        view = await tx.ledger.load_locked(account_id, operation)
-        existing = None if view.entry is None else view.entry.transfer
-        posting = ledger.adjust(
-            view.funds, transfer_id, operation, amount, about, now, existing, self.runtime.chain_key
-        )
-        if posting.entry is None:
-            assert view.entry is not None
-            return Adjusted(view.entry, view.funds.balance, is_new=False), 0
-        due = await self._post(tx, now, posting, posting.entry, "credits.adjusted", reason=about.id)
-        return Adjusted(posting.entry, posting.funds.balance, is_new=True), due
+        request = adjustment_request(self.runtime, self.origin, now, account_id, amount, reason, reference)
+        posted = await post_within(tx, request)
+        return Adjusted.of(posted), posted.due
 
     async def suspend_account(self, account_id: UUID) -> StoredAccount:
         """Refuse an account's keys from their next request on.
@@ -351,28 +321,9 @@ class Administration:
         reason: str | None = None,
     ) -> tuple[ToppedUp, int]:  # fmt: skip
         """Do what `top_up` does in a transaction of the caller's; with it, how many deliveries became due."""
-        transfer_id = self.runtime.new_id(now)
-        reference = reference or str(transfer_id)
-        view = await tx.ledger.load_locked(account_id, ledger.top_up_operation(reference))
-        existing = None if view.entry is None else view.entry.transfer
-        posting = ledger.top_up(
-            view.funds, transfer_id, reference, amount, now, existing, self.runtime.chain_key
-        )
-        if posting.entry is None:
-            assert view.entry is not None
-            return ToppedUp(view.entry, view.funds.balance, is_new=False), 0
-        details = {"reference": reference} if reason is None else {"reference": reference, "reason": reason}
-        due = await self._post(tx, now, posting, posting.entry, "credits.topped_up", **details)
-        return ToppedUp(posting.entry, posting.funds.balance, is_new=True), due
-
-    async def _post(
-        self, tx: Transaction, now: datetime, posting: Posting, entry: Entry, action: str, **details: Detail
-    ) -> int:
-        """Write an entry, its events and its audit entry; returns how many deliveries became due."""
-        await self._record(
-            tx, now, action, entry.account_id, entry.transfer.id, amount=entry.amount, **details
-        )
-        return await tx.ledger.append(posting.funds, entry, events_of(self.runtime, now, posting))
+        request = top_up_request(self.runtime, self.origin, now, account_id, amount, reference, reason)
+        posted = await post_within(tx, request)
+        return ToppedUp.of(posted), posted.due
 
     @property
     def _member_id(self) -> UUID | None:

@@ -9,6 +9,22 @@ from meetcore.ports.store import Transaction
 from meetcore.usecases.runtime import Runtime
 
 
+def action_of(
+    runtime: Runtime,
+    now: datetime,
+    origin: ActionOrigin,
+    action: str,
+    account_id: UUID | None,
+    target_id: object,
+    **details: Detail,
+) -> AuditEntry:
+    """Say that `origin` did `action` to `target_id`. No secret may be among the details."""
+    return AuditEntry(
+        runtime.new_id(now), now, account_id, origin.actor, action, str(target_id), details,
+        origin.client_address, origin.is_impersonated,
+    )  # fmt: skip
+
+
 async def record_action(
     tx: Transaction,
     runtime: Runtime,
@@ -20,10 +36,7 @@ async def record_action(
     **details: Detail,
 ) -> None:
     """Write that `origin` did `action` to `target_id`. No secret may be among the details."""
-    entry = AuditEntry(
-        runtime.new_id(now), now, account_id, origin.actor, action, str(target_id), details,
-        origin.client_address, origin.is_impersonated,
-    )  # fmt: skip
+    entry = action_of(runtime, now, origin, action, account_id, target_id, **details)
     await tx.audit_log.append(entry)
 
 

@@ -23,8 +23,9 @@ from meetcore.domain.money.proposals import (
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.ports.console_queries import ConsoleQueries, ProposalLine
 from meetcore.ports.member_queries import SignedInOperator
-from meetcore.usecases.administration import Adjusted, Administration, ToppedUp
+from meetcore.usecases.administration import Administration
 from meetcore.usecases.audit import record_action
+from meetcore.usecases.move_credits import Adjusted, ToppedUp
 
 MAX_PROPOSALS = 100
 

@@ -1,11 +1,12 @@
 """Money in memory: the funds, and entries that nothing changes once they are there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from uuid import UUID
 
 from attrs import evolve
 
+from meetcore.adapters.memory.audit_log import MemoryAuditLog
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.state import ConstraintBroken, Tables, account_of
 from meetcore.domain.money.holds import CapUsage
@@ -14,6 +15,7 @@ from meetcore.domain.webhooks.events import Event
 from meetcore.ports.account_state import AccountState
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.postings import AccountPostings, OperationsView
 from meetcore.ports.store import LedgerView
 
 
@@ -105,3 +107,37 @@ class MemoryLedgerRepository:
         append_entry(self._tables, entry)
         write_funds(self._tables, funds)
         return write_events(self._tables, funds.account_id, events, self._clock.now(), self._entropy)
+
+
+class MemoryPostingRepository:
+    """Top-ups and adjustments, several at once, on one open transaction."""
+
+    def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
+        self._tables = tables
+        self._clock = clock
+        self._entropy = entropy
+
+    async def load_locked(self, account_id: UUID, operations: Sequence[str]) -> OperationsView:
+        funds = account_of(self._tables, account_id).funds
+        found = {each: entry_of_operation(self._tables, account_id, each) for each in operations}
+        return OperationsView(funds, {name: entry for name, entry in found.items() if entry is not None})
+
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
+        return {
+            each.after.account_id: await self._append(each) for each in postings if self._is_unchanged(each)
+        }
+
+    def _is_unchanged(self, postings: AccountPostings) -> bool:
+        account = self._tables.accounts.get(postings.before.account_id)
+        names = ((each.account_id, each.transfer.operation) for each in postings.entries)
+        is_known = any(name in self._tables.entry_of_operation for name in names)
+        return account is not None and account.funds == postings.before and not is_known
+
+    async def _append(self, postings: AccountPostings) -> int:
+        for entry in postings.entries:
+            append_entry(self._tables, entry)
+        write_funds(self._tables, postings.after)
+        for action in postings.actions:
+            await MemoryAuditLog(self._tables).append(action)
+        account_id, now = postings.after.account_id, self._clock.now()
+        return write_events(self._tables, account_id, postings.events, now, self._entropy)

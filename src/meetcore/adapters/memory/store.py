@@ -10,7 +10,7 @@ from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.erasures import MemoryErasureRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
-from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.ledger import MemoryLedgerRepository, MemoryPostingRepository
 from meetcore.adapters.memory.mails import MemoryMailRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.members import MemoryMemberRepository
@@ -44,6 +44,7 @@ class MemoryTransaction:
         self._passkeys = MemoryPasskeyRepository(tables)
         self._idempotency = MemoryIdempotencyRepository(tables, clock)
         self._ledger = MemoryLedgerRepository(tables, clock, entropy)
+        self._postings = MemoryPostingRepository(tables, clock, entropy)
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
         self._endpoints = MemoryEndpointRepository(tables, clock)
         self._deliveries = MemoryDeliveryRepository(tables, clock)
@@ -98,6 +99,10 @@ class MemoryTransaction:
     @property
     def ledger(self) -> MemoryLedgerRepository:
         return self._ledger
+
+    @property
+    def postings(self) -> MemoryPostingRepository:
+        return self._postings
 
     @property
     def meetings(self) -> MemoryMeetingRepository:

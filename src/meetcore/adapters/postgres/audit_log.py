@@ -5,14 +5,16 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from meetcore.adapters.postgres.columns import Columns
+from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository
 from meetcore.domain.members.audit import AuditEntry
 
 _ENTRY = Columns(AuditEntry, "g", "audit_", nested={"actor": "actor_"}, without=("details",))
 
+AUDIT_COLUMNS = f"{_ENTRY.names}, details"
+
 # Writes one entry.
-_APPEND = f"INSERT INTO audit_log ({_ENTRY.names}, details) VALUES ({_ENTRY.values}, %(details)s)"
+_APPEND = f"INSERT INTO audit_log ({AUDIT_COLUMNS}) VALUES ({_ENTRY.values}, %(details)s)"
 
 # A page of the whole log, by the primary key backwards.
 _LIST = f"""
@@ -24,6 +26,12 @@ _LIST_OF_ACCOUNT = f"""
 SELECT {_ENTRY.select}, g.details FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
 """
+
+
+def audit_row(entry: AuditEntry) -> Row:
+    """An entry by the names of its columns."""
+    row = {name.removeprefix("audit_"): value for name, value in _ENTRY.parameters(entry).items()}
+    return row | {"details": dict(entry.details)}
 
 
 class PostgresAuditLog(Repository):

@@ -14,6 +14,7 @@ from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.ledger.append import PostgresLedgerRepository
+from meetcore.adapters.postgres.ledger.post import PostgresPostingRepository
 from meetcore.adapters.postgres.mails.repository import PostgresMailRepository
 from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
 from meetcore.adapters.postgres.meetings.repository import PostgresMeetingRepository
@@ -51,6 +52,7 @@ class PostgresTransaction:
         self.passkeys = PostgresPasskeyRepository(connection, cipher)
         self.idempotency = PostgresIdempotencyRepository(connection, cipher)
         self.ledger = PostgresLedgerRepository(connection, cipher)
+        self.postings = PostgresPostingRepository(connection, cipher)
         self.meetings = PostgresMeetingRepository(connection, cipher)
         self.orphan_checks = PostgresOrphanCheckRepository(connection, cipher)
         self.host_keys = PostgresHostKeyRepository(connection, cipher)

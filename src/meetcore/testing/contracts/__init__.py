@@ -7,6 +7,8 @@ Subclass a suite, give its fixture, and pytest runs it::
       .LedgerRepository               LedgerRepositoryContract
         of a ledger alone             LedgerContract           rig: LedgerRig
       .EndpointRepository             EndpointRepositoryContract
+    ports.postings
+      .PostingRepository              PostingRepositoryContract
     ports.meetings
       .MeetingRepository              MeetingRepositoryContract, HostsContract
     ports.idempotency
@@ -125,6 +127,7 @@ from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContra
 from meetcore.testing.contracts.partitions import PartitionsContract
 from meetcore.testing.contracts.passkey_repository import PasskeyRepositoryContract
 from meetcore.testing.contracts.passkey_verifier import PasskeyVerifierContract
+from meetcore.testing.contracts.posting_repository import PostingRepositoryContract
 from meetcore.testing.contracts.proposal_repository import ProposalRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
@@ -218,6 +221,7 @@ __all__ = [
     "PasskeyRepositoryContract",
     "PasskeyVerifierContract",
     "Play",
+    "PostingRepositoryContract",
     "ProposalRepositoryContract",
     "ProviderEventInboxContract",
     "QueriesContract",

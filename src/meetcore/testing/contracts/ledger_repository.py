@@ -32,8 +32,8 @@ from meetcore.testing.contracts.transactions import (
 )
 
 
-async def _prove(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
-    """The invariants of a history: numbers, sums, both legs, the chain, the holds."""
+async def prove_history(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
+    """Check the invariants of a history: numbers, sums, both legs, the chain, the holds."""
     entries = await rig.entries(account_id)
     legs = await rig.legs(account_id)
     assert [entry.number for entry in entries] == list(range(1, funds.entries + 1))
@@ -115,7 +115,7 @@ class LedgerContract:
         with pytest.raises(RuntimeError, match="too late"):
             await append_and_fail(posting.entry)
         assert await funds_of(rig, customer) == before
-        await _prove(rig, customer.account_id, before)
+        await prove_history(rig, customer.account_id, before)
 
     async def test_the_threshold_is_not_the_ledgers_to_change(self, rig: LedgerRig) -> None:
         customer = await open_account(rig, 100, low_threshold=10)
@@ -133,7 +133,7 @@ class LedgerContract:
         assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 1
         funds = await funds_of(rig, customer)
         assert funds.balance == 0
-        await _prove(rig, customer.account_id, funds)
+        await prove_history(rig, customer.account_id, funds)
 
     async def test_numbers_have_no_gap_under_concurrency(self, rig: LedgerRig) -> None:
         customer = await open_account(rig, 100)
@@ -142,7 +142,7 @@ class LedgerContract:
         moves = (adjust(rig, customer, amount, f"move-{n % 35}") for n, amount in enumerate(amounts))
         outcomes = await asyncio.gather(*moves, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} <= {ledger.Entry, type(None), InsufficientCredits}
-        await _prove(rig, customer.account_id, await funds_of(rig, customer))
+        await prove_history(rig, customer.account_id, await funds_of(rig, customer))
 
     async def test_a_load_after_a_lock_wait_returns_what_the_lock_holder_wrote(self, rig: LedgerRig) -> None:
         customer = await open_account(rig)

@@ -18,6 +18,7 @@ from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.operator_repository import OperatorRepositoryContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
 from meetcore.testing.contracts.passkey_repository import PasskeyRepositoryContract
+from meetcore.testing.contracts.posting_repository import PostingRepositoryContract
 from meetcore.testing.contracts.proposal_repository import ProposalRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
@@ -27,6 +28,7 @@ from meetcore.testing.contracts.sign_in_repository import SignInRepositoryContra
 
 class StoreContract(
     LedgerRepositoryContract,
+    PostingRepositoryContract,
     MeetingRepositoryContract,
     HostsContract,
     IdempotencyRepositoryContract,

@@ -96,13 +96,17 @@ def entry(row: Row) -> Entry | None:
 
 def entry_parameters(entry: Entry) -> Row:
     """The parameters of `APPEND_ENTRY`."""
-    transfer = entry.transfer
-    book = transfer.source if transfer.signed_amount > 0 else transfer.destination
     return (
-        TRANSFER.parameters(transfer)
+        TRANSFER.parameters(entry.transfer)
         | ENTRY.parameters(entry)
-        | {"entry_chain_key": entry.key_id or None, "system_book": book.value}
+        | {"entry_chain_key": entry.key_id or None, "system_book": system_book(entry)}
     )
+
+
+def system_book(entry: Entry) -> str:
+    """The book of the transfer's other leg."""
+    transfer = entry.transfer
+    return (transfer.source if transfer.signed_amount > 0 else transfer.destination).value
 
 
 def usage(row: Row, api_key_id: UUID, day: date) -> CapUsage:

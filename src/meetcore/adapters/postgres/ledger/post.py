@@ -1,0 +1,143 @@
+"""Entries of several accounts, appended by one statement where the funds are those that were decided on.
+
+Each kind of row is one parameter, a JSON array of objects by the names of the table's columns: a statement has a
+handful of parameters however many rows it writes, and the driver has little to convert.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from meetcore.adapters.postgres.audit_log import AUDIT_COLUMNS, audit_row
+from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.deliveries.outbox import EVENT_COLUMNS, WRITE_DELIVERIES, event_row
+from meetcore.adapters.postgres.ledger.parts import ENTRY, FUNDS, LOCK_ACCOUNT, TRANSFER, entry, system_book
+from meetcore.adapters.postgres.repository import Repository
+from meetcore.domain.errors import NotFound
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.ports.postings import AccountPostings, OperationsView
+
+# Reads an account's funds under its lock, and the entries of operations that are in the ledger.
+_LOAD = f"""
+WITH {LOCK_ACCOUNT}
+SELECT {ENTRY.select}, {TRANSFER.select}, locked.*,
+    (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version
+FROM locked
+LEFT JOIN ledger_transfers t ON t.account_id = %(account_id)s AND t.operation = ANY (%(operations)s::text[])
+LEFT JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.transfer_id = t.id AND e.book = 'customer'
+"""
+
+# Appends entries with their events and audit entries to accounts whose funds are as they were read, that have none of the
+# operations, and that nobody else has locked. What is known is read once, by its keys; each account is found by its key.
+_APPEND_IF_UNCHANGED = f"""
+WITH posted AS MATERIALIZED (
+    SELECT account_id, {TRANSFER.names}
+    FROM json_populate_recordset(NULL::ledger_transfers, %(transfers)s::json)
+), known AS MATERIALIZED (
+    SELECT p.account_id FROM posted p CROSS JOIN LATERAL (
+        SELECT FROM ledger_transfers t WHERE t.account_id = p.account_id AND t.operation = p.operation OFFSET 0) AS t
+), guard AS MATERIALIZED (
+    SELECT a.account_id FROM json_populate_recordset(NULL::accounts, %(funds_read)s::json) w CROSS JOIN LATERAL (
+        SELECT a.id AS account_id FROM accounts a
+        WHERE a.id = w.id AND a.balance = w.balance AND a.held = w.held AND a.low_threshold = w.low_threshold
+            AND a.is_low = w.is_low AND a.entries = w.entries AND a.last_hash = w.last_hash
+            AND a.last_at IS NOT DISTINCT FROM w.last_at AND a.id <> ALL (ARRAY(SELECT account_id FROM known))
+        FOR NO KEY UPDATE OF a SKIP LOCKED) AS a
+), transfer AS (
+    INSERT INTO ledger_transfers (account_id, {TRANSFER.names})
+    SELECT account_id, {TRANSFER.names} FROM posted WHERE account_id IN (SELECT account_id FROM guard)
+), entry AS (
+    INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+    SELECT account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key
+    FROM json_populate_recordset(NULL::ledger_entries, %(legs)s::json)
+    WHERE account_id IN (SELECT account_id FROM guard)
+), action AS (
+    INSERT INTO audit_log ({AUDIT_COLUMNS})
+    SELECT {AUDIT_COLUMNS} FROM json_populate_recordset(NULL::audit_log, %(actions)s::json)
+    WHERE account_id IN (SELECT account_id FROM guard)
+), event AS (
+    INSERT INTO events ({EVENT_COLUMNS})
+    SELECT {EVENT_COLUMNS} FROM json_populate_recordset(NULL::events, %(events)s::json)
+    WHERE account_id IN (SELECT account_id FROM guard)
+    RETURNING account_id, id, kind, created_at
+), {WRITE_DELIVERIES.format(account_id="e.account_id")}, account AS (
+    UPDATE accounts a SET (balance, held, is_low, entries, last_hash, last_at) = (
+            SELECT w.balance, w.held, w.is_low, w.entries, w.last_hash, w.last_at
+            FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w WHERE w.id = a.id),
+        version = version + 1
+    WHERE a.id = ANY (ARRAY(SELECT account_id FROM guard))
+)
+SELECT account_id, (SELECT count(*) FROM delivery d WHERE d.account_id = guard.account_id AND status = 'pending') AS due
+FROM guard
+"""
+
+
+class PostgresPostingRepository(Repository):
+    """Top-ups and adjustments, several at once."""
+
+    async def load_locked(self, account_id: UUID, operations: Sequence[str]) -> OperationsView:
+        named = {"account_id": account_id, "operations": list(operations)}
+        rows = await self._all(_LOAD, named)
+        if rows and rows[0]["seen_version"] != rows[0]["version"]:  # see `Repository._locked`
+            rows = await self._all(_LOAD, named)
+        if not rows:
+            raise NotFound("No account with this id.")
+        found = [made for row in rows if (made := entry(row)) is not None]
+        return OperationsView(FUNDS.read(rows[0]), {each.transfer.operation: each for each in found})
+
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
+        rows = await self._all(_APPEND_IF_UNCHANGED, self.parameters(postings))
+        return {row["account_id"]: row["due"] for row in rows}
+
+    def parameters(self, postings: Sequence[AccountPostings]) -> Row:
+        """Return the parameters of `append_if_unchanged`."""
+        entries = [each for posting in postings for each in posting.entries]
+        events = [event_row(each, self._cipher) for posting in postings for each in posting.events]
+        return {
+            "funds_read": _encode([_funds_row(posting.before) for posting in postings]),
+            "funds_left": _encode([_funds_row(posting.after) for posting in postings]),
+            "transfers": _encode([_transfer_row(each) for each in entries]),
+            "legs": _encode(list(chain.from_iterable(map(_leg_rows, entries)))),
+            "actions": _encode([audit_row(each) for posting in postings for each in posting.actions]),
+            "events": _encode(events),
+        }
+
+
+def _funds_row(funds: Funds) -> Row:
+    return {
+        "id": funds.account_id, "balance": funds.balance, "held": funds.held, "is_low": funds.is_low,
+        "low_threshold": funds.low_threshold, "entries": funds.entries, "last_hash": funds.last_hash,
+        "last_at": funds.last_at,
+    }  # fmt: skip
+
+
+def _transfer_row(entry: Entry) -> Row:
+    row = TRANSFER.parameters(entry.transfer)
+    prefixed = {name.removeprefix("transfer_"): value for name, value in row.items()}
+    return prefixed | {"account_id": entry.account_id}
+
+
+def _leg_rows(entry: Entry) -> tuple[Row, Row]:
+    """Both legs of a transfer: the customer's, with the balance after it and the hash, and the system's."""
+    common = {
+        "account_id": entry.account_id, "number": entry.number, "transfer_id": entry.transfer.id, "at": entry.at,
+    }  # fmt: skip
+    return (
+        common | {
+            "book": "customer", "amount": entry.amount, "balance_after": entry.balance_after,
+            "hash": entry.hash, "chain_key": entry.key_id or None,
+        },
+        common | {"book": system_book(entry), "amount": -entry.amount},
+    )  # fmt: skip
+
+
+def _text(value: object) -> str:
+    """Return a value as the server reads it of a text: ids, instants and days, bytes."""
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
+
+
+_encode: Callable[[Any], str] = json.JSONEncoder(
+    default=_text, ensure_ascii=False, check_circular=False, separators=(",", ":")
+).encode

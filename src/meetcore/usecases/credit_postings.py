@@ -1,0 +1,237 @@
+"""Post top-ups and adjustments: in one statement where nothing has changed, else under the account's lock.
+
+The funds that a posting left are remembered. The next one of the account is decided on them, and is written
+by one statement that commits by itself, if the account is still as remembered and has no such operation. Else
+the decision is made again under the account's lock: so is every refusal, and every known operation.
+
+What comes for an account while it is posted to is decided together, each on what the one before it left, and
+what several accounts have to write at one time is one statement. Between processes the store decides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context, copy_context
+from typing import Final
+from uuid import UUID
+
+from attrs import define, evolve, field, frozen
+
+from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.money.ledger import Entry, Funds, Posting
+from meetcore.domain.money.transfers import Transfer
+from meetcore.domain.webhooks.events import Event
+from meetcore.ports.postings import AccountPostings
+from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable, Transaction
+from meetcore.usecases.repeat import repeated_when_lost
+from meetcore.usecases.turns import Turns
+
+REMEMBERED: Final = 1_000
+"""Accounts whose funds are remembered."""
+
+
+@frozen(eq=False)
+class PostingRequest:
+    """An operation on an account, under the id of the transfer that is to be made for it.
+
+    `decide` makes a posting of the funds and of the transfer that the ledger has under the operation;
+    `describe` the events and the audit entry of a posting that is to be written. Both run in the context of
+    the request, and may run twice.
+    """
+
+    account_id: UUID
+    operation: str
+    transfer_id: UUID
+    decide: Callable[[Funds, Transfer | None], Posting]
+    describe: Callable[[Posting, Entry], tuple[Sequence[Event], AuditEntry]]
+    context: Context = field(factory=copy_context)
+
+
+@frozen
+class Posted:
+    """An entry in the ledger, and the balance that it left or, where it was there before, the present one.
+
+    `due` is how many deliveries became due with it and what was written beside it.
+    """
+
+    entry: Entry
+    balance: int
+    is_new: bool
+    due: int = 0
+
+
+@frozen
+class _Decided:
+    """What becomes of requests: an outcome for each, and what is to be written, if anything is."""
+
+    funds: Funds
+    outcomes: list[Posted | Exception]
+    postings: AccountPostings | None
+
+    @property
+    def is_refused(self) -> bool:
+        return any(isinstance(each, Exception) for each in self.outcomes)
+
+    def written(self, due: int) -> list[Posted | Exception]:
+        """The outcomes, the first new one with the deliveries that became due."""
+        outcomes = list(self.outcomes)
+        for place, each in enumerate(outcomes):
+            if isinstance(each, Posted) and each.is_new:
+                outcomes[place] = evolve(each, due=due)
+                break
+        return outcomes
+
+
+@define
+class CreditPostings:
+    """Posts to accounts, one turn of each account after another."""
+
+    store: Store
+    _known: dict[UUID, Funds] = field(factory=dict, init=False, repr=False)
+    _accounts: Turns[UUID, PostingRequest, Posted | Exception] = field(init=False, repr=False)
+    _statements: Turns[None, AccountPostings, int | None] = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._accounts = Turns(self._take_turn)
+        self._statements = Turns(self._write_together)
+
+    async def post(self, request: PostingRequest) -> Posted:
+        """Post once for each operation.
+
+        Raises:
+            NotFound: no such account.
+            Exception: what `decide` raises.
+            ConnectionLost, CommitLost: whether it was kept is not known.
+            StoreUnavailable: the store does not answer.
+        """
+        outcome = await self._accounts.run(request.account_id, request)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    async def _take_turn(
+        self, account_id: UUID, requests: Sequence[PostingRequest]
+    ) -> Sequence[Posted | Exception]:
+        funds, lost = self._known.pop(account_id, None), None
+        if funds is not None:
+            decided = _decide(funds, {}, requests)
+            if decided.postings is not None and not decided.is_refused:
+                try:
+                    due = await self._statements.run(None, decided.postings)
+                except ConnectionLost as error:
+                    lost = error
+                else:
+                    if due is not None:
+                        self._remember(decided.funds)
+                        return decided.written(due)
+        outcomes = await self._post_isolated(account_id, requests)
+        # A statement that was lost may still be under way. It finds its operation known or the funds changed,
+        # but where nothing was written here, it may not.
+        return [lost if lost is not None and isinstance(each, Exception) else each for each in outcomes]
+
+    async def _post_isolated(
+        self, account_id: UUID, requests: Sequence[PostingRequest]
+    ) -> Sequence[Posted | Exception]:
+        """Post under the account's lock, each alone where they cannot be written together."""
+        try:
+            return await self._post_locked(account_id, requests)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  # a fault of one is not one of the others
+            if len(requests) == 1:
+                return [error]
+        outcomes: list[Posted | Exception] = []
+        for each in requests:
+            if outcomes and isinstance(outcomes[-1], StoreUnavailable):
+                outcomes.append(outcomes[-1])
+                continue
+            try:
+                outcomes += await self._post_locked(account_id, [each])
+            except Exception as error:  # noqa: BLE001  # the same
+                outcomes.append(error)
+        return outcomes
+
+    @repeated_when_lost
+    async def _post_locked(
+        self, account_id: UUID, requests: Sequence[PostingRequest]
+    ) -> Sequence[Posted | Exception]:
+        async with self.store.begin() as tx:
+            decided, due = await _decide_locked(tx, account_id, requests)
+        self._remember(decided.funds)
+        return decided.written(due)
+
+    async def _write_together(self, _: None, postings: Sequence[AccountPostings]) -> Sequence[int | None]:
+        """Write what is decided for accounts; `None` for each that is to be decided under its lock."""
+        try:
+            async with self.store.at_once() as tx:
+                written = await tx.postings.append_if_unchanged(postings)
+        except StoreUnavailable:
+            raise
+        except Exception:  # noqa: BLE001  # nothing was written: under its lock the faulty one fails alone
+            return [None] * len(postings)
+        return [written.get(each.after.account_id) for each in postings]
+
+    def _remember(self, funds: Funds) -> None:
+        self._known.pop(funds.account_id, None)  # the latest is the last
+        self._known[funds.account_id] = funds
+        if len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+
+async def post_within(tx: Transaction, request: PostingRequest) -> Posted:
+    """Post in a transaction of the caller's.
+
+    Raises:
+        NotFound: no such account.
+        Exception: what `decide` raises.
+    """
+    decided, due = await _decide_locked(tx, request.account_id, [request])
+    outcome = decided.written(due)[0]
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+async def _decide_locked(
+    tx: Transaction, account_id: UUID, requests: Sequence[PostingRequest]
+) -> tuple[_Decided, int]:
+    view = await tx.postings.load_locked(account_id, [each.operation for each in requests])
+    decided = _decide(view.funds, view.entries, requests)
+    if decided.postings is None:
+        return decided, 0
+    return decided, (await tx.postings.append_if_unchanged([decided.postings]))[account_id]
+
+
+def _decide(before: Funds, entries: Mapping[str, Entry], requests: Sequence[PostingRequest]) -> _Decided:
+    """Decide on requests one after another, each on what those before it leave."""
+    funds, known = before, dict(entries)
+    outcomes: list[Posted | Exception] = []
+    made: list[Entry] = []
+    events: list[Event] = []
+    actions: list[AuditEntry] = []
+    for each in requests:
+        try:
+            posting, described, action = each.context.run(_decide_one, each, funds, known.get(each.operation))
+        except Exception as refusal:  # noqa: BLE001  # it is raised where the request is waited for
+            outcomes.append(refusal)
+            continue
+        if posting.entry is None:
+            there = known[each.operation]
+            # It may be its own, where the connection was lost when it was written.
+            outcomes.append(Posted(there, funds.balance, is_new=there.transfer.id == each.transfer_id))
+            continue
+        funds, known[each.operation] = posting.funds, posting.entry
+        made.append(posting.entry)
+        events += described
+        actions += action
+        outcomes.append(Posted(posting.entry, funds.balance, is_new=True))
+    postings = AccountPostings(before, funds, made, events, actions) if made else None
+    return _Decided(funds, outcomes, postings)
+
+
+def _decide_one(
+    request: PostingRequest, funds: Funds, there: Entry | None
+) -> tuple[Posting, Sequence[Event], Sequence[AuditEntry]]:
+    posting = request.decide(funds, None if there is None else there.transfer)
+    if posting.entry is None:
+        return posting, (), ()
+    events, action = request.describe(posting, posting.entry)
+    return posting, events, (action,)

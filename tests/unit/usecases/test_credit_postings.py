@@ -1,0 +1,234 @@
+"""Postings: in one statement where nothing has changed, together where they wait, once each."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from attrs import define, evolve, field
+
+from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
+from meetcore.domain.money.ledger import Entry, Funds, Posting
+from meetcore.domain.money.transfers import Transfer
+from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable
+from meetcore.usecases.administration import Administration
+from meetcore.usecases.credit_postings import REMEMBERED, CreditPostings
+from meetcore.usecases.move_credits import adjustment_request
+from tests.unit.usecases.application import ApplicationHarness
+
+
+@define
+class _Watched:
+    """Counts the transactions of a store, and loses the connection of some.
+
+    `lost` are the numbers of the statements at once whose connection is lost at their end, kept or not;
+    `lost_begun` says whether the next transaction of `begin` is lost at its commit, once it was kept.
+    """
+
+    store: Store
+    opened: list[str] = field(factory=list)
+    lost: dict[int, bool] = field(factory=dict)
+    fault: Exception | None = None
+    lost_begun: bool = False
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[Any]:
+        self.opened.append("at once")
+        is_kept = self.lost.get(self.opened.count("at once"))
+        await asyncio.sleep(0)
+        if self.fault is not None:
+            raise self.fault
+        try:
+            async with self.store.at_once() as tx:
+                yield tx
+                if is_kept is False:
+                    raise _Undone
+        except _Undone:
+            pass
+        if is_kept is not None:
+            raise ConnectionLost("cut")
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Any]:
+        self.opened.append("begin")
+        async with self.store.begin() as tx:
+            yield tx
+        if self.lost_begun:
+            raise CommitLost("cut")
+
+
+class _Undone(Exception):
+    """Has a transaction keep nothing."""
+
+
+async def _started(credits: int = 100) -> tuple[ApplicationHarness, Administration, _Watched]:
+    harness = await ApplicationHarness().start()
+    watched = _Watched(harness.administration.store)
+    postings = CreditPostings(cast("Store", watched))
+    administration = evolve(harness.administration, postings=postings)
+    await administration.top_up(harness.caller.account.id, 1, "first")  # from now on the funds are remembered
+    watched.opened.clear()
+    return harness, administration, watched
+
+
+async def test_who_is_alone_posts_in_one_statement_on_what_is_remembered():
+    harness, administration, watched = await _started()
+    done = await administration.adjust(harness.caller.account.id, -30, "usage", "r-1")
+    assert (done.is_new, done.balance, harness.funds().balance) == (True, 71, 71)
+    assert watched.opened == ["at once"]
+    harness.prove()
+
+
+async def test_what_was_posted_elsewhere_is_read_under_the_lock():
+    harness, administration, watched = await _started()
+    await harness.administration.adjust(harness.caller.account.id, -50, "elsewhere")
+    assert (await administration.adjust(harness.caller.account.id, -30, "usage")).balance == 21
+    assert watched.opened == ["at once", "begin"]
+    harness.prove()
+
+
+async def test_those_that_wait_for_one_account_are_one_statement():
+    harness, administration, watched = await _started()
+    account_id = harness.caller.account.id
+    moves = [administration.adjust(account_id, -number, "usage", f"r-{number}") for number in range(1, 9)]
+    done = await asyncio.gather(*moves)
+    assert watched.opened == ["at once", "at once"]
+    assert [each.balance for each in done] == [100, 98, 95, 91, 86, 80, 73, 65]
+    assert len(harness.state.committed.audit_log) >= 9
+    harness.prove()
+
+
+async def test_those_of_several_accounts_are_one_statement():
+    harness, administration, watched = await _started()
+    ids = [harness.caller.account.id]
+    for number in range(4):
+        ids.append((await administration.create_account(f"{number}@example.com", "N", 50)).id)
+        await administration.adjust(ids[-1], 5, "remember")
+    watched.opened.clear()
+    await asyncio.gather(*(administration.adjust(each, -1, "usage") for each in ids))
+    assert watched.opened == ["at once", "at once"]
+    assert [harness.state.committed.accounts[each].funds.balance for each in ids] == [100] + [54] * 4
+
+
+async def test_a_reference_that_comes_twice_at_once_is_posted_once():
+    harness, administration, _ = await _started()
+    account_id = harness.caller.account.id
+    moves = [administration.adjust(account_id, -10, "usage", f"r-{number % 2}") for number in range(6)]
+    done = await asyncio.gather(*moves)
+    assert [each.is_new for each in done].count(True) == 2
+    assert harness.funds().balance == 81
+    with pytest.raises(Conflict):
+        await administration.adjust(account_id, -11, "usage", "r-1")
+    harness.prove()
+
+
+async def test_one_that_is_refused_does_not_keep_the_others_from_posting():
+    harness, administration, _ = await _started()
+    account_id = harness.caller.account.id
+    amounts = (-1, -60, -60, -2, 70, -60)
+    found = await asyncio.gather(
+        *(administration.adjust(account_id, each, "usage") for each in amounts), return_exceptions=True
+    )
+    assert [isinstance(each, InsufficientCredits) for each in found] == [
+        False, False, True, False, False, False,
+    ]  # fmt: skip
+    assert harness.funds().balance == 48
+    harness.prove()
+
+
+async def test_a_fault_of_one_is_not_one_of_the_others():
+    harness, administration, _ = await _started()
+    account_id, runtime = harness.caller.account.id, harness.administration.runtime
+    good = [_request(harness, account_id, f"g-{number}") for number in range(3)]
+
+    def decide(funds: Funds, existing: Transfer | None) -> Posting:
+        posting: Posting = good[0].decide(funds, existing)
+        assert posting.entry is not None
+        return evolve(posting, entry=evolve(posting.entry, number=1))  # a number that is taken
+
+    assert runtime is not None
+    faulty = evolve(_request(harness, account_id, "faulty"), decide=decide)
+    found = await asyncio.gather(
+        *(administration.postings.post(each) for each in (good[0], good[1], faulty, good[2])),
+        return_exceptions=True,
+    )
+    assert [isinstance(each, Exception) for each in found] == [False, False, True, False]
+    assert harness.funds().balance == 98
+    harness.prove()
+
+
+def _request(harness: ApplicationHarness, account_id: UUID, name: str) -> Any:
+    runtime, origin = harness.administration.runtime, harness.administration.origin
+    return adjustment_request(runtime, origin, harness.now(), account_id, -1, "usage", name)
+
+
+async def test_an_account_that_is_not_there_has_no_postings():
+    _, administration, _ = await _started()
+    with pytest.raises(NotFound):
+        await administration.top_up(UUID(int=404), 5)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_posting_whose_connection_was_lost_is_found_or_made(is_kept: bool, number: int):
+    harness, administration, watched = await _started()
+    watched.lost[number] = is_kept
+    moves = [administration.adjust(harness.caller.account.id, -10, "usage") for _ in range(4)]
+    done = await asyncio.gather(*moves)
+    assert all(each.is_new for each in done)
+    assert sorted(each.entry.balance_after for each in done) == [61, 71, 81, 91]
+    assert harness.funds().balance == 61
+    harness.prove()
+
+
+async def test_after_a_lost_connection_nobody_is_refused_what_may_be_kept_yet():
+    harness, administration, watched = await _started()
+    watched.lost[1] = False
+    lost = asyncio.create_task(administration.adjust(harness.caller.account.id, -101, "usage"))
+    await asyncio.sleep(0)
+    await harness.administration.adjust(harness.caller.account.id, -1, "elsewhere")
+    with pytest.raises(ConnectionLost):
+        await lost
+    assert harness.funds().balance == 100
+
+
+async def test_a_commit_that_was_lost_is_unknown_and_its_reference_finds_it():
+    harness, administration, watched = await _started()
+    await harness.administration.adjust(harness.caller.account.id, -1, "elsewhere")
+    watched.lost_begun = True
+    with pytest.raises(CommitLost):
+        await administration.adjust(harness.caller.account.id, -10, "usage", "r-1")
+    watched.lost_begun = False
+    assert not (await administration.adjust(harness.caller.account.id, -10, "usage", "r-1")).is_new
+    assert harness.funds().balance == 90
+
+
+async def test_a_store_that_does_not_answer_fails_all_that_wait():
+    harness, administration, watched = await _started()
+    watched.fault = StoreUnavailable("frozen")
+    moves = [administration.adjust(harness.caller.account.id, -1, "usage") for _ in range(5)]
+    assert await asyncio.gather(*moves, return_exceptions=True) == [watched.fault] * 5
+    assert watched.opened == ["at once"]
+    assert harness.funds().balance == 101
+
+
+async def test_so_many_accounts_are_remembered():
+    harness, administration, _ = await _started()
+    known: dict[UUID, Funds] = administration.postings._known
+    for number in range(REMEMBERED + 5):
+        administration.postings._remember(Funds(UUID(int=number)))
+    assert len(known) == REMEMBERED
+    assert harness.caller.account.id not in known
+    assert UUID(int=REMEMBERED + 4) in known
+
+
+async def test_the_event_of_a_top_up_is_due_and_notified_once():
+    harness, administration, _ = await _started()
+    before = len(harness.state.committed.events)
+    await asyncio.gather(*(administration.top_up(harness.caller.account.id, 5) for _ in range(4)))
+    assert len(harness.state.committed.events) == before + 4
+    entry: Entry = (await administration.top_up(harness.caller.account.id, 5, "again")).entry
+    assert (await administration.top_up(harness.caller.account.id, 5, "again")).entry == entry
+    assert len(harness.state.committed.events) == before + 5
