@@ -4,11 +4,11 @@ Each kind of row is one parameter, a JSON array of objects by the names of the t
 handful of parameters however many rows it writes, and the driver has little to convert.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from meetcore.adapters.postgres.audit_log import AUDIT_COLUMNS, audit_row
 from meetcore.adapters.postgres.columns import Row
@@ -17,6 +17,7 @@ from meetcore.adapters.postgres.ledger.parts import ENTRY, FUNDS, LOCK_ACCOUNT, 
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.errors import NotFound
 from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.postings import AccountPostings, OperationsView
 
 # Reads an account's funds under its lock, and the entries of operations that are in the ledger.
@@ -94,7 +95,7 @@ class PostgresPostingRepository(Repository):
     def parameters(self, postings: Sequence[AccountPostings]) -> Row:
         """Return the parameters of `append_if_unchanged`."""
         entries = [each for posting in postings for each in posting.entries]
-        events = [event_row(each, self._cipher) for posting in postings for each in posting.events]
+        events = [self._event_row(each) for posting in postings for each in posting.events]
         return {
             "funds_read": _encode([_funds_row(posting.before) for posting in postings]),
             "funds_left": _encode([_funds_row(posting.after) for posting in postings]),
@@ -104,11 +105,15 @@ class PostgresPostingRepository(Repository):
             "events": _encode(events),
         }
 
+    def _event_row(self, event: Event) -> Row:
+        row = event_row(event, self._cipher)
+        return row | {"payload": _hex(row["payload"])}
+
 
 def _funds_row(funds: Funds) -> Row:
     return {
         "id": funds.account_id, "balance": funds.balance, "held": funds.held, "is_low": funds.is_low,
-        "low_threshold": funds.low_threshold, "entries": funds.entries, "last_hash": funds.last_hash,
+        "low_threshold": funds.low_threshold, "entries": funds.entries, "last_hash": _hex(funds.last_hash),
         "last_at": funds.last_at,
     }  # fmt: skip
 
@@ -127,17 +132,16 @@ def _leg_rows(entry: Entry) -> tuple[Row, Row]:
     return (
         common | {
             "book": "customer", "amount": entry.amount, "balance_after": entry.balance_after,
-            "hash": entry.hash, "chain_key": entry.key_id or None,
+            "hash": _hex(entry.hash), "chain_key": _hex(entry.key_id) if entry.key_id else None,
         },
         common | {"book": system_book(entry), "amount": -entry.amount},
     )  # fmt: skip
 
 
-def _text(value: object) -> str:
-    """Return a value as the server reads it of a text: ids, instants and days, bytes."""
-    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
+def _hex(value: bytes) -> str:
+    """Return bytes as the server reads them of a text."""
+    return f"\\x{value.hex()}"
 
 
-_encode: Callable[[Any], str] = json.JSONEncoder(
-    default=_text, ensure_ascii=False, check_circular=False, separators=(",", ":")
-).encode
+def _encode(rows: Sequence[Row]) -> str:
+    return msgspec.json.encode(rows).decode()
