@@ -25,7 +25,7 @@ from attrs import field, frozen
 from benchmarks import migrations, resealing
 from benchmarks.agents import measure_agents
 from benchmarks.audit import fill_ledger, measure_audit, measure_pages
-from benchmarks.creations import measure_creations
+from benchmarks.creations import measure_busy_account, measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.growth import GrowthLoad, measure_growth
@@ -158,6 +158,8 @@ def _measure(effort: Effort) -> list[Result]:
         _report("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(service, seeded, floor, effort.rounds, effort.seconds)
+        _report("POST /meetings on one account and on sixteen")
+        creations.append(measure_busy_account(service, seeded, effort.rounds, effort.seconds))
         _report("tools of agents")
         agents = measure_agents(service, seeded, effort.rounds, effort.seconds)
     return [*creations, *agents, *hosts, *reads, posts, *deliveries, *audit, *pages, *results, *rules]

@@ -43,9 +43,10 @@ class Load:
 
 
 def run_load(
-    program: Program, kind: str, keys: list[str], *, seconds: float = 60.0, requests: int = 10**9
-) -> Load:
-    """Load a server until time or number is up.
+    program: Program, kind: str, keys: list[str], *, seconds: float = 60.0, requests: int = 10**9,
+    clients: int = CLIENTS,
+) -> Load:  # fmt: skip
+    """Load a server over so many connections until time or number is up.
 
     With `GET /me` ("me"), `GET /meetings` ("lists") or `POST /meetings` ("meetings"), or with the tools that
     do the same as the first and the last ("tool_me", "tool_meetings"). With `GET /credits` ("credits"),
@@ -55,9 +56,12 @@ def run_load(
     Raises:
         RuntimeError: an answer was not the one that is measured.
     """
-    plan = {"pid": program.pid, "port": program.port, "kind": kind, "keys": keys, "seconds": seconds}
+    plan = {
+        "pid": program.pid, "port": program.port, "kind": kind, "keys": keys, "seconds": seconds,
+        "requests": requests, "clients": clients,
+    }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.load"], input=json.dumps(plan | {"requests": requests}),
+        [sys.executable, "-m", "benchmarks.load"], input=json.dumps(plan),
         cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds + 60,
     )  # fmt: skip
     if done.returncode:
@@ -175,9 +179,9 @@ class _Client(asyncio.Protocol):
 
 
 class _Tally:
-    def __init__(self, seconds: float, requests: int) -> None:
+    def __init__(self, seconds: float, requests: int, clients: int) -> None:
         self._until = time.perf_counter() + seconds
-        self._most = requests - CLIENTS  # so many more leave when the last is noted
+        self._most = requests - clients  # so many more leave when the last is noted
         self.statuses: Counter[str] = Counter()
         self.latencies: list[float] = []
 
@@ -200,10 +204,10 @@ async def _generate(plan: dict[str, Any]) -> Load:
     }
     make = kinds[plan["kind"]](plan["keys"])
     loop = asyncio.get_running_loop()
-    tally = _Tally(plan["seconds"], plan["requests"])
+    tally = _Tally(plan["seconds"], plan["requests"], plan["clients"])
     clients = [
         (await loop.create_connection(lambda: _Client(make, tally), "127.0.0.1", plan["port"]))[1]
-        for _ in range(CLIENTS)
+        for _ in range(plan["clients"])
     ]
     cpu, started = cpu_s(plan["pid"]), time.perf_counter()
     for client in clients:
