@@ -28,6 +28,8 @@ from meetcore.ports.store import Store, Transaction
 
 T = TypeVar("T")
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 KEY_LOST: Final = (
     "This Idempotency-Key was made in a time whose records this service lost and restored from a backup. "
     "Whether its request was carried out is not known: look for the result first, then use a new key."
@@ -260,7 +262,7 @@ def encode_outcome(outcome: Outcome) -> bytes:
         stored: dict[str, object] = {"record": outcome.record}
     else:
         stored = {"refusal": asdict(outcome.refusal)}
-    return json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode()
+    return _encode(stored).encode()
 
 
 def decode_outcome(stored: bytes) -> Outcome:

@@ -51,7 +51,8 @@ def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
 
 def created_record(meeting: Meeting) -> records.Meeting:
     """The record that answers a creation, whatever happened to the meeting since."""
-    as_made = evolve(meeting, status=MeetingStatus.SCHEDULED, host_key=None)
+    is_as_made = meeting.status is MeetingStatus.SCHEDULED and meeting.host_key is None
+    as_made = meeting if is_as_made else evolve(meeting, status=MeetingStatus.SCHEDULED, host_key=None)
     return meeting_record(as_made, meeting.created_at)
 
 

@@ -121,7 +121,8 @@ async def _each(turns: AccountTurns, *attempts: Any, **options: bool) -> list[An
     tasks = [asyncio.create_task(turns.run(SPENDER, READ, each, **options)) for each in attempts]
     await asyncio.sleep(0)
     cast("_Store", turns.store).go.set()
-    return await asyncio.gather(*tasks, return_exceptions=True)
+    found: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
+    return found
 
 
 async def test_who_comes_with_an_older_state_goes_on_from_what_was_left() -> None:

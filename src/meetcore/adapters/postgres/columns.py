@@ -116,10 +116,10 @@ class Columns(Generic[R]):
         for key, write in self._writers:
             if (value := found[key]) is not None:
                 found[key] = write(value)
+        fields = dict(zip(self._fields, values, strict=True)) if self._sealed else {}
         for sealed, template in self._sealed:
             if (text := found[sealed.key]) is not None:
                 assert cipher is not None
-                fields = dict(zip(self._fields, values, strict=True))
                 found[sealed.key] = seal_text(cipher, text, template.format_map(fields))
         for name, nested in self._nested.items():
             found |= nested.parameters(getattr(record, name))

@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.meetings import meetings
@@ -75,17 +75,7 @@ class Cancellation:
 
 def meeting_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
     """The 17 fields of spec 2.1 in order (rule 2.1/fields)."""
-    return record_of(
-        Meeting,
-        meeting,
-        status=meetings.shown_status(meeting, now).value,
-        start_at_wib=meeting.start_at.astimezone(WIB).replace(microsecond=0),
-        duration_unit=DURATION_UNIT,
-        host_key=meetings.shown_host_key(meeting, now),
-        auto_notulen=meeting.options.auto_notulen,
-        with_recording=meeting.options.with_recording,
-        credits_deducted=meeting.credits,
-    )
+    return _record(meeting, now, password=meeting.password, host_key=meetings.shown_host_key(meeting, now))
 
 
 def meeting_event_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
@@ -94,7 +84,24 @@ def meeting_event_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
     A receiver needs no more than `webhooks:write`; these secrets are read with a meeting
     scope.
     """
-    return evolve(meeting_record(meeting, now), password=None, host_key=None)
+    return _record(meeting, now, password=None, host_key=None)
+
+
+def _record(
+    meeting: meetings.Meeting, now: datetime, *, password: str | None, host_key: str | None
+) -> Meeting:
+    return record_of(
+        Meeting,
+        meeting,
+        status=meetings.shown_status(meeting, now).value,
+        start_at_wib=meeting.start_at.astimezone(WIB).replace(microsecond=0),
+        duration_unit=DURATION_UNIT,
+        password=password,
+        host_key=host_key,
+        auto_notulen=meeting.options.auto_notulen,
+        with_recording=meeting.options.with_recording,
+        credits_deducted=meeting.credits,
+    )
 
 
 def cancellation_record(meeting: meetings.Meeting, now: datetime) -> Cancellation:

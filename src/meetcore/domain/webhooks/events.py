@@ -22,6 +22,8 @@ __all__ = [
 
 API_VERSION = "v1"
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
 EVENTS_KEPT = timedelta(days=90)
 """How long an event is shown and sent, and its deliveries are shown, unless an operator chose otherwise."""
 
@@ -114,5 +116,4 @@ def encode_event(event: Event) -> bytes:
         "api_version": API_VERSION,
         "data": dict(event.data),
     }
-    text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode(errors="replace")
+    return _encode(payload).encode(errors="replace")

@@ -11,13 +11,7 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.outbox import WRITE_EVENTS, event_parameters
-from meetcore.adapters.postgres.hosts.free import (
-    BEST_FIRST,
-    FITS,
-    FREE_SLOT,
-    HOST,
-    OPEN_HOSTS,
-)
+from meetcore.adapters.postgres.hosts.free import BEST_FIRST, FITS, FREE_SLOT, HOST, OPEN_HOSTS
 from meetcore.adapters.postgres.idempotency import CLAIM_KEY, KEY_COLUMNS, KEY_LOST, RELEASE_KEY, key_record
 from meetcore.adapters.postgres.ledger.parts import (
     APPEND_ENTRY,
@@ -32,7 +26,13 @@ from meetcore.adapters.postgres.ledger.parts import (
     entry_parameters,
     usage,
 )
-from meetcore.adapters.postgres.meetings.rows import MEETING, MEETING_COLUMNS, ending_parameters, meeting
+from meetcore.adapters.postgres.meetings.rows import (
+    MEETING,
+    MEETING_COLUMNS,
+    ending_parameters,
+    meeting,
+    scheduled_parameters,
+)
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.errors import NotFound
 from meetcore.domain.meetings.hosts import DayCreations
@@ -360,7 +360,7 @@ class MeetingCreation(Repository):
         events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int | None:  # fmt: skip
         parameters = (
-            ending_parameters(view, meeting, encoded_outcome, self._cipher)
+            scheduled_parameters(view, meeting, encoded_outcome, self._cipher)
             | FUNDS.parameters(funds)
             | USAGE.parameters(usage)
             | entry_parameters(entry)

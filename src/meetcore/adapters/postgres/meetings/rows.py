@@ -5,7 +5,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.postgres.columns import Columns, Row, readable
+from meetcore.adapters.postgres.columns import Columns, Row, readable, seal_text
 from meetcore.adapters.postgres.hosts.keys import host_key_context
 from meetcore.adapters.postgres.idempotency import sealed_outcome
 from meetcore.domain.meetings.meetings import Meeting
@@ -43,10 +43,29 @@ def ending_parameters(
     view: LeaseView, meeting: Meeting, encoded_outcome: bytes | None, cipher: Cipher
 ) -> dict[str, Any]:
     """The parameters that every end of work under a lease has."""
+    return MEETING.parameters(meeting, cipher) | _work_parameters(view, encoded_outcome, cipher)
+
+
+def scheduled_parameters(
+    view: LeaseView, meeting: Meeting, encoded_outcome: bytes | None, cipher: Cipher
+) -> dict[str, Any]:
+    """The parameters of a meeting that was made: of its columns those that the provider's answer changes."""
+    account_id, id_ = meeting.account_id, meeting.id
+    return {
+        "account_id": account_id,
+        "meeting_id": id_,
+        "meeting_status": meeting.status.value,
+        "meeting_provider_meeting_id": meeting.provider_meeting_id,
+        "meeting_sealed_join_url": seal_text(cipher, meeting.join_url, join_url_context(account_id, id_)),
+        "meeting_password": seal_text(cipher, meeting.password, password_context(account_id, id_)),
+    } | _work_parameters(view, encoded_outcome, cipher)
+
+
+def _work_parameters(view: LeaseView, encoded_outcome: bytes | None, cipher: Cipher) -> dict[str, Any]:
     key = None if view.claim is None else view.claim.key
-    return MEETING.parameters(meeting, cipher) | {
+    return {
         "key": key,
-        "answer": sealed_outcome(cipher, meeting.account_id, key, encoded_outcome),
+        "answer": sealed_outcome(cipher, view.meeting.account_id, key, encoded_outcome),
         "hold_id": None if view.hold is None else view.hold.id,
     }
 
