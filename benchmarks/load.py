@@ -50,8 +50,8 @@ def run_load(
 
     With `GET /me` ("me"), `GET /meetings` ("lists") or `POST /meetings` ("meetings"), or with the tools that
     do the same as the first and the last ("tool_me", "tool_meetings"). With `GET /credits` ("credits"),
-    `GET /meetings/{id}` ("meeting") or any `GET` ("gets"), where each key is followed by a space and what ends
-    the path: the id of a meeting, or all of it below /api/v1.
+    `GET /meetings/{id}` ("meeting") or any `GET` ("gets"), where each key is followed by a space and the end
+    of the path: the id of a meeting, or all of it below /api/v1.
 
     Raises:
         RuntimeError: an answer was not the one that is measured.
