@@ -15,12 +15,10 @@ from benchmarks.deliveries import measure_deliveries, place
 from benchmarks.peers.environment import peers_python, run_load
 from benchmarks.places import REDIS_URL, database_server, empty_database, fresh_database
 from benchmarks.report import Result, middle, show
-from benchmarks.rules import own_signature, own_window
 from meetcore.domain.webhooks.signature import new_secret
 
 CLIENTS = (1, 4, 16)
 SPREAD = 64
-_CALL_ROUNDS = 9  # as `rules_load` has them, which runs without this module
 
 
 @frozen
@@ -125,10 +123,7 @@ def _rules(effort: Effort, python: str) -> list[Result]:
     secret = new_secret(bytes(range(32)))
     ours, theirs = _alternate(
         effort.rounds,
-        lambda: {
-            "sign": middle([own_signature(secret, effort.calls) for _ in range(_CALL_ROUNDS)]),
-            "count": middle([own_window(effort.calls) for _ in range(_CALL_ROUNDS)]),
-        },
+        lambda: run_load(sys.executable, "own_rules_load", secret, effort.calls),
         lambda: run_load(python, "rules_load", secret, effort.calls),
     )
     sign, count = (middle([each[name] for each in ours]) for name in ("sign", "count"))
