@@ -185,6 +185,7 @@ def test_a_step_that_would_stop_it_is_found(migrated: str, text: str, fault: str
         "ALTER TABLE meetings ADD CONSTRAINT is_named CHECK (title <> '') NOT VALID",
         "CREATE TABLE more (account_id uuid REFERENCES accounts); CREATE INDEX more_of ON more (account_id)",
         "-- needs code of 9000\nALTER TABLE notes DROP COLUMN error",
+        "DROP INDEX deliveries_failed",
         "-- online\nCREATE INDEX CONCURRENTLY quick ON meetings (title);\n",
     ],
 )

@@ -39,6 +39,8 @@ _LOCKS: Final = (
     (rf"\bALTER TABLE (?:IF EXISTS )?{_TABLE}\s+VALIDATE CONSTRAINT\b", Lock.SHARE_UPDATE_EXCLUSIVE),
     (rf"\bALTER TABLE (?:IF EXISTS )?{_TABLE}(?!\w|\s+VALIDATE CONSTRAINT)", Lock.ACCESS_EXCLUSIVE),
     (rf"\bDROP TABLE (?:IF EXISTS )?{_TABLE}", Lock.ACCESS_EXCLUSIVE),
+    # Those of partitioned tables, which cannot be dropped concurrently; an index has the name of its table in front.
+    (r"\bDROP INDEX (?:IF EXISTS )?(events|deliveries|delivery_attempts)_\w+", Lock.ACCESS_EXCLUSIVE),
     (rf"\bDROP TRIGGER (?:IF EXISTS )?\w+\s+ON {_TABLE}", Lock.ACCESS_EXCLUSIVE),
     (rf"\bCREATE (?:UNIQUE )?INDEX CONCURRENTLY .*?\bON {_TABLE}", Lock.SHARE_UPDATE_EXCLUSIVE),
     (rf"\bCREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY).*?\bON {_TABLE}", Lock.SHARE),
