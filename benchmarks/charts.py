@@ -1,7 +1,7 @@
 """Line charts as SVG: a logarithmic axis of rows, a linear axis of a figure, one line for each operation."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from attrs import frozen
@@ -10,6 +10,7 @@ __all__ = ["Chart", "draw"]
 
 _WIDTH, _HEIGHT = 760, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 250, 46, 56
+_MARKS = 5
 _COLOURS = ("#1f5fa8", "#b3471d", "#2b7a3d", "#7a3fa0", "#8a6d00", "#0f7c7c")
 
 Points = Sequence[tuple[float, float]]
@@ -27,51 +28,87 @@ class Chart:
     limit_name: str = ""
 
 
+@frozen
+class _Axes:
+    """Where a point of the chart lies on the picture."""
+
+    first: float
+    last: float
+    top: float
+    step: float
+
+    @classmethod
+    def of(cls, chart: Chart) -> "_Axes":
+        every = [point for points in chart.lines.values() for point in points]
+        highest = max([up for _, up in every] + ([chart.limit] if chart.limit else []))
+        step = _step(highest)
+        across = [x for x, _ in every]
+        return cls(min(across), max(across), math.ceil(highest / step) * step, step)
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        span = math.log10(self.last / self.first)
+        share = math.log10(x / self.first) / span if span else 0.5
+        plot_width, plot_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
+        return _LEFT + share * plot_width, _HEIGHT - _BOTTOM - y / self.top * plot_height
+
+
 def draw(chart: Chart) -> str:
-    """Return the chart as an SVG document that reads on light and on dark pages."""
-    every = [point for points in chart.lines.values() for point in points]
-    highest = max([up for _, up in every] + ([chart.limit] if chart.limit else []))
-    step = _step(highest)
-    top = math.ceil(highest / step) * step
-    first, last = math.log10(min(x for x, _ in every)), math.log10(max(x for x, _ in every))
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        share = (math.log10(x) - first) / (last - first) if last > first else 0.5
-        return (
-            _LEFT + share * (_WIDTH - _LEFT - _RIGHT),
-            _HEIGHT - _BOTTOM - y / top * (_HEIGHT - _TOP - _BOTTOM),
-        )
-
+    """Return the chart as an SVG document on a white ground."""
+    axes = _Axes.of(chart)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
         f'height="{_HEIGHT}" role="img" font-family="sans-serif" font-size="12">',
         f"<title>{escape(chart.title)}</title>",
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#ffffff"/>',
         _text(_LEFT, 24, chart.title, size=15),
+        *_grid(chart, axes),
+        *_limit(chart, axes),
     ]
-    for number in range(round(top / step) + 1):
-        x, y = place(10**first, number * step)
-        parts.append(_line(x, y, _WIDTH - _RIGHT, y, "#d9d9d9"))
-        parts.append(_text(x - 8, y + 4, f"{number * step:g}", anchor="end"))
-    for value in sorted({x for x, _ in every}):
-        x, y = place(value, 0)
-        parts.append(_text(x, y + 18, f"{value:,.0f}".replace(",", "\u202f"), anchor="middle"))
-    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, chart.across, anchor="middle"))
-    parts.append(_text(_LEFT, _TOP - 8, chart.up, colour="#555555"))
-    if chart.limit:
-        x, y = place(10**first, chart.limit)
-        parts.append(_line(x, y, _WIDTH - _RIGHT, y, "#c00000", dashed=True))
-        parts.append(_text(_WIDTH - _RIGHT + 8, y + 4, chart.limit_name, colour="#c00000"))
-    for number, (name, points) in enumerate(chart.lines.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
-        places = [place(x, y) for x, y in points]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places]
-        key_y = _HEIGHT - _BOTTOM - 18 * (len(chart.lines) - number)
-        parts.append(_line(_WIDTH - _RIGHT + 12, key_y, _WIDTH - _RIGHT + 30, key_y, colour, width=2))
-        parts.append(_text(_WIDTH - _RIGHT + 36, key_y + 4, name))
+    for number in range(len(chart.lines)):
+        parts += _curve(chart, axes, number)
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _grid(chart: Chart, axes: _Axes) -> Iterator[str]:
+    for number in range(round(axes.top / axes.step) + 1):
+        x, y = axes.place(axes.first, number * axes.step)
+        yield _line(_LEFT, y, _WIDTH - _RIGHT, y, "#d9d9d9")
+        yield _text(_LEFT - 8, y + 4, f"{number * axes.step:g}", anchor="end")
+    for value in _marks(chart):
+        x, y = axes.place(value, 0)
+        yield _text(x, y + 18, f"{value:,.0f}".replace(",", "\u202f"), anchor="middle")
+    yield _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 14, chart.across, anchor="middle")
+    yield _text(_LEFT, _TOP - 8, chart.up, colour="#555555")
+
+
+def _marks(chart: Chart) -> list[float]:
+    """The values that the axis names: a few, well apart."""
+    values = sorted({x for points in chart.lines.values() for x, _ in points})
+    marks = values[:1]
+    for value in values[1:]:
+        if math.log10(value / marks[-1]) >= math.log10(values[-1] / values[0]) / _MARKS:
+            marks.append(value)
+    return marks
+
+
+def _limit(chart: Chart, axes: _Axes) -> Iterator[str]:
+    if chart.limit:
+        _, y = axes.place(axes.first, chart.limit)
+        yield _line(_LEFT, y, _WIDTH - _RIGHT, y, "#c00000", dashed=True)
+        yield _text(_WIDTH - _RIGHT + 8, y + 4, chart.limit_name, colour="#c00000")
+
+
+def _curve(chart: Chart, axes: _Axes, number: int) -> Iterator[str]:
+    """One line with its points and its place in the key."""
+    name, points = list(chart.lines.items())[number]
+    colour = _COLOURS[number % len(_COLOURS)]
+    places = [axes.place(x, y) for x, y in points]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    yield f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>'
+    yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places)
+    key_y = _HEIGHT - _BOTTOM - 18 * (len(chart.lines) - number)
+    yield _line(_WIDTH - _RIGHT + 12, key_y, _WIDTH - _RIGHT + 30, key_y, colour, width=2)
+    yield _text(_WIDTH - _RIGHT + 36, key_y + 4, name)
 
 
 def _step(highest: float) -> float:

@@ -63,6 +63,9 @@ def _verdicts(results: Mapping[str, list[Result]]) -> Iterator[str]:
     judged = [(name, each, is_met(each)) for name, of_it in results.items() for each in of_it]
     missed = [(name, each) for name, each, met in judged if met is False]
     decided = sum(met is not None for _, _, met in judged)
+    if not decided:
+        yield "No run has been kept yet.\n"
+        return
     yield f"**{decided - len(missed)} of {decided} goals are met.**" + (" Not met:" if missed else "")
     yield ""
     for name, each in missed:

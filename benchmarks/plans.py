@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from uuid import UUID
 
 import psycopg
-from attrs import field, frozen
+from attrs import frozen
 
 from benchmarks.load import Load, run_load
 from benchmarks.places import database_server, fresh_database, rate_store
@@ -25,8 +25,8 @@ __all__ = ["PlanLoad", "measure_plans"]
 
 # What the server counted of the tables: blocks looked at, and rows read in reading tables from end to end.
 _COUNTED = """
-SELECT (SELECT sum(heap_blks_hit + heap_blks_read + COALESCE(idx_blks_hit + idx_blks_read, 0))
-        FROM pg_statio_user_tables)::bigint,
+SELECT (SELECT jsonb_object_agg(relname, heap_blks_hit + heap_blks_read + COALESCE(idx_blks_hit + idx_blks_read, 0))
+        FROM pg_statio_user_tables),
     (SELECT jsonb_object_agg(relname, seq_tup_read) FROM pg_stat_user_tables)
 """
 
@@ -45,8 +45,12 @@ class _Turn:
     """A load with what it cost the database, of each creation."""
 
     load: Load
-    blocks: float
-    read_through: Mapping[str, float] = field(factory=dict)
+    blocks_of: Mapping[str, float]
+    read_through: Mapping[str, float]
+
+    @property
+    def blocks(self) -> float:
+        return sum(self.blocks_of.values())
 
 
 def measure_plans(size: PlanLoad) -> list[Result]:
@@ -80,7 +84,8 @@ def measure_plans(size: PlanLoad) -> list[Result]:
                 "floor_cpu_us_per_request": first.load.cpu_us_per_request,
                 "blocks": last.blocks, "floor_blocks": first.blocks,
                 "rows_read_through": {name: round(rows, 1) for name, rows in last.read_through.items()},
-                "note": f"{first.blocks:.0f} blocks of tables and indexes each, then {last.blocks:.0f}; "
+                "note": f"{first.blocks:.0f} blocks of tables and indexes each, then {last.blocks:.0f}, "
+                f"the most more of {_grown(first, last)}; "
                 f"rows read in reading tables through: {_text(last.read_through)}",
                 "curve": [
                     (size.first + (number + 1) * size.turn, each.load.rate)
@@ -96,18 +101,26 @@ async def _furnish(url: str, redis_url: str, secrets_key: str) -> SeededAccounts
         return await furnish(application)
 
 
-def _counted(url: str) -> tuple[int, Mapping[str, int]]:
+def _counted(url: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(_COUNTED).fetchone()
     assert row is not None
     return row[0], row[1]
 
 
-def _turn(load: Load, before: tuple[int, Mapping[str, int]], after: tuple[int, Mapping[str, int]]) -> _Turn:
-    grown = {name: (rows - before[1].get(name, 0)) / load.requests for name, rows in after[1].items()}
-    return _Turn(
-        load, (after[0] - before[0]) / load.requests, {name: rows for name, rows in grown.items() if rows > 0}
+def _turn(load: Load, before: tuple[Mapping[str, int], ...], after: tuple[Mapping[str, int], ...]) -> _Turn:
+    blocks_of, read_through = (
+        {name: (count - then.get(name, 0)) / load.requests for name, count in now.items()}
+        for then, now in zip(before, after, strict=True)
     )
+    return _Turn(load, blocks_of, {name: rows for name, rows in read_through.items() if rows > 0})
+
+
+def _grown(first: _Turn, last: _Turn) -> str:
+    """The table of which a creation looks at more blocks than at first, by the most."""
+    more = {name: blocks - first.blocks_of.get(name, 0) for name, blocks in last.blocks_of.items()}
+    name = max(more, key=lambda table: more[table])
+    return f"{name} ({first.blocks_of.get(name, 0):.0f}, then {last.blocks_of[name]:.0f})"
 
 
 def _text(read_through: Mapping[str, float]) -> str:

@@ -85,9 +85,10 @@ SELECT account_id, {_ENDPOINT.format(account="account_id", number="n")}, 'https:
     'https://' || host || '/' || n, '{{meeting.created}}', 'active', 0, 'x', now(), 'x'
 FROM owned CROSS JOIN generate_series(1, %(endpoints)s) AS n
 """
-# What a table has beside its constraints: built in one go at the end, which takes a fraction of the time.
+# What a table has beside its constraints: built in one go at the end, which takes a fraction of the time. The
+# definition of a partitioned table's index is that of an index without its parts.
 _INDEXES = """
-SELECT i.indexrelid::regclass::text AS name, pg_get_indexdef(i.indexrelid) AS definition
+SELECT i.indexrelid::regclass::text AS name, replace(pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ') AS definition
 FROM pg_index i WHERE i.indrelid = %(table)s::regclass AND NOT i.indisprimary
     AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid)
 """

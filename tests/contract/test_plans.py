@@ -191,6 +191,7 @@ async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_pla
     await rig.put_hosts(new_host())
     customer = await open_customer(rig, 10_000)
     await register(rig, new_endpoint(customer))
+    few = 0
     for hour in range(6):
         few = await blocks_of(rig, use(rig, customer, hour))
     meeting = await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=8)))
