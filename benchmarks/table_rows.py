@@ -5,6 +5,7 @@ those of the service do.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 import psycopg
 from attrs import frozen
@@ -17,7 +18,9 @@ _CHUNK = 500_000
 _SPAN_S = 365 * 86_400
 _ID = """(lpad(to_hex((extract(epoch FROM {at}) * 1000)::bigint), 12, '0') || '7' || substr(md5('{salt}' || n), 1, 3)
     || '8' || substr(md5('{salt}' || n), 4, 15))::uuid"""
-_AT = f"now() - interval '1 second' * ({_SPAN_S} * (1 - n::float8 / %(rows)s))"
+_AT = f"%(until)s::timestamptz - interval '1 second' * ({_SPAN_S} * (1 - n::float8 / %(rows)s))"
+# One instant for every table, so that a delivery finds its event.
+_UNTIL = datetime.now(UTC)
 _NUMBERS = "generate_series(%(first)s::bigint, %(last)s::bigint) AS n"
 _OWNER = "CASE WHEN n %% 2 = 0 THEN 1 ELSE 1 + n / 2 %% %(owners)s END"
 _ACCOUNT = f"(%(accounts)s::uuid[])[{_OWNER}]"
@@ -115,7 +118,7 @@ def fill(
     """Add so many rows, in portions, with the indexes of their tables made anew at the end."""
     parameters = {
         "rows": count, "owners": len(owners), "accounts": [owner.account_id for owner in owners],
-        "keys": [owner.key_id for owner in owners], "endpoints": endpoints,
+        "keys": [owner.key_id for owner in owners], "endpoints": endpoints, "until": _UNTIL,
     }  # fmt: skip
     options = "-c session_replication_role=replica -c synchronous_commit=off -c maintenance_work_mem=1GB"
     with psycopg.connect(url, autocommit=True, options=options) as connection:
