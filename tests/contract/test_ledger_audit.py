@@ -162,3 +162,16 @@ async def test_a_process_whose_snapshot_is_over_reports_it(
     async with verifiers_of(service_database, 2, worth=1)(snapshot, 2) as verifiers:
         with pytest.raises(StoreUnavailable, match="is over"):
             await verifiers[0](portion, lambda _: None)
+
+
+async def test_a_process_stays_in_the_snapshot_for_every_portion(
+    postgres_rig: PostgresRig, service_database: str
+) -> None:
+    """What is posted meanwhile belongs to no portion, not to a later one either."""
+    customer = await open_customer(postgres_rig, 50)
+    async with postgres_rig.audit.snapshot() as snapshot:
+        portions = [portion async for portion in snapshot.accounts()]
+        async with verifiers_of(service_database, 2, worth=1)(snapshot, 2) as (prove, *_):
+            before = [await prove(portion, lambda _: None) for portion in portions]
+            await top_up(postgres_rig, customer, 5, "INV-LATER")
+            assert [await prove(portion, lambda _: None) for portion in portions] == before

@@ -11,7 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
 from multiprocessing import get_context
 from multiprocessing.sharedctypes import Synchronized
@@ -30,6 +30,8 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 REPORT_EVERY_S = 0.2
 
 _counter: "Synchronized[int]"  # of a verifier process
+# A context that nothing refers to is closed by the event loop, and with it the transaction and its snapshot.
+_open: list[AbstractAsyncContextManager[LedgerSnapshot]] = []
 
 
 def verifiers_of(
@@ -117,7 +119,9 @@ def _joined(url: str, name: str, keys: tuple[ChainKey, ...]) -> tuple[asyncio.Ru
     async def join() -> LedgerSnapshot:
         pool = make_pool(url, max_size=1)
         await pool.open(wait=False)
-        return await PostgresLedgerAudit(pool).joined(name).__aenter__()
+        joined = PostgresLedgerAudit(pool).joined(name)
+        _open.append(joined)
+        return await joined.__aenter__()
 
     return runner, VerifyPortion(runner.run(join()), secrets_of(keys))
 
