@@ -34,7 +34,17 @@ SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s;
 
--- The same with the usage of the key's cap on a day.
+-- The same for several callers.
+-- _FIND_CALLERS
+SELECT q.place, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
+FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, place)
+JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id;
+
+-- One caller with the usage of the key's cap on a day.
 -- _FIND_WITH_USAGE
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
@@ -46,7 +56,19 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
     AND u.day = %(usage_on)s
 WHERE k.digest = %(digest)s;
 
--- The same with the account's funds and their version, for a decision that is tried without a lock.
+-- The same for several callers, each with a day of its own.
+-- _FIND_ALL_WITH_USAGE
+SELECT q.place, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent, u.held AS usage_held
+FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, place)
+JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = q.day;
+
+-- One caller with the account's funds and their version, for a decision that is tried without a lock.
 -- _FIND_WITH_STATE
 SELECT k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
@@ -61,7 +83,7 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
     AND u.day = %(usage_on)s
 WHERE k.digest = %(digest)s;
 
--- The same with one of the account's meetings, if it is there.
+-- One caller with one of the account's meetings, if it is there.
 -- _FIND_WITH_MEETING
 SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
@@ -86,6 +108,32 @@ SELECT m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.s
 FROM api_keys k JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = %(meeting_id)s
 WHERE k.digest = %(digest)s;
+
+-- The same for several callers, each with a meeting of its own account.
+-- _FIND_ALL_WITH_MEETING
+SELECT q.place, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+    m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
+    m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
+    m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
+    m.provider AS meeting_provider, m.created_at AS meeting_created_at, m.password AS meeting_password,
+    m.sealed_join_url AS meeting_sealed_join_url, m.provider_meeting_id AS meeting_provider_meeting_id,
+    m.charge_id AS meeting_charge_id, m.credits_refunded AS meeting_credits_refunded,
+    m.with_recording AS meeting_with_recording, m.auto_notulen AS meeting_auto_notulen,
+    m.must_login AS meeting_must_login, m.mic_off AS meeting_mic_off,
+    m.email_notification AS meeting_email_notification, m.join_url AS meeting_join_url, (
+        SELECT h.host_key FROM host_reservations r
+        JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+        WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+            SELECT FROM host_reservations e
+            WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+    ) AS host_key, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+    k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
+    k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
+    k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
+    a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
+FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, place)
+JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
+LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = q.meeting_id;
 
 
 -- console -------------------------------------------------------------------------------------------------------------
@@ -1450,8 +1498,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
@@ -1619,6 +1669,82 @@ SELECT remaining.account_id, COALESCE(k.first_key_id, api_key_id) AS api_key_id,
     GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0
 ) AS remaining LEFT JOIN api_keys k ON k.id = api_key_id
 GROUP BY 1, 2, 3 HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s;
+
+
+-- ledger.post ---------------------------------------------------------------------------------------------------------
+
+-- Reads an account's funds under its lock, and the entries of operations that are in the ledger.
+-- _LOAD
+WITH
+    locked AS MATERIALIZED (
+        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
+    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
+    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+    )
+SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
+    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
+    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
+    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
+    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, locked.*,
+    (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version
+FROM locked
+LEFT JOIN ledger_transfers t ON t.account_id = %(account_id)s AND t.operation = ANY (%(operations)s::text[])
+LEFT JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.transfer_id = t.id AND e.book = 'customer';
+
+-- Appends entries with their events and audit entries to accounts whose funds are as they were read, that have none of the
+-- operations, and that nobody else has locked. What is known is read once, by its keys; each account is found by its key.
+-- _APPEND_IF_UNCHANGED
+WITH posted AS MATERIALIZED (
+    SELECT account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id
+    FROM json_populate_recordset(NULL::ledger_transfers, %(transfers)s::json)
+), known AS MATERIALIZED (
+    SELECT p.account_id FROM posted p CROSS JOIN LATERAL (
+        SELECT FROM ledger_transfers t WHERE t.account_id = p.account_id AND t.operation = p.operation OFFSET 0) AS t
+), guard AS MATERIALIZED (
+    SELECT a.account_id FROM json_populate_recordset(NULL::accounts, %(funds_read)s::json) w CROSS JOIN LATERAL (
+        SELECT a.id AS account_id FROM accounts a
+        WHERE a.id = w.id AND a.balance = w.balance AND a.held = w.held AND a.low_threshold = w.low_threshold
+            AND a.is_low = w.is_low AND a.entries = w.entries AND a.last_hash = w.last_hash
+            AND a.last_at IS NOT DISTINCT FROM w.last_at AND a.id <> ALL (ARRAY(SELECT account_id FROM known))
+        FOR NO KEY UPDATE OF a SKIP LOCKED) AS a
+), transfer AS (
+    INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
+    SELECT account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id FROM posted WHERE account_id IN (SELECT account_id FROM guard)
+), entry AS (
+    INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+    SELECT account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key
+    FROM json_populate_recordset(NULL::ledger_entries, %(legs)s::json)
+    WHERE account_id IN (SELECT account_id FROM guard)
+), action AS (
+    INSERT INTO audit_log (id, at, account_id, action, target_id, client_address, is_impersonated, actor_kind, actor_id, actor_name, details)
+    SELECT id, at, account_id, action, target_id, client_address, is_impersonated, actor_kind, actor_id, actor_name, details FROM json_populate_recordset(NULL::audit_log, %(actions)s::json)
+    WHERE account_id IN (SELECT account_id FROM guard)
+), event AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+    SELECT account_id, id, kind, payload, created_at, subject_id, cause FROM json_populate_recordset(NULL::events, %(events)s::json)
+    WHERE account_id IN (SELECT account_id FROM guard)
+    RETURNING account_id, id, kind, created_at
+), delivery AS (
+        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+        SELECT e.account_id, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
+               w.id, e.id, e.kind,
+               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+               CASE w.state WHEN 'active' THEN clock_timestamp() END,
+               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
+               e.created_at
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = e.account_id AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
+    ), account AS (
+    UPDATE accounts a SET (balance, held, is_low, entries, last_hash, last_at) = (
+            SELECT w.balance, w.held, w.is_low, w.entries, w.last_hash, w.last_at
+            FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w WHERE w.id = a.id),
+        version = version + 1
+    WHERE a.id = ANY (ARRAY(SELECT account_id FROM guard))
+)
+SELECT account_id, (SELECT count(*) FROM delivery d WHERE d.account_id = guard.account_id AND status = 'pending') AS due
+FROM guard;
 
 
 -- ledger.read ---------------------------------------------------------------------------------------------------------
@@ -2384,8 +2510,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ), meeting AS (
         UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
             idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
@@ -2434,8 +2562,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ), meeting AS (
         UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
             idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
@@ -2581,8 +2711,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, due_at = CASE
             WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
@@ -3015,8 +3147,10 @@ WITH guard AS MATERIALIZED (
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ),
     closed AS (
         DELETE FROM ledger_holds
@@ -4290,8 +4424,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ), account AS (
     UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
 )
@@ -4483,8 +4619,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ),
     note AS (
         UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
@@ -4528,8 +4666,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ),
     note AS (
         UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
@@ -4752,8 +4892,10 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
                CASE w.state WHEN 'active' THEN clock_timestamp() END,
                CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
                e.created_at
-        FROM event e JOIN webhook_endpoints w ON w.account_id = %(account_id)s AND e.kind = ANY (w.event_types)
-        RETURNING status
+        FROM event e CROSS JOIN LATERAL (
+            SELECT id, state FROM webhook_endpoints
+            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+        RETURNING account_id, status
     ), recording AS (
     INSERT INTO recordings AS known (id, account_id, meeting_id, provider, provider_meeting_id, status, recorded_at, created_at, expires_at, files, due_at)
     VALUES (%(recording_id)s, %(account_id)s, %(recording_meeting_id)s, %(recording_provider)s,
