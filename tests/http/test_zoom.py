@@ -131,6 +131,9 @@ async def test_an_orphan_at_zoom_is_removed(
     zoom.faults.plan(Fault("answered", "create", doubles=1))
     meeting = await zoom_customer.make_meeting()
     assert len(zoom.meetings) == 2
-    await harness.query("UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'")
+    await harness.query(
+        "UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour' WHERE meeting_id = %s",
+        meeting["id"],
+    )
     assert await zoom_application.meetings.remove_orphans.sweep() >= 1
     assert [str(each.number) for each in zoom.meetings] == [meeting["provider_meeting_id"]]

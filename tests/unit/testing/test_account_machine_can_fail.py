@@ -1,9 +1,10 @@
 """The account machine notices a store that is not as the other: each defect here ends a run."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 import pytest
 from attrs import evolve
@@ -12,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
-from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.ledger import MemoryPostingRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import CapUsage
@@ -21,6 +22,7 @@ from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.deliveries import Recorded, RecordedHost, Saved
 from meetcore.ports.meetings import LeaseView
+from meetcore.ports.postings import AccountPostings
 from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
 from tests.unit.testing.broken_store import BrokenStore
@@ -34,11 +36,11 @@ class KeepsTheOldSecret(MemoryEndpointRepository):
         await super().save(evolve(endpoint, secret=old.secret))
 
 
-class EmitsNothing(MemoryLedgerRepository):
+class EmitsNothing(MemoryPostingRepository):
     """Loses the events of a top-up."""
 
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        return await super().append(funds, entry, [])
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
+        return await super().append_if_unchanged([evolve(each, events=()) for each in postings])
 
 
 class ForgetsFailures(MemoryDeliveryRepository):
@@ -109,7 +111,7 @@ def play_broken(role: str, repository: Callable[..., Any]) -> None:
     ("role", "repository"),
     [
         ("endpoints", KeepsTheOldSecret),
-        ("ledger", EmitsNothing),
+        ("postings", EmitsNothing),
         ("deliveries", ForgetsFailures),
         ("meetings", KeepsTheHold),
         ("meetings", ForgetsTheCap),

@@ -14,6 +14,7 @@ from tests.support.program import ROOT
 SUITES = {name: getattr(contracts, name) for name in contracts.__all__ if name.endswith("Contract")}
 STORE_SUITES = [
     contracts.LedgerRepositoryContract,
+    contracts.PostingRepositoryContract,
     contracts.MeetingRepositoryContract,
     contracts.HostsContract,
     contracts.IdempotencyRepositoryContract,

@@ -82,7 +82,7 @@ class PostingRepositoryContract:
                 ("adjustment", -25, 2), ("topup", 100, 1),
             ]  # fmt: skip
 
-    async def test_an_account_that_has_changed_is_left_alone(self, rig: StoreRig) -> None:
+    async def test_an_account_whose_funds_changed_is_left_alone(self, rig: StoreRig) -> None:
         changed, held, other = [await open_customer(rig, 100) for _ in range(3)]
         await rig.put_hosts(new_host())
         made = [postings_on(await funds_of(rig, each), -30) for each in (changed, held, other)]
