@@ -88,5 +88,6 @@ async def test_accounts_operations_and_endpoints_are_found_by_their_keys(postgre
         each for each in _nodes(plan[0]["Plan"]) if "Relation Name" in each and "Scan" in each["Node Type"]
     ]
     assert {each["Relation Name"] for each in read} == {"accounts", "ledger_transfers", "webhook_endpoints"}
+    assert not any(each["Node Type"] == "Seq Scan" for each in read)
     keyed = [each for each in _nodes(plan[0]["Plan"]) if each.get("Index Name")]
     assert all("Index Cond" in each for each in keyed)

@@ -24,6 +24,8 @@ from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
 from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import (
+    CommitLost,
+    ConnectionLost,
     StoreFenced,
     StoreFull,
     StoreLoginRefused,
@@ -89,6 +91,12 @@ def _store_failure(error: StoreUnavailable) -> tuple[str, str]:
         case StoreReadOnly():
             hint = "MEETCORE_DATABASE_URL leads to a standby, or to a server that is set to read only"
             return "store_read_only", f"the database takes no writes: {hint}"
+        case ConnectionLost() | CommitLost():
+            hint = "look at what is there, or repeat it with the same --reference, before doing it again"
+            return (
+                "store_outcome_unknown",
+                f"the connection was lost: whether it was done is not known; {hint}",
+            )
         case _:
             hint = "check MEETCORE_DATABASE_URL and that PostgreSQL runs"
             return "store_away", f"the database does not answer: {hint}"

@@ -13,9 +13,8 @@ class AccountState:
     """The funds of an account, and the cap of one of its keys with its usage on a day.
 
     `version` names this state: what is decided on it is written only if nothing of the account has changed
-    since. Each write of the account's money increases it by one, and so does each change of a key's cap. It
-    may be `None` under the account's lock, where nothing can have changed. `daily_cap` is credits, `None` for
-    a key without a cap.
+    since. It is `None` under the account's lock, where nothing can have. `daily_cap` is credits, `None` for a
+    key without a cap.
     """
 
     version: int | None

@@ -1,11 +1,9 @@
 """Spending of one account, in turns: what waits for it in this process is written in one transaction.
 
 Each reservation and each settlement of an account needs its row, one after another. While nobody else here is
-at it, one statement does, on the account as it was read, or as this process left it where that is newer: a
-state that was read before another request of the account was done would be refused. What comes meanwhile
-waits, and is then carried out together: one lock, one reading, a statement for each, one commit; who waits
-alone goes on from what the one before left. Between processes, the account's lock decides as before: a state
-that another process has changed is refused by its version.
+at it, one statement does, on the account as it was read. What comes meanwhile waits, and is then carried out
+together: one lock, one reading, a statement for each, one commit. Between processes, the account's lock
+decides as before.
 """
 
 import asyncio
@@ -22,10 +20,6 @@ from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavail
 
 MOST_AT_ONCE: Final = 16
 """How many are written in one transaction: each delays the answers of those before it."""
-MOST_LEFT: Final = 1024
-"""Of how many spenders it is kept how this process left them."""
-LEFT_KEPT_S: Final = 1.0
-"""For how long: after a failover that lost writes, versions are given again to other states."""
 
 T = TypeVar("T")
 Attempt: TypeAlias = Callable[[Transaction, AccountState], Coroutine[Any, Any, tuple[T, AccountState] | None]]
@@ -54,19 +48,10 @@ class AccountTurns:
 
     store: Store
     _waiting: dict[Spender, list[_Waiting]] = field(factory=dict, init=False, repr=False)
-    _left: dict[Spender, tuple[AccountState, float]] = field(factory=dict, init=False, repr=False)
     _tasks: set[asyncio.Task[None]] = field(factory=set, init=False, repr=False)
 
-    async def run(
-        self, spender: Spender, state: AccountState, attempt: Attempt[T], *, has_cap: bool = True
-    ) -> T | None:
+    async def run(self, spender: Spender, state: AccountState, attempt: Attempt[T]) -> T | None:
         """Run an attempt, on the state if nobody else here is at this account, else on what they left.
-
-        Args:
-            spender: whose turn it is.
-            state: the account as it was read.
-            attempt: what decides and writes.
-            has_cap: whether the state has the key's cap. Without it, it is for this attempt only.
 
         Returns:
             Its result; None where nothing was written, and the decision is to be made alone.
@@ -82,41 +67,15 @@ class AccountTurns:
             found: T | None = await result
             return found
         self._waiting[spender] = []
-        left = self._take_left(spender)
-        if left is not None and _is_as_new(left, state):
-            state, has_cap = left, True
         try:
-            return await self._run_alone(spender, state, attempt, has_cap=has_cap)
+            async with self.store.at_once() as tx:
+                done = await attempt(tx, state)
         except StoreUnavailable as error:
-            self._left.clear()
             _give_up(self._waiting[spender], error)
             raise
         finally:
             self._go_on(spender)
-
-    async def _run_alone(
-        self, spender: Spender, state: AccountState, attempt: Attempt[T], *, has_cap: bool = True
-    ) -> T | None:
-        async with self.store.at_once() as tx:
-            done = await attempt(tx, state)
-        if done is None:
-            return None
-        if has_cap:
-            self._keep(spender, done[1])
-        return done[0]
-
-    def _keep(self, spender: Spender, state: AccountState) -> None:
-        """Remember how an account was left, and forget the oldest of too many."""
-        if state.version is None:
-            return
-        self._left[spender] = state, asyncio.get_running_loop().time() + LEFT_KEPT_S
-        if len(self._left) > MOST_LEFT:
-            del self._left[next(iter(self._left))]
-
-    def _take_left(self, spender: Spender) -> AccountState | None:
-        """Return how the account was left, once: what comes of it takes its place."""
-        state, until = self._left.pop(spender, (None, 0.0))
-        return state if asyncio.get_running_loop().time() < until else None
+        return None if done is None else done[0]
 
     def _go_on(self, spender: Spender) -> None:
         if not self._waiting[spender]:
@@ -132,9 +91,8 @@ class AccountTurns:
         batch = [each for each in waiting[:MOST_AT_ONCE] if not each.result.done()]
         del waiting[:MOST_AT_ONCE]
         try:
-            results = await self._run_batch(spender, batch)
+            results = await self._run_together(spender, batch)
         except StoreUnavailable as error:
-            self._left.clear()
             _fail(batch, error)
             _give_up(waiting, error)
         else:
@@ -147,15 +105,7 @@ class AccountTurns:
                     each.result.set_result(None)
             self._go_on(spender)
 
-    async def _run_batch(self, spender: Spender, batch: list[_Waiting]) -> list[Any]:
-        left = self._take_left(spender)
-        if len(batch) == 1 and left is not None:
-            alone = batch[0]
-            done = await asyncio.create_task(
-                self._run_alone(spender, left, alone.attempt), context=alone.context
-            )
-            if done is not None:
-                return [done]
+    async def _run_together(self, spender: Spender, batch: list[_Waiting]) -> list[Any]:
         try:
             return await self._commit_together(spender, batch)
         except CommitLost as error:  # for each of them it is as with a call of `at_once`
@@ -170,12 +120,7 @@ class AccountTurns:
                 if done is not None:
                     state = done[1]
                 results.append(None if done is None else done[0])
-        self._keep(spender, state)
         return results
-
-
-def _is_as_new(left: AccountState, read: AccountState) -> bool:
-    return left.version is not None and read.version is not None and left.version >= read.version
 
 
 def _fail(waiting: list[_Waiting], error: StoreUnavailable) -> None:

@@ -221,9 +221,7 @@ class CreateMeeting:
             except DomainError:
                 return None
             view = await tx.meetings.save_if_unchanged(query, made, state)
-            if view is None:
-                return None
-            return view, evolve(state, version=view.version, funds=made.funds, usage=made.usage)
+            return None if view is None else (view, evolve(state, funds=made.funds, usage=made.usage))
 
         try:
             spender = Spender(draft.account_id, draft.api_key_id, query.cap_day)

@@ -20,7 +20,7 @@ from meetcore.domain.money.ledger import Entry, Funds, Posting
 from meetcore.domain.money.transfers import Transfer
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.postings import AccountPostings
-from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable, Transaction
+from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable, Transaction
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.turns import Turns
 
@@ -71,13 +71,11 @@ class _Decided:
         return any(isinstance(each, Exception) for each in self.outcomes)
 
     def written(self, due: int) -> list[Posted | Exception]:
-        """The outcomes, the first new one with the deliveries that became due."""
-        outcomes = list(self.outcomes)
-        for place, each in enumerate(outcomes):
-            if isinstance(each, Posted) and each.is_new:
-                outcomes[place] = evolve(each, due=due)
-                break
-        return outcomes
+        """The outcomes, each new one with the deliveries that became due: callers may be gone."""
+        return [
+            evolve(each, due=due) if isinstance(each, Posted) and each.is_new else each
+            for each in self.outcomes
+        ]
 
 
 @define
@@ -122,7 +120,12 @@ class CreditPostings:
                     if due is not None:
                         self._remember(decided.funds)
                         return decided.written(due)
-        outcomes = await self._post_isolated(account_id, requests)
+        try:
+            outcomes = await self._post_isolated(account_id, requests)
+        except StoreUnavailable as error:
+            if lost is None:
+                raise
+            raise CommitLost("the statement was lost, and the store is away") from error
         # A statement that was lost may still be under way. It finds its operation known or the funds changed,
         # but where nothing was written here, it may not.
         return [lost if lost is not None and isinstance(each, Exception) else each for each in outcomes]

@@ -147,14 +147,11 @@ class Provisioner:
         async def attempt(tx: Transaction, state: AccountState) -> tuple[Outcome, AccountState] | None:
             present = evolve(view, version=state.version, funds=state.funds, usage=state.usage)
             done = await _settle(tx, self.runtime, present, made, at)
-            if done is None:
-                return None
-            version = None if state.version is None else state.version + 1
-            return done[0], evolve(state, version=version, funds=done[1], usage=done[2])
+            return None if done is None else (done[0], evolve(state, funds=done[1], usage=done[2]))
 
         spender = Spender(view.meeting.account_id, view.hold.api_key_id, view.hold.cap_day)
         state = AccountState(view.version, view.funds, view.usage, None)
-        return await self.turns.run(spender, state, attempt, has_cap=False)
+        return await self.turns.run(spender, state, attempt)
 
     @repeated_when_lost
     async def _finish_latest(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:

@@ -10,7 +10,7 @@ from typing import Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
-from meetcore.ports.store import ConnectionLost, StoreUnavailable
+from meetcore.ports.store import CommitLost, ConnectionLost, StoreUnavailable
 
 MOST_AT_ONCE: Final = 64
 """How much one turn carries out: each delays the results of the others."""
@@ -42,8 +42,9 @@ class Turns(Generic[K, T, R]):
         """Carry out an item in the next turn of its key, and return its result.
 
         Raises:
-            StoreUnavailable: of the turn, or of the one before it: nobody waits once more for a store that
-                does not answer.
+            StoreUnavailable: of the turn, or of the one before it: where a turn finds that the store does not
+                answer, those that wait fail at once.
+            ConnectionLost, CommitLost: of the turn; whether it was kept is not known.
         """
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -87,8 +88,8 @@ class Turns(Generic[K, T, R]):
         except Exception as error:  # noqa: BLE001  # it is raised where each is waited for
             _fail(batch, error)
             self._give_up(key, error)
-        except BaseException:
-            _fail(batch, StoreUnavailable("interrupted"))
+        except BaseException:  # where the process ends: what is under way may be kept
+            _fail(batch, ConnectionLost("interrupted"))
             raise
         else:
             for each, result in zip(batch, results, strict=True):
@@ -97,7 +98,7 @@ class Turns(Generic[K, T, R]):
 
     def _give_up(self, key: K, error: Exception) -> None:
         # After a lost connection another one may do.
-        if isinstance(error, StoreUnavailable) and not isinstance(error, ConnectionLost):
+        if isinstance(error, StoreUnavailable) and not isinstance(error, (ConnectionLost, CommitLost)):
             _fail(self._waiting[key], error)
             self._waiting[key].clear()
 

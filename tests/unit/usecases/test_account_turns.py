@@ -15,7 +15,7 @@ from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Funds
 from meetcore.ports.account_state import AccountState
 from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable, Transaction
-from meetcore.usecases.account_turns import LEFT_KEPT_S, MOST_AT_ONCE, MOST_LEFT, AccountTurns, Spender
+from meetcore.usecases.account_turns import MOST_AT_ONCE, AccountTurns, Spender
 
 ID = UUID(int=1)
 SPENDER = Spender(ID, ID, date(2026, 12, 1))
@@ -107,102 +107,6 @@ async def test_who_does_not_know_whether_it_was_kept_is_told_to_look() -> None:
     assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]
 
 
-async def _spend_at(_: Transaction, state: AccountState) -> tuple[AccountState, AccountState]:
-    """Spend as a store that gives each state a version of its own."""
-    left = (await _spend_one(_, state))[1]
-    return state, evolve(left, version=None if state.version is None else state.version + 1)
-
-
-async def _refuse(_: Transaction, state: AccountState) -> None:
-    return None
-
-
-async def _each(turns: AccountTurns, *attempts: Any, **options: bool) -> list[Any]:
-    tasks = [asyncio.create_task(turns.run(SPENDER, READ, each, **options)) for each in attempts]
-    await asyncio.sleep(0)
-    cast("_Store", turns.store).go.set()
-    found: list[Any] = await asyncio.gather(*tasks, return_exceptions=True)
-    return found
-
-
-async def test_who_comes_with_an_older_state_goes_on_from_what_was_left() -> None:
-    store = _Store()
-    turns = AccountTurns(cast("Store", store))
-    first, second, third = [(await _each(turns, _spend_at))[0] for _ in range(3)]
-    assert [first, second.version, third.version] == [READ, 8, 9]
-    assert third.funds.balance == 98
-    assert store.opened == ["at once"] * 3
-
-
-async def test_who_comes_with_a_newer_state_decides_on_it() -> None:
-    turns = AccountTurns(cast("Store", _Store()))
-    await _each(turns, _spend_at)
-    newer = evolve(READ, version=9)
-    assert await turns.run(SPENDER, newer, _spend_at) == newer
-
-
-async def test_who_waits_alone_needs_no_transaction_of_several_statements() -> None:
-    store = _Store()
-    found = await _each(AccountTurns(cast("Store", store)), _spend_at, _spend_at)
-    assert [state.version for state in found] == [7, 8]
-    assert store.opened == ["at once", "at once"]
-
-
-async def test_where_what_was_left_does_not_do_who_waits_alone_reads_under_the_lock() -> None:
-    store = _Store()
-    seen = []
-
-    async def changed_by_others(tx: Transaction, state: AccountState) -> Any:
-        seen.append(state.version)
-        return None if state.version is not None else await _spend_one(tx, state)
-
-    _, found = await _each(AccountTurns(cast("Store", store)), _spend_at, changed_by_others)
-    assert (seen, found) == ([8, None], evolve(READ, version=None))
-    assert store.opened == ["at once", "at once", "begin"]
-
-
-async def test_a_state_without_the_cap_is_left_to_nobody() -> None:
-    store = _Store()
-    turns = AccountTurns(cast("Store", store))
-    found = await _each(turns, _spend_at, _spend_at, has_cap=False)
-    assert [state.version for state in found] == [7, None]
-    assert await _each(turns, _spend_at) == [READ]
-
-
-async def test_nothing_is_left_where_nothing_was_written_or_the_store_was_lost() -> None:
-    store = _Store()
-    turns = AccountTurns(cast("Store", store))
-    await _each(turns, _spend_at, _refuse)
-    assert await _each(turns, _spend_at) == [READ]
-    store.fault_alone = ConnectionLost("a failover may have lost what was written")
-    await _lose_another_account(turns)
-    store.fault_alone = None
-    assert await _each(turns, _spend_at) == [READ]
-
-
-async def _lose_another_account(turns: AccountTurns) -> None:
-    other = Spender(UUID(int=2), ID, SPENDER.cap_day)
-    with pytest.raises(ConnectionLost):
-        await turns.run(other, READ, _spend_at)
-
-
-async def test_of_many_spenders_the_oldest_are_forgotten() -> None:
-    turns = AccountTurns(cast("Store", _Store()))
-    await _each(turns, _spend_at)
-    for number in range(MOST_LEFT):
-        await turns.run(Spender(UUID(int=number), ID, date(2026, 12, 2)), READ, _spend_at)
-    assert await _each(turns, _spend_at) == [READ]
-
-
-async def test_after_a_while_what_was_left_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = AccountTurns(cast("Store", _Store()))
-    await _each(turns, _spend_at)
-    loop = asyncio.get_running_loop()
-    later = loop.time() + LEFT_KEPT_S
-    monkeypatch.setattr(loop, "time", lambda: later)
-    assert await _each(turns, _spend_at) == [READ]
-
-
 @pytest.mark.parametrize("is_alone", [True, False])
 async def test_a_store_that_does_not_answer_is_waited_for_once(is_alone: bool) -> None:
     frozen = StoreUnavailable("frozen")
@@ -250,4 +154,4 @@ async def test_who_gives_up_waiting_is_left_out() -> None:
     tasks[1].cancel()
     first, given_up, last = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(given_up, asyncio.CancelledError)
-    assert (first, cast("AccountState", last).funds.balance) == (READ, 99)
+    assert (first, cast("AccountState", last).funds.balance) == (READ, 100)

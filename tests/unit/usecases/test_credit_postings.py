@@ -24,7 +24,8 @@ class _Watched:
     """Counts the transactions of a store, and loses the connection of some.
 
     `lost` are the numbers of the statements at once whose connection is lost at their end, kept or not;
-    `lost_begun` says whether the next transaction of `begin` is lost at its commit, once it was kept.
+    `lost_begun` says whether the next transaction of `begin` is lost at its commit, once it was kept;
+    `is_away` that none of them can begin.
     """
 
     store: Store
@@ -32,6 +33,7 @@ class _Watched:
     lost: dict[int, bool] = field(factory=dict)
     fault: Exception | None = None
     lost_begun: bool = False
+    is_away: bool = False
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
@@ -53,6 +55,8 @@ class _Watched:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         self.opened.append("begin")
+        if self.is_away:
+            raise StoreUnavailable("no connection in time")
         async with self.store.begin() as tx:
             yield tx
         if self.lost_begun:
@@ -232,3 +236,15 @@ async def test_the_event_of_a_top_up_is_due_and_notified_once():
     entry: Entry = (await administration.top_up(harness.caller.account.id, 5, "again")).entry
     assert (await administration.top_up(harness.caller.account.id, 5, "again")).entry == entry
     assert len(harness.state.committed.events) == before + 5
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_of_a_lost_statement_nothing_is_known_while_the_store_is_away(is_kept: bool) -> None:
+    harness, administration, watched = await _started()
+    watched.lost, watched.is_away = {1: is_kept}, True
+    with pytest.raises(CommitLost):
+        await administration.adjust(harness.caller.account.id, -30, "usage")
+    assert harness.funds().balance == (71 if is_kept else 101)
+    with pytest.raises(StoreUnavailable) as away:
+        await administration.adjust(harness.caller.account.id, -30, "usage")
+    assert type(away.value) is StoreUnavailable

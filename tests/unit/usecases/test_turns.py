@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from attrs import define, field
 
-from meetcore.ports.store import ConnectionLost, StoreUnavailable
+from meetcore.ports.store import CommitLost, ConnectionLost, StoreUnavailable
 from meetcore.usecases.turns import Turns
 
 
@@ -90,8 +90,11 @@ async def test_a_store_that_does_not_answer_is_waited_for_once(first: int) -> No
 
 
 @pytest.mark.parametrize("first", [0, 1])
-async def test_a_connection_that_was_lost_says_nothing_of_the_next(first: int) -> None:
-    lost = ConnectionLost("cut")
+@pytest.mark.parametrize("fault", [ConnectionLost, CommitLost])
+async def test_a_connection_that_was_lost_says_nothing_of_the_next(
+    first: int, fault: type[StoreUnavailable]
+) -> None:
+    lost = fault("cut")
     work = _Work(faults={first: lost})
     found = await _run(work, 5, most=2)
     assert found == ([lost, 2, 4, 6, 8] if first == 0 else [0, lost, lost, 6, 8])
@@ -105,7 +108,8 @@ async def test_one_that_was_cancelled_is_not_carried_out_and_others_are() -> Non
     tasks[1].cancel()
     await asyncio.sleep(0)
     work.go.set()
-    assert await asyncio.gather(*tasks, return_exceptions=True) != []
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [found[0], type(found[1]), found[2]] == [0, asyncio.CancelledError, 4]
     assert [items for _, items in work.turns] == [[0], [2]]
 
 
@@ -133,6 +137,6 @@ async def test_nobody_waits_for_a_process_that_ends() -> None:
     [running] = turns._tasks
     running.cancel()
     found = await asyncio.gather(*tasks[1:], return_exceptions=True)
-    assert [type(each) for each in found] == [StoreUnavailable] * 2
+    assert [type(each) for each in found] == [ConnectionLost, StoreUnavailable]  # under way, and not begun
     work.go.set()
     assert await turns.run("a", 4) == 8

@@ -141,7 +141,7 @@ class MemoryMeetingRepository:
         charge = _charge(tables, stored.meeting)
         return LeaseView(
             token=token,
-            version=None,
+            version=0,
             meeting=stored.meeting,
             provider_user_id=self._provider_user_id(stored.meeting),
             funds=account_of(tables, account_id).funds,

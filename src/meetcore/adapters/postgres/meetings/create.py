@@ -297,9 +297,7 @@ class MeetingCreation(Repository):
         row = await self._locked(_LOAD_STATE, parameters)
         if row is None:
             raise NotFound("No account with this id.")
-        return AccountState(
-            row["version"], FUNDS.read(row), usage(row, api_key_id, cap_day), row["daily_cap"]
-        )
+        return AccountState(None, FUNDS.read(row), usage(row, api_key_id, cap_day), row["daily_cap"])
 
     async def save_if_unchanged(
         self, query: CreationQuery, provisioning: Provisioning, state: AccountState
