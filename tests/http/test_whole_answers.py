@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.lifespan.on import LifespanOn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.server import ServerState
 
-from meetcore.adapters.http.whole_answers import write_whole
+from meetcore.adapters.http import whole_answers
+from meetcore.adapters.http.whole_answers import is_known, write_whole
 from meetcore.app import Service
 from tests.http.test_connections import Served, listening
 from tests.support.api_harness import Customer, settings_for, until
 
 ANSWERS_OF_THEIR_OWN = {"x-request-id", "date", "ratelimit", "x-ratelimit-remaining"}
+
+
+EXPECTED = {"x-name": "a", "content-length": "2", "content-type": "application/json"}
 
 
 class Between:
@@ -112,3 +122,144 @@ async def test_a_value_that_would_split_the_head_is_left_to_the_server(value: st
         status, fields, body = await (await server.connect()).ask(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     assert written == [False, True, False]
     assert (status, fields["x-name"], body) == (200, "a b", b"{}")
+
+
+class Either:
+    """Answers with a body: at once where that is possible, otherwise in messages. Notes which it was."""
+
+    def __init__(self, body: bytes = b"{}") -> None:
+        self._body = body
+        self.at_once: list[bool] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            asked = await Request(scope, receive).body()
+        except ClientDisconnect:
+            return
+        await self.may_answer.wait()
+        body = asked or self._body
+        self.at_once.append(write_whole(send, 200, {"X-Name": "a"}, "application/json", body))
+        if not self.at_once[-1]:
+            await Response(body, 200, {"X-Name": "a"}, "application/json")(scope, receive, send)
+
+
+@asynccontextmanager
+async def either_at(app: Either, *, access_log: bool = False) -> AsyncIterator[Served]:
+    config = uvicorn.Config(app, lifespan="off", log_level="critical", access_log=access_log)
+    async with listening(config, {}) as server:
+        yield server
+
+
+PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def test_the_installed_server_is_known():
+    assert is_known(RequestResponseCycle), "compare `send` of this version with `write_whole`"
+
+
+@pytest.mark.parametrize("names", ["one more", "one less"])
+def test_a_server_with_another_state_is_not_known(names: str):
+    class More(RequestResponseCycle):
+        def __init__(self) -> None:
+            self.scope = self.transport = self.unknown = None  # type: ignore[assignment]
+
+    class Less:
+        def __init__(self) -> None:
+            self.scope = self.transport = None
+
+    assert not is_known(More if names == "one more" else Less)
+    assert not is_known(object), "made without code of Python"
+
+
+async def test_a_server_that_is_not_known_writes_the_answer_itself(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(whole_answers, "_IS_KNOWN", False)
+    app = Either()
+    async with either_at(app) as server:
+        assert await (await server.connect()).ask(PLAIN) == (200, EXPECTED, b"{}")
+    assert app.at_once == [False]
+
+
+async def test_another_protocol_of_the_server_writes_the_answer_itself():
+    app, state = Either(), ServerState()
+    config = uvicorn.Config(app, lifespan="off", log_level="critical", access_log=False)
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(lambda: H11Protocol(config, state, {}), "127.0.0.1", 0)
+    async with listener:
+        reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
+        writer.write(PLAIN.replace(b"Host: x", b"Host: x\r\nConnection: close"))
+        answer = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"\r\n\r\n{}")
+    assert app.at_once == [False]
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_at_once", "is_kept"),
+    [
+        (PLAIN, True, True),
+        (b"GET / HTTP/1.0\r\nHost: x\r\n\r\n", True, False),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", False, False),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}", True, True),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", True, True),
+    ],
+    ids=["plain", "HTTP/1.0", "close", "body", "chunked"],
+)
+async def test_an_answer_is_the_same_however_it_was_asked_for(asked: bytes, is_at_once: bool, is_kept: bool):
+    app = Either()
+    async with either_at(app) as server:
+        wire = await server.connect()
+        found = await wire.ask(asked)
+        expected = EXPECTED if is_kept else {**EXPECTED, "connection": "close"}
+        assert found == (200, expected, b"{}")
+        if is_kept:
+            assert (await wire.ask(asked))[0] == 200
+        else:
+            assert await wire.is_closed(5)
+    assert set(app.at_once) == {is_at_once}
+
+
+async def test_the_server_notes_an_answer_in_its_access_log_itself():
+    app = Either()
+    async with either_at(app, access_log=True) as server:
+        assert (await (await server.connect()).ask(PLAIN))[0] == 200
+    assert app.at_once == [False]
+
+
+async def test_a_client_that_expects_to_be_told_to_go_on_is_told_so():
+    app = Either()
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    async with either_at(app) as server:
+        wire = await server.connect()
+        await wire.send(head)
+        assert await wire.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert await wire.ask(b"{}") == (200, EXPECTED, b"{}")
+    assert app.at_once == [True]
+
+
+async def test_a_client_that_went_away_is_written_nothing():
+    app = Either()
+    app.may_answer.clear()
+    async with either_at(app) as server:
+        wire = await server.connect()
+        await wire.send(PLAIN)
+        await until(lambda: server.server.tasks)
+        wire.writer.transport.abort()
+        await until(lambda: server.open_connections() == 0)
+        app.may_answer.set()
+        await until(lambda: app.at_once)
+    assert app.at_once == [False]
+
+
+async def test_a_client_that_reads_slowly_gets_all_its_answers():
+    app, number = Either(b"x" * 1_000_000), 40
+    async with either_at(app) as server:
+        wire = await server.connect()
+        await wire.send(PLAIN * number)
+        await until(lambda: False in app.at_once)  # what was written is not taken: the next answer waits
+        for _ in range(number):
+            status, _, body = await wire.answer()
+            assert (status, len(body)) == (200, 1_000_000)
+    assert len(app.at_once) == number

@@ -4,6 +4,9 @@ uvicorn checks each field of a head by itself and writes head and body one after
 take a tenth of the time of a short request. Here the values of all fields are checked together, and there is
 one write. It is done as `RequestResponseCycle.send` does it; whatever that would wait for, log or leave out
 goes the way of ASGI.
+
+That class is no public interface of uvicorn. An answer changes its state, so it must have the attributes that
+are known here, neither fewer nor more. With others, as with another server, answers go the way of ASGI.
 """
 
 import re
@@ -14,6 +17,24 @@ from starlette.types import Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 _FORBIDDEN: Final = re.compile("[^\t\x20-\x7e\x80-\xff]")
+
+_CLOSE: Final = (b"connection", b"close")
+
+_STATE: Final = frozenset({
+    "scope", "transport", "flow", "logger", "access_logger", "access_log", "default_headers", "message_event",
+    "on_response", "disconnected", "keep_alive", "waiting_for_100_continue", "body", "more_body",
+    "response_started", "response_complete", "chunked_encoding", "expected_content_length",
+})  # fmt: skip
+"""The attributes of a `RequestResponseCycle`: those of uvicorn 0.40 to 0.54."""
+
+
+def is_known(cycle: type) -> bool:
+    """Return whether a request of the server has the attributes that are known here."""
+    code = getattr(cycle.__init__, "__code__", None)  # type: ignore[misc]
+    return code is not None and frozenset(code.co_names) - {"bytearray"} == _STATE
+
+
+_IS_KNOWN: Final = is_known(RequestResponseCycle)
 
 
 def write_whole(send: Send, status: int, fields: Mapping[str, str], media_type: str, body: bytes) -> bool:
@@ -27,7 +48,7 @@ def write_whole(send: Send, status: int, fields: Mapping[str, str], media_type: 
         body: all of it.
     """
     cycle = getattr(send, "__self__", None)
-    if type(cycle) is not RequestResponseCycle or not _is_plain(cycle):
+    if type(cycle) is not RequestResponseCycle or not _IS_KNOWN or not _is_plain(cycle):
         return False
     if _FORBIDDEN.search("".join(fields.values())):
         return False
@@ -48,4 +69,6 @@ def write_whole(send: Send, status: int, fields: Mapping[str, str], media_type: 
 def _is_plain(cycle: RequestResponseCycle) -> bool:
     """Return whether an answer may be written now, with its body, and with no line in the access log."""
     is_open = not (cycle.response_started or cycle.disconnected or cycle.flow.write_paused)
-    return is_open and not cycle.access_log and cycle.scope["method"] != "HEAD"
+    is_whole = is_open and not cycle.access_log and cycle.scope["method"] != "HEAD"
+    # Older servers look for the wish to close when they write the head.
+    return is_whole and _CLOSE not in cycle.scope["headers"]
