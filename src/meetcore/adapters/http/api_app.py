@@ -133,7 +133,7 @@ class ApiApp:
             "request", method=scope["method"], path=loggable_path(scope["path"]), status=rendered.status,
             request_id=context.request_id, key_id=context.key_id, duration_ms=took_ms,
         )  # fmt: skip
-        self._pipeline.keep(context, scope["method"], match.template, rendered.status)
+        self._pipeline.keep(context, scope["method"], match.template, rendered.status, took_ms)
 
     def answer_to_unread(self, refusal: InvalidRequest) -> Response:
         """Answer a request that was never complete; nothing is counted."""

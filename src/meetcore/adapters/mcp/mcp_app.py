@@ -125,7 +125,7 @@ class McpApp:
         )  # fmt: skip
         if (tool := self._tools.get(message.tool or "")) is not None:
             self._pipeline.keep(
-                context, tool.name, tool.operation.path, answer.status or STATUS["internal_error"]
+                context, tool.name, tool.operation.path, answer.status or STATUS["internal_error"], took_ms
             )
 
     async def _admit(self, request: Request, mcp_request: McpRequest) -> None:

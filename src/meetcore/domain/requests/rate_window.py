@@ -69,13 +69,16 @@ class Quotas:
 
     def of(self, operation_class: OperationClass) -> int:
         """Return the requests that one key may make in one minute in this class."""
-        by_class = {
-            OperationClass.READ: self.read,
-            OperationClass.WRITE: self.write,
-            OperationClass.CREDIT: self.credit,
-            OperationClass.TOOL: self.tool,
-        }
-        return by_class[operation_class]
+        # Asked twice in a request: a dict of them would be made and hashed each time.
+        match operation_class:
+            case OperationClass.READ:
+                return self.read
+            case OperationClass.WRITE:
+                return self.write
+            case OperationClass.CREDIT:
+                return self.credit
+            case OperationClass.TOOL:
+                return self.tool
 
 
 @frozen

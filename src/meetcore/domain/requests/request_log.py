@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 __all__ = [
     "ALL_OF_MINUTE",
@@ -78,11 +78,12 @@ def sample(so_far: MinuteSample, *, is_error: bool) -> tuple[MinuteSample, bool]
     """
     if is_error:
         is_kept = so_far.kept_errors < MOST_ERRORS_OF_MINUTE
-        return evolve(so_far, kept_errors=so_far.kept_errors + is_kept), is_kept
+        kept = so_far.kept_errors + is_kept
+        return MinuteSample(so_far.successes, so_far.kept_successes, kept), is_kept
     is_chosen = so_far.successes < ALL_OF_MINUTE or so_far.successes % ONE_OF == 0
     is_kept = is_chosen and so_far.kept_successes < MOST_OF_MINUTE
     kept = so_far.kept_successes + is_kept
-    return evolve(so_far, successes=so_far.successes + 1, kept_successes=kept), is_kept
+    return MinuteSample(so_far.successes + 1, kept, so_far.kept_errors), is_kept
 
 
 def requests_kept_since(now: datetime) -> datetime:
