@@ -5,6 +5,7 @@ connections made when a server starts the application.
 """
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
@@ -163,6 +164,8 @@ class Service:
             ]
             if not str(settings.broker_url):
                 await stack.enter_async_context(working(application))
+            if self._settings is None:  # a process that serves and does nothing else
+                _freeze_start()
             yield {FRONT: _front(settings, self._api_app, drain)}
             self._api_app = self._mcp_app = None
 
@@ -232,6 +235,12 @@ def _request_limits(settings: Settings) -> RequestLimits:
         query_parameters=settings.query_parameters, query_bytes=settings.query_bytes,
         body_timeout_s=settings.body_timeout_s, body_bytes_per_s=settings.body_bytes_per_s,
     )  # fmt: skip
+
+
+def _freeze_start() -> None:
+    """Leave what the start has made to the end of the process: collections do not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _front(settings: Settings, api_app: ApiApp, drain: Drain) -> Front:
