@@ -11,7 +11,7 @@ alternate, and the medians of their turns are compared.
 - ``tls_receiver``: what webhooks are posted to
 - ``load``: the load generator, a process of its own
 - ``places``, ``processes``, ``seeds``: servers, programs, seeds
-- ``ledger_rows``, ``table_rows``: rows of a long past, as many as are asked for
+- ``ledger_rows``, ``table_rows``, ``late_indexes``: rows of a long past, as many as are asked for
 - ``report``, ``goals``: a figure beside its floor, the table of them, whether a goal is met
 - ``performance_page``, ``texts``, ``charts``, ``machine``: docs/performance.md
 """

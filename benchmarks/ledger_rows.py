@@ -16,11 +16,12 @@ from uuid import UUID
 import psycopg
 from attrs import define, field, frozen
 
+from benchmarks.late_indexes import without_indexes
 from meetcore.domain.money import hash_chain
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.hash_chain import GENESIS, CanonicalEntry
 
-__all__ = ["Owner", "write_histories", "write_history"]
+__all__ = ["Owner", "write_histories"]
 
 CREDITS = 10**12
 _TOP_UP, _PRICE = 10_000, 10
@@ -39,6 +40,9 @@ _USAGE = "COPY cap_usage (account_id, api_key_id, day, spent, held) FROM STDIN"
 _TOTALS = "COPY ledger_day_totals (account_id, day, kind, credits, entries) FROM STDIN"
 _FUNDS = """UPDATE accounts SET balance = %(balance)s, entries = %(entries)s, last_hash = %(last_hash)s,
     last_at = %(last_at)s WHERE id = %(account_id)s"""
+
+# Without the triggers: references hold, and the totals of days are written here.
+_OPTIONS = "-c session_replication_role=replica -c synchronous_commit=off -c maintenance_work_mem=1GB"
 
 
 @frozen
@@ -70,27 +74,32 @@ def write_histories(url: str, owners: Sequence[tuple[Owner, int]], key: ChainKey
     What an account has in its ledger already is taken away first.
     """
     workers = min(len(owners), cpu_count() or 1)
-    if workers == 1 or sum(entries for _, entries in owners) < _CHUNK:
-        _write_some(url, owners, key)
-        return
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
-        shares = [owners[number::workers] for number in range(workers)]
-        list(pool.map(_write_some, [url] * workers, shares, [key] * workers))
+    with psycopg.connect(url, autocommit=True, options=_OPTIONS) as connection:
+        _remove_histories(connection, [owner for owner, _ in owners])
+        with without_indexes(connection, ("ledger_entries", "ledger_transfers")):
+            if workers == 1 or sum(entries for _, entries in owners) < _CHUNK:
+                _write_some(url, owners, key)
+                return
+            with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+                shares = [owners[number::workers] for number in range(workers)]
+                list(pool.map(_write_some, [url] * workers, shares, [key] * workers))
+
+
+def _remove_histories(connection: psycopg.Connection, owners: Sequence[Owner]) -> None:
+    accounts = [owner.account_id for owner in owners]
+    for table in ("ledger_entries", "ledger_transfers", "ledger_day_totals", "cap_usage"):
+        connection.execute(f"DELETE FROM {table} WHERE account_id = ANY(%s)".encode(), (accounts,))
 
 
 def _write_some(url: str, owners: Sequence[tuple[Owner, int]], key: ChainKey) -> None:
-    # Without the triggers: references hold, and the totals of days are written here.
-    options = "-c session_replication_role=replica -c synchronous_commit=off"
-    with psycopg.connect(url, options=options) as connection:
+    with psycopg.connect(url, options=_OPTIONS) as connection:
         for owner, entries in owners:
-            write_history(connection, owner, entries, key)
+            _write_history(connection, owner, entries, key)
             connection.commit()
 
 
-def write_history(connection: psycopg.Connection, owner: Owner, entries: int, key: ChainKey) -> None:
-    """Replace an account's ledger by one of so many entries, on a session without triggers."""
-    for table in ("ledger_entries", "ledger_transfers", "ledger_day_totals", "cap_usage"):
-        connection.execute(f"DELETE FROM {table} WHERE account_id = %s".encode(), (owner.account_id,))
+def _write_history(connection: psycopg.Connection, owner: Owner, entries: int, key: ChainKey) -> None:
+    """Write so many entries for an account that has none."""
     history = _History(owner.account_id.hex, owner.key_id.hex)
     keyed = hash_chain._keyed(key.secret)
     began = datetime.now(UTC).replace(microsecond=271_828) - timedelta(seconds=_SPAN_S + 1)

@@ -46,6 +46,13 @@ def indexes(connection: psycopg.Connection) -> list[tuple[str, str]]:
     return sorted((table, re.sub(r"INDEX \S+ ON", "INDEX ON", definition)) for table, definition in rows)
 
 
+def unusable(connection: psycopg.Connection) -> list[tuple[str]]:
+    """Indexes that the server does not read or does not keep."""
+    return connection.execute(
+        "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT (indisvalid AND indisready AND indislive)"
+    ).fetchall()
+
+
 def test_a_filled_ledger_verifies(empty_database_url: str) -> None:
     migrate(empty_database_url)
     with psycopg.connect(empty_database_url) as connection:
@@ -56,6 +63,7 @@ def test_a_filled_ledger_verifies(empty_database_url: str) -> None:
     with psycopg.connect(empty_database_url) as connection:
         kinds = connection.execute("SELECT kind, count(*) FROM ledger_transfers GROUP BY kind").fetchall()
         days = connection.execute("SELECT sum(entries), sum(credits) FROM ledger_day_totals").fetchone()
+        assert unusable(connection) == []
         balances = connection.execute("SELECT sum(entries), sum(balance) FROM accounts").fetchone()
     assert {kind for kind, _ in kinds} == {"topup", "meeting_charge", "meeting_refund", "notulen_charge"}
     assert days == balances
@@ -71,6 +79,7 @@ def test_filled_tables_keep_their_indexes(empty_database_url: str) -> None:
         for table in TABLES:
             fill(empty_database_url, table, ROWS, of, 3)
         assert indexes(connection) == before
+        assert unusable(connection) == []
         for table in TABLES:
             for name in table.tables:
                 row = connection.execute(f"SELECT count(*) FROM {name}".encode()).fetchone()
