@@ -103,8 +103,10 @@ async def customer(postgres_rig: PostgresRig) -> Customer:
     customer = await open_customer(postgres_rig)
     await top_up(postgres_rig, customer, 1, "first")
     filled = {"account_id": customer.account_id, "entries": ENTRIES}
-    await postgres_rig.rows(_FILL_LEDGER, **filled)
-    await postgres_rig.rows(_COUNT_ENTRIES, **filled)
+    async with postgres_rig.owner.connection() as connection, connection.transaction():
+        await connection.execute("SET LOCAL statement_timeout = '120s'")  # a slow machine takes its time
+        await connection.execute(_FILL_LEDGER, filled)
+        await connection.execute(_COUNT_ENTRIES, filled)
     return customer
 
 

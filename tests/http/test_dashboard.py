@@ -288,12 +288,13 @@ async def test_what_failed_at_a_webhook_is_sent_again_from_its_page(
 ) -> None:
     webhook = await customer.make_webhook()
     browser, page = await sign_in(customer.account_id), f"/dashboard/webhooks/{webhook['id']}"
-    await browser.post(f"{page}/test", form_key="test")
-    await harness.query(
+    tested = await browser.post(f"{page}/test", form_key="test")
+    failed = await harness.query(
         "UPDATE deliveries SET status = 'failed', due_at = NULL, failed_at = now()"
         " WHERE endpoint_id = %s RETURNING id",
         webhook["id"],
     )
+    assert len(failed) == 1, tested.text
     since = (datetime.now(WIB) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M")
     for _ in range(2):
         sent = await browser.post(f"{page}/recover", since=since, form_key="recover")

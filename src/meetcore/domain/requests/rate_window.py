@@ -77,7 +77,7 @@ class Quotas:
                 return self.write
             case OperationClass.CREDIT:
                 return self.credit
-            case OperationClass.TOOL:
+            case _:  # OperationClass.TOOL
                 return self.tool
 
 
