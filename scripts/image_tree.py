@@ -47,11 +47,19 @@ def debian(directory: Path) -> Path:
     if not (base / "usr/bin/python").exists():
         shutil.rmtree(base, ignore_errors=True)
         made = base.with_suffix(".new")
+        _require_unmounted(made)
         shutil.rmtree(made, ignore_errors=True)
         made.parent.mkdir(parents=True, exist_ok=True)
         _run("mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", DEBIAN, made)
         made.rename(base)
     return base
+
+
+def _require_unmounted(directory: Path) -> None:
+    """Refuse to remove what an interrupted run mounted /dev into: the machine's would be emptied."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    if below := [mount for mount in mounts if mount.startswith(f"{directory}/")]:
+        raise SystemExit(f"image: unmount {', '.join(below)} first")
 
 
 def fetch(base: Path, into: Path) -> None:
