@@ -11,15 +11,25 @@ INSERT INTO audit_log (id, at, account_id, action, target_id, client_address, is
 
 -- A page of the whole log, by the primary key backwards.
 -- _LIST
-SELECT g.id AS audit_id, g.at AS audit_at, g.account_id, g.action AS audit_action, g.target_id AS audit_target_id,
+SELECT
+    g.id AS audit_id, g.at AS audit_at, g.account_id, g.action AS audit_action, g.target_id AS audit_target_id,
     g.client_address AS audit_client_address, g.is_impersonated AS audit_is_impersonated,
-    g.actor_kind AS audit_actor_kind, g.actor_id AS audit_actor_id, g.actor_name AS audit_actor_name, g.details FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s;
+    g.actor_kind AS audit_actor_kind, g.actor_id AS audit_actor_id, g.actor_name AS audit_actor_name, g.details,
+    (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
+    (SELECT i.email FROM invitations i WHERE i.id = CASE
+        WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s;
 
 -- The same of one account.
 -- _LIST_OF_ACCOUNT
-SELECT g.id AS audit_id, g.at AS audit_at, g.account_id, g.action AS audit_action, g.target_id AS audit_target_id,
+SELECT
+    g.id AS audit_id, g.at AS audit_at, g.account_id, g.action AS audit_action, g.target_id AS audit_target_id,
     g.client_address AS audit_client_address, g.is_impersonated AS audit_is_impersonated,
-    g.actor_kind AS audit_actor_kind, g.actor_id AS audit_actor_id, g.actor_name AS audit_actor_name, g.details FROM audit_log g
+    g.actor_kind AS audit_actor_kind, g.actor_id AS audit_actor_id, g.actor_name AS audit_actor_name, g.details,
+    (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
+    (SELECT i.email FROM invitations i WHERE i.id = CASE
+        WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s;
 
 
@@ -2372,6 +2382,16 @@ UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + 
 WHERE lease_token = %(token)s;
 
 
+-- mails.read ----------------------------------------------------------------------------------------------------------
+
+-- A page of the mails about an account.
+-- _LIST
+SELECT m.id AS mail_id, m.recipient AS mail_recipient, m.kind AS mail_kind, m.language AS mail_language,
+    m.created_at AS mail_created_at, m.attempts_made AS mail_attempts_made, m.sent_at AS mail_sent_at,
+    m.failed_at AS mail_failed_at, m.last_error AS mail_last_error FROM mails m WHERE m.account_id = %(account_id)s AND m.id < %(before)s
+ORDER BY m.id DESC LIMIT %(limit)s;
+
+
 -- mails.repository ----------------------------------------------------------------------------------------------------
 
 -- Waits for other transactions that mail the same recipients, or for the same accounts: the next statement sees theirs.
@@ -4101,6 +4121,15 @@ SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS
     s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
     s.user_id AS session_user_id, s.guest_role AS session_guest_role,
     s.impersonated_by AS session_impersonated_by, s.is_pinned AS session_is_pinned FROM sessions s WHERE s.user_id = %(user_id)s AND s.ended_at IS NULL
+ORDER BY s.id DESC LIMIT %(limit)s;
+
+-- A page of the sessions in an account.
+-- _LIST_ACCOUNT_SESSIONS
+SELECT s.id AS session_id, s.created_at AS session_created_at, s.last_seen_at AS session_last_seen_at,
+    s.authenticated_at AS session_authenticated_at, s.ended_at AS session_ended_at,
+    s.user_agent AS session_user_agent, s.client_address AS session_client_address, s.account_id,
+    s.user_id AS session_user_id, s.guest_role AS session_guest_role,
+    s.impersonated_by AS session_impersonated_by, s.is_pinned AS session_is_pinned FROM sessions s WHERE s.account_id = %(account_id)s AND s.id < %(before)s
 ORDER BY s.id DESC LIMIT %(limit)s;
 
 -- The members of an account, the oldest first.

@@ -79,7 +79,7 @@ async def test_an_account_is_opened_by_the_link_with_no_credits(
     )
     assert log == [
         {
-            "action": "account.created", "actor_kind": "member", "actor_name": email,
+            "action": "account.created", "actor_kind": "member", "actor_name": "member",
             "client_address": "127.0.0.1", "details": {"by_sign_up": True},
         }
     ]  # fmt: skip

@@ -126,7 +126,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     api = _api(ports, policy, reports, runtime, meetings, queue)
     administration = Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix)
     account_data = AccountData(
-        ExportAccount(ports.store, ports.queries, ports.registry, runtime),
+        ExportAccount(ports.store, ports.queries, ports.registry, runtime, policy.partition_rules.kept),
         EraseAccount(ports.store, ports.queries, ports.notes_notifier, runtime),
     )
     verify_ledger = VerifyLedger(ports.audit, policy.chain_keys)

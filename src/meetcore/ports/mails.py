@@ -11,11 +11,13 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.mails.contents import MailKind
 from meetcore.domain.mails.mails import Mail, MailLimits, Recipient
 from meetcore.domain.members.roles import Role
+from meetcore.domain.notes.notes import Language
 from meetcore.ports.lease import Lease
 
-__all__ = ["ClaimedMail", "MailRepository", "MailView"]
+__all__ = ["ClaimedMail", "MailQueries", "MailRepository", "MailSummary", "MailView"]
 
 
 @frozen
@@ -33,6 +35,29 @@ class MailView:
 
     mail: Mail
     now: datetime
+
+
+@frozen
+class MailSummary:
+    """A mail without its text, as its account reads it."""
+
+    id: UUID
+    recipient: str = field(repr=False)
+    kind: MailKind
+    language: Language
+    created_at: datetime
+    attempts_made: int = 0
+    sent_at: datetime | None = None
+    failed_at: datetime | None = None
+    last_error: str | None = None
+
+
+class MailQueries(Protocol):
+    """Reads of the mails that are kept."""
+
+    async def list_mails(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[MailSummary]:
+        """The mails about an account, the newest first, as the lists of `Queries` give them."""
+        ...
 
 
 class MailRepository(Protocol):

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
+from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind, member_actor
 from meetcore.domain.members.members import Invitation, Member, User
 from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
@@ -36,7 +36,7 @@ class SignedIn:
         if self.user is None:
             actor = Actor(ActorKind.GUEST, self.session.id, f"guest ({self.role})")
         else:
-            actor = Actor(ActorKind.MEMBER, self.user.id, self.user.email)
+            actor = member_actor(self.user.id)
         return ActionOrigin(actor, client_address)
 
 
@@ -78,6 +78,11 @@ class MemberQueries(Protocol):
 
     async def list_sessions(self, user_id: UUID, limit: int) -> Sequence[Session]:
         """A user's sessions that were not ended, in every account, the newest first."""
+
+    async def list_account_sessions(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[Session]:
+        """The sessions in an account, guests' and ended ones included, as the lists of `Queries` are."""
 
     async def list_members(self, account_id: UUID) -> Sequence[Member]:
         """An account's members, the oldest first."""

@@ -32,6 +32,7 @@ from meetcore.ports.lists import (
     MeetingFilter,
     NoteFilter,
 )
+from meetcore.ports.mails import MailQueries
 from meetcore.ports.member_queries import MemberQueries
 from meetcore.ports.request_log import RequestQueries
 
@@ -159,6 +160,7 @@ class Queries(
     LedgerTotals,
     ConsoleQueries,
     RequestQueries,
+    MailQueries,
     EndpointHealthQueries,
     Protocol,
 ):
@@ -236,7 +238,7 @@ class Queries(
     async def list_audit_entries(
         self, account_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[AuditEntry]:
-        """Entries of the audit log, the newest first.
+        """Entries of the audit log, the newest first, with the present addresses of members and invitations.
 
         Args:
             account_id: whose; of every account and of none where `None`.

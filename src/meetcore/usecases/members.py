@@ -90,7 +90,7 @@ class Members:
             await tx.sign_in.add_link(link, token_digest(token))
             await record_action(
                 tx, self.runtime, now, signed_in.origin(client_address), "member.invited", account.id,
-                invitation.id, email=email, role=role,
+                invitation.id, role=role,
             )  # fmt: skip
             added = await self.mails.add(tx, [Recipient(email, language)], content, account.id)
         if added:
@@ -116,7 +116,7 @@ class Members:
             await tx.members.save_invitation(evolve(found, revoked_at=now))
             await record_action(
                 tx, self.runtime, now, signed_in.origin(client_address), "member.invitation_revoked",
-                account_id, invitation_id, email=found.email,
+                account_id, invitation_id,
             )  # fmt: skip
 
     async def remove(self, signed_in: SignedIn, user_id: UUID, client_address: str | None) -> None:

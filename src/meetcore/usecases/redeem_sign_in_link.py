@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
+from meetcore.domain.members.audit import ActionOrigin, member_actor
 from meetcore.domain.members.members import Invitation, Membership, User, is_pending
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import FRESH_FOR, OperatorSession, Session, cut_user_agent
@@ -132,7 +132,7 @@ class RedeemSignInLink:
     def _record_joining(
         self, tx: Transaction, now: datetime, invitation: Invitation, user: User, browser: Browser
     ) -> Awaitable[None]:
-        origin = ActionOrigin(Actor(ActorKind.MEMBER, user.id, user.email), browser.client_address)
+        origin = ActionOrigin(member_actor(user.id), browser.client_address)
         return record_action(
             tx,
             self.runtime,

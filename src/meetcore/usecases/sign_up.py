@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
-from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind
+from meetcore.domain.members.audit import ActionOrigin, member_actor
 from meetcore.domain.members.members import Membership, User
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sign_in_links import (
@@ -158,7 +158,7 @@ async def enter_or_open(
     except Conflict:
         return await start_user_session(tx, runtime, now, user.id, browser, authenticated_at=authenticated_at)
     await tx.members.add_membership(Membership(account.id, user.id, Role.OWNER, now))
-    origin = ActionOrigin(Actor(ActorKind.MEMBER, user.id, user.email), browser.client_address)
+    origin = ActionOrigin(member_actor(user.id), browser.client_address)
     await record_action(tx, runtime, now, origin, "account.created", account.id, account.id, by_sign_up=True)
     own = evolve(browser, account_id=account.id)
     return await start_session(tx, runtime, now, account.id, user.id, own, authenticated_at=authenticated_at)

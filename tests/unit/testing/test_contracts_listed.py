@@ -49,6 +49,7 @@ WITHIN = {
     "LedgerTotals": "QueriesContract",
     "ListQueries": "ListsContract",
     "EndpointHealthQueries": "QueriesContract",
+    "MailQueries": "MailRepositoryContract",
     "RequestQueries": "RequestLogContract",
 }
 

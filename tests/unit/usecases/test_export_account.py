@@ -1,15 +1,66 @@
-"""Exports of accounts: each once at a time, and its place is free again whatever becomes of it."""
+"""Exports of accounts: what is in them; each once at a time, and its place is free again whatever happens."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import io
+import json
+import zipfile
+from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.errors import NotFound, Unprocessable
+from meetcore.domain.members.roles import Role
+from tests.unit.usecases.access_harness import OWNER, AccessHarness
 from tests.unit.usecases.application import ApplicationHarness
+
+
+async def exported(at: AccessHarness, kept: timedelta) -> tuple[str, dict[str, list[dict[str, Any]]]]:
+    """The archive's README, and the lines of each file."""
+    export = evolve(at.harness.process().account_data.export, events_kept=kept)
+    archive = b"".join([piece async for piece in await export(at.harness.caller.account.id)])
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        texts = {name: opened.read(name).decode() for name in opened.namelist()}
+    readme = texts.pop("README.txt")
+    return readme, {name: [json.loads(line) for line in text.splitlines()] for name, text in texts.items()}
+
+
+async def test_what_is_kept_of_people_is_in_an_export_without_tokens_and_links() -> None:
+    at = await AccessHarness().start()
+    begun = await at.sign_in()
+    owner = await at.access().sessions.find(begun.token)
+    assert owner is not None
+    guest = await at.guest(Role.VIEWER)
+    await at.access().members.invite(owner, "b@example.com", Role.FINANCE, "192.0.2.1")
+    readme, files = await exported(at, timedelta(days=30))
+    assert [
+        (one["id"], one["user_id"], one["guest_role"], one["client_address"], one["browser"])
+        for one in files["sessions.jsonl"]
+    ] == [
+        (str(guest.session.id), None, "viewer", None, ""),
+        (str(owner.session.id), str(owner.session.user_id), None, "192.0.2.1", "Mozilla/5.0"),
+    ]
+    assert [(one["kind"], one["recipient"]) for one in files["mails.jsonl"]] == [
+        ("invitation", "b@example.com")
+    ]
+    [invited] = [one for one in files["audit_log.jsonl"] if one["action"] == "member.invited"]
+    assert (invited["actor"], invited["details"]) == (OWNER, {"role": "finance", "email": "b@example.com"})
+    assert {line.split()[0] for line in readme.splitlines() if ".jsonl  " in line} == set(files)
+    content = json.dumps(files)
+    for secret in (begun.token, at.last_token()):
+        assert secret not in content
+
+
+async def test_an_export_says_how_long_events_are_kept() -> None:
+    at = await AccessHarness().start()
+    readme, _ = await exported(at, timedelta(days=14))
+    assert readme.count("of the last 14 days") == 2
+    assert "of the last 7 days" in readme
 
 
 async def test_of_two_exports_at_once_one_is_made() -> None:

@@ -61,8 +61,10 @@ async def test_an_invitation_makes_a_member_once() -> None:
         await at.access().redeem_link.for_customer(token_in(mail), Browser())
     assert at.actions()[-2:] == ["member.invited", "member.joined"]
     invited, joined = at.log()[-2:]
-    assert (invited.actor.name, invited.client_address) == (OWNER, "192.0.2.1")
+    assert owner.user is not None
+    assert (invited.actor.id, invited.client_address) == (owner.user.id, "192.0.2.1")
     assert joined.actor.id == member.user.id
+    assert "@" not in f"{[(each.actor.name, each.details) for each in at.log()]}", "ids are written alone"
 
 
 async def test_a_second_invitation_replaces_the_first() -> None:

@@ -6,13 +6,28 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.state import ConstraintBroken, StoredMail, Tables, account_of
+from meetcore.adapters.memory.state import ConstraintBroken, MemoryState, StoredMail, Tables, account_of
 from meetcore.domain.mails.mails import LIMIT_WINDOW, Mail, MailLimits, Recipient
 from meetcore.domain.members.roles import Role
 from meetcore.domain.requests.accounts import email_key
 from meetcore.ports.clock import Clock
 from meetcore.ports.lease import Lease
-from meetcore.ports.mails import ClaimedMail, MailView
+from meetcore.ports.mails import ClaimedMail, MailSummary, MailView
+
+
+class MemoryMailQueries:
+    """Reads of the mails that are kept."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def list_mails(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[MailSummary]:
+        found = [
+            one.mail
+            for one in self._state.committed.mails.values()
+            if one.mail.account_id == account_id and (before is None or one.mail.id < before)
+        ]
+        return [_summary(one) for one in sorted(found, key=lambda one: one.id, reverse=True)[:limit]]
 
 
 class MemoryMailRepository:
@@ -77,3 +92,10 @@ class MemoryMailRepository:
 
     async def save(self, mail: Mail) -> None:
         self._tables.mails[mail.id] = StoredMail(mail)
+
+
+def _summary(mail: Mail) -> MailSummary:
+    return MailSummary(
+        mail.id, mail.recipient, mail.kind, mail.language, mail.created_at, mail.attempts_made, mail.sent_at,
+        mail.failed_at, mail.last_error,
+    )  # fmt: skip

@@ -50,6 +50,16 @@ class MemoryMemberQueries:
         ]
         return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
 
+    async def list_account_sessions(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[Session]:
+        found = [
+            one
+            for one in self._state.committed.sessions.values()
+            if one.account_id == account_id and (before is None or one.id < before)
+        ]
+        return sorted(found, key=lambda one: one.id, reverse=True)[:limit]
+
     async def list_members(self, account_id: UUID) -> Sequence[Member]:
         users = self._state.committed.users
         return [

@@ -13,6 +13,7 @@ from meetcore.adapters.memory.endpoint_health import MemoryEndpointHealth
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.ledger import account_state, usage_of
 from meetcore.adapters.memory.ledger_totals import MemoryLedgerTotals
+from meetcore.adapters.memory.mails import MemoryMailQueries
 from meetcore.adapters.memory.member_queries import MemoryMemberQueries
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.request_log import MemoryRequestQueries
@@ -20,7 +21,7 @@ from meetcore.adapters.memory.state import MemoryState, StoredEvent, Tables, mee
 from meetcore.domain.ids import first_id
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
 from meetcore.domain.meetings.title_search import has_words
-from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.audit import INVITATION_ACTIONS, AuditEntry, with_addresses
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.notes.notes import Note, NoteStatus
 from meetcore.domain.notes.recordings import Recording, RecordingStatus
@@ -52,6 +53,7 @@ class MemoryQueries(
     MemoryLedgerTotals,
     MemoryConsoleQueries,
     MemoryRequestQueries,
+    MemoryMailQueries,
     MemoryEndpointHealth,
 ):
     """Frequent reads that must be cheap."""
@@ -268,7 +270,20 @@ class MemoryQueries(
             for entry in self._state.committed.audit_log.values()
             if account_id in (None, entry.account_id) and (before is None or entry.id < before)
         ]
-        return sorted(found, key=lambda entry: entry.id, reverse=True)[:limit]
+        newest = sorted(found, key=lambda entry: entry.id, reverse=True)[:limit]
+        return [self._with_addresses(entry) for entry in newest]
+
+    def _with_addresses(self, entry: AuditEntry) -> AuditEntry:
+        """An entry with the addresses that its member and its invitation have now."""
+        tables = self._state.committed
+        member = None if entry.actor.id is None else tables.users.get(entry.actor.id)
+        target = UUID(entry.target_id) if entry.action in INVITATION_ACTIONS else None
+        invitation = None if target is None else tables.invitations.get(target)
+        return with_addresses(
+            entry,
+            None if member is None else member.email,
+            None if invitation is None else invitation.email,
+        )
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         found = [one for one in self._state.committed.endpoints.values() if one.url_key == url_key]

@@ -7,7 +7,7 @@ from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository
-from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.audit import AuditEntry, with_addresses
 
 _ENTRY = Columns(AuditEntry, "g", "audit_", nested={"actor": "actor_"}, without=("details",))
 
@@ -16,14 +16,22 @@ AUDIT_COLUMNS = f"{_ENTRY.names}, details"
 # Writes one entry.
 _APPEND = f"INSERT INTO audit_log ({AUDIT_COLUMNS}) VALUES ({_ENTRY.values}, %(details)s)"
 
+# An entry, with the addresses that its member and its invitation (`audit.INVITATION_ACTIONS`) have now.
+_SHOWN = f"""
+    {_ENTRY.select}, g.details,
+    (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
+    (SELECT i.email FROM invitations i WHERE i.id = CASE
+        WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+"""
+
 # A page of the whole log, by the primary key backwards.
 _LIST = f"""
-SELECT {_ENTRY.select}, g.details FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
+SELECT {_SHOWN}FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
 """
 
 # The same of one account.
 _LIST_OF_ACCOUNT = f"""
-SELECT {_ENTRY.select}, g.details FROM audit_log g
+SELECT {_SHOWN}FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
 """
 
@@ -50,4 +58,7 @@ class AuditReads(Reads):
     ) -> Sequence[AuditEntry]:
         statement = _LIST if account_id is None else _LIST_OF_ACCOUNT
         page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
-        return [_ENTRY.read(row, details=row["details"]) for row in await self._all(statement, page)]
+        return [
+            with_addresses(_ENTRY.read(row, details=row["details"]), row["member"], row["invited"])
+            for row in await self._all(statement, page)
+        ]

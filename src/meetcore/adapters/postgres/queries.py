@@ -13,6 +13,7 @@ from meetcore.adapters.postgres.endpoints.read import EndpointReads
 from meetcore.adapters.postgres.ledger.read import TransactionReads
 from meetcore.adapters.postgres.ledger.statements import StatementReads
 from meetcore.adapters.postgres.ledger.totals import TotalReads
+from meetcore.adapters.postgres.mails.read import MailReads
 from meetcore.adapters.postgres.meetings.read import MeetingReads
 from meetcore.adapters.postgres.members.read import MemberReads
 from meetcore.adapters.postgres.notes.read import NoteReads
@@ -45,6 +46,7 @@ class PostgresQueries(
     DashboardReads,
     ConsoleReads,
     RequestReads,
+    MailReads,
     RemovedReads,
 ):
     """Frequent reads that must be cheap."""

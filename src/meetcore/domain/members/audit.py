@@ -1,7 +1,8 @@
 """The audit log: who changed what, when and from where.
 
 An entry is written with its change and never changed. It holds no secret, and of the change only what a
-reader needs to recognise it.
+reader needs to recognise it. The e-mail addresses of members and of those invited are not in it: they are
+found by id when entries are shown, so that an erasure takes them away.
 """
 
 import re
@@ -11,9 +12,10 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, evolve, field, frozen
 
 __all__ = [
+    "INVITATION_ACTIONS",
     "MAX_DETAILS",
     "MAX_DETAIL_TEXT",
     "SERVICE",
@@ -22,11 +24,16 @@ __all__ = [
     "ActorKind",
     "AuditEntry",
     "Detail",
+    "member_actor",
+    "with_addresses",
 ]
 
 MAX_DETAILS: Final = 20
 MAX_DETAIL_TEXT: Final = 1000
 """Characters of one text among the details."""
+
+INVITATION_ACTIONS: Final = ("member.invited", "member.invitation_revoked")
+"""Actions whose target is an invitation."""
 
 _ACTION = re.compile(r"[a-z_]+(\.[a-z_]+)+", re.ASCII)
 
@@ -48,14 +55,20 @@ class ActorKind(StrEnum):
 
 @frozen
 class Actor:
-    """Who changed something. `name` is an e-mail address, or the user's name on the operator's machine.
+    """Who changed something. `id` is the member's, the guest's session's or the operator's.
 
-    `id` is the member's, the guest's session's or the operator's.
+    `name` is an operator's e-mail address, or the user's name on the operator's machine. A member's is found
+    by the id when the entry is shown.
     """
 
     kind: ActorKind
     id: UUID | None
     name: str
+
+
+def member_actor(user_id: UUID) -> Actor:
+    """A member, as entries are written: without an address."""
+    return Actor(ActorKind.MEMBER, user_id, ActorKind.MEMBER.value)
 
 
 @frozen
@@ -102,3 +115,18 @@ class AuditEntry:
     details: Mapping[str, Detail] = field(factory=dict, validator=_check_details)
     client_address: str | None = None
     is_impersonated: bool = False
+
+
+def with_addresses(entry: AuditEntry, member: str | None, invited: str | None) -> AuditEntry:
+    """Return an entry as it is shown.
+
+    Args:
+        entry: as it is stored.
+        member: the address that the actor has now, if it is a member who is known.
+        invited: the address of the invitation that the entry is about, if there is one.
+    """
+    if member is not None and entry.actor.kind is ActorKind.MEMBER:
+        entry = evolve(entry, actor=evolve(entry.actor, name=member))
+    if invited is not None and entry.action in INVITATION_ACTIONS:
+        entry = evolve(entry, details={**entry.details, "email": invited})
+    return entry

@@ -37,7 +37,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.mails
-      .MailRepository                 MailRepositoryContract
+      .MailRepository, .MailQueries   MailRepositoryContract
     ports.recordings
       .RecordingRepository            RecordingRepositoryContract
     ports.notes

@@ -117,6 +117,24 @@ class MailRepositoryContract:
         (claimed,) = await claim_mails(rig)
         assert claimed.mail.account_id is None
 
+    async def test_the_mails_about_an_account_are_listed_without_their_texts(self, rig: StoreRig) -> None:
+        account_id = (await open_customer(rig)).account_id
+        mails = [new_mail(rig, to=f"{number}@example.com", account_id=account_id) for number in range(3)]
+        other = new_mail(rig, account_id=(await open_customer(rig)).account_id)
+        await add_mails(rig, *mails, other, new_mail(rig))
+        for claimed in await claim_mails(rig):
+            await record_mail(rig, claimed, None if claimed.mail.id == mails[2].id else "refused")
+        shown = await rig.queries.list_mails(account_id, 2, None)
+        assert [one.id for one in shown] == [mails[2].id, mails[1].id]
+        assert (shown[0].recipient, shown[0].kind, shown[0].sent_at is None) == (
+            mails[2].recipient, mails[2].kind, False,
+        )  # fmt: skip
+        assert (shown[1].failed_at is None, shown[1].last_error, shown[1].attempts_made) == (
+            False, "refused", 1,
+        )  # fmt: skip
+        rest = await rig.queries.list_mails(account_id, 2, mails[1].id)
+        assert [one.id for one in rest] == [mails[0].id]
+
     async def test_no_mail_is_kept_of_a_transaction_that_failed(self, rig: StoreRig) -> None:
         with pytest.raises(ZeroDivisionError):
             await _add_and_fail(rig, new_mail(rig))

@@ -220,6 +220,9 @@ class SignInRepositoryContract:
         async with rig.store.begin() as tx:
             assert await tx.sign_in.end_sessions_of(user.id, sessions[1].id, AT) == 2
         assert list(await rig.queries.list_sessions(user.id, 9)) == [sessions[1]]
+        whole = await rig.queries.list_account_sessions(account_id, 9, None)
+        assert [each.ended_at for each in whole] == [None, AT, None, AT], "ended ones are there, too"
+        assert list(await rig.queries.list_account_sessions(account_id, 2, whole[0].id)) == list(whole[1:3])
         async with rig.store.begin() as tx:
             assert await tx.sign_in.end_sessions_of(user.id, None, AT) == 1
         assert len(await rig.queries.list_sessions(other.id, 9)) == 1

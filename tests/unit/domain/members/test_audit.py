@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 
 from meetcore.domain.members.audit import (
     MAX_DETAIL_TEXT,
@@ -12,6 +13,8 @@ from meetcore.domain.members.audit import (
     ActorKind,
     AuditEntry,
     Detail,
+    member_actor,
+    with_addresses,
 )
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -41,3 +44,18 @@ def test_details_are_small() -> None:
         entry("key.created", {f"name_{number}": number for number in range(MAX_DETAILS + 1)})
     with pytest.raises(ValueError, match="details"):
         entry("key.created", {"text": "x" * (MAX_DETAIL_TEXT + 1)})
+
+
+@pytest.mark.parametrize("action", ["member.invited", "member.invitation_revoked"])
+def test_addresses_are_shown_where_they_are_known(action: str) -> None:
+    written = evolve(entry(action, {"role": "owner"}), actor=member_actor(UUID(int=7)))
+    assert written.actor.name == "member"
+    assert with_addresses(written, None, None) == written
+    shown = with_addresses(written, "a@example.com", "b@example.com")
+    assert (shown.actor.id, shown.actor.name) == (UUID(int=7), "a@example.com")
+    assert shown.details == {"role": "owner", "email": "b@example.com"}
+
+
+def test_others_than_members_and_those_invited_are_shown_as_they_were_written() -> None:
+    written = entry("member.removed", {"before": "owner"})
+    assert with_addresses(written, "a@example.com", "b@example.com") == written

@@ -18,7 +18,7 @@ from meetcore.adapters.postgres.members.rows import (
     SESSION,
     USER,
 )
-from meetcore.adapters.postgres.repository import Reads
+from meetcore.adapters.postgres.repository import NEWEST, Reads
 from meetcore.domain.members.members import Invitation, Member
 from meetcore.domain.members.operator_tokens import OperatorToken
 from meetcore.domain.members.operators import Operator
@@ -49,6 +49,12 @@ WHERE s.digest = %(digest)s AND o.removed_at IS NULL
 # The sessions of a user that were not ended, the newest first.
 _LIST_SESSIONS = f"""
 SELECT {SESSION.select} FROM sessions s WHERE s.user_id = %(user_id)s AND s.ended_at IS NULL
+ORDER BY s.id DESC LIMIT %(limit)s
+"""
+
+# A page of the sessions in an account.
+_LIST_ACCOUNT_SESSIONS = f"""
+SELECT {SESSION.select} FROM sessions s WHERE s.account_id = %(account_id)s AND s.id < %(before)s
 ORDER BY s.id DESC LIMIT %(limit)s
 """
 
@@ -99,6 +105,12 @@ class MemberReads(Reads):
     async def list_sessions(self, user_id: UUID, limit: int) -> Sequence[Session]:
         found = await self._all(_LIST_SESSIONS, {"user_id": user_id, "limit": limit})
         return [SESSION.read(row) for row in found]
+
+    async def list_account_sessions(
+        self, account_id: UUID, limit: int, before: UUID | None
+    ) -> Sequence[Session]:
+        page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
+        return [SESSION.read(row) for row in await self._all(_LIST_ACCOUNT_SESSIONS, page)]
 
     async def list_members(self, account_id: UUID) -> Sequence[Member]:
         found = await self._all(_LIST_MEMBERS, {"account_id": account_id})

@@ -1,0 +1,184 @@
+"""What the archive of an account says of itself, and the lines of records that the API does not have."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from meetcore.domain.mails.mails import MAILS_KEPT
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.members import Invitation, Member
+from meetcore.domain.members.passkeys import Passkey
+from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, Session, is_view
+from meetcore.domain.requests.keys import ApiKey
+from meetcore.domain.requests.request_log import REQUESTS_KEPT, LoggedRequest
+from meetcore.ports.mails import MailSummary
+from meetcore.ports.registry import StoredAccount
+
+_README: Final = """\
+What this service keeps of the account, one JSON object on each line.
+
+account.jsonl      the account: its name, e-mail address, balance and settings
+members.jsonl      who belongs to it, with which role
+passkeys.jsonl     names and dates of the members' passkeys; never a key
+invitations.jsonl  invitations that wait for an answer; earlier ones are in audit_log.jsonl
+sessions.jsonl     who signed in to it, with IP address and browser, until {sessions} days after the last use
+mails.jsonl        mails about it of the last {mails} days: to whom, of which kind and what became of them
+api_keys.jsonl     names, scopes and dates of API keys; never a key
+meetings.jsonl     meetings, without passwords and host keys
+recordings.jsonl   recordings; download their files while they are available
+notes.jsonl        notes with their transcripts
+ledger.jsonl       every change of the balance, the newest first
+webhooks.jsonl     webhooks, without their secrets
+deliveries.jsonl   what was sent to them, with every attempt and its answer, of the last {events} days
+events.jsonl       events with their payloads, of the last {events} days
+requests.jsonl     calls of the API of the last {requests} days; of many at once not all
+audit_log.jsonl    who changed what, when and from where
+
+Not in it are
+
+- keys, secrets, passwords and tokens: whoever has this file must not be able to act with it
+- the files of recordings, and the texts of mails, which are erased when a mail is sent
+- mails with links to sign in: they are to a person, for whatever account
+- deliveries to webhooks that were removed
+- answers that are kept for a day, for requests that are sent again: they repeat the records above
+- reports of the video provider that are still worked on, and counters that limits need
+- what operators of this service propose to one another: what was approved is in ledger.jsonl
+
+Times are in UTC (RFC 3339). Made at {at}.
+"""
+
+
+def readme(at: datetime, events_kept: timedelta) -> str:
+    """Describe the files of an archive that is made at a time."""
+    return _README.format(
+        at=utc_text(at), events=events_kept.days, sessions=ABSOLUTE_LIMIT.days, mails=MAILS_KEPT.days,
+        requests=REQUESTS_KEPT.days,
+    )  # fmt: skip
+
+
+def account_line(account: StoredAccount) -> dict[str, object]:
+    """An account."""
+    return {
+        "id": str(account.id),
+        "user_id": str(account.user_id),
+        "email": account.email,
+        "full_name": account.full_name,
+        "created_at": utc_text(account.created_at),
+        "suspended_at": _instant(account.suspended_at),
+        "balance": account.balance,
+        "held": account.held,
+        "low_threshold": account.low_threshold,
+    }
+
+
+def member_line(member: Member) -> dict[str, object]:
+    """A member."""
+    return {
+        "id": str(member.user.id),
+        "email": member.user.email,
+        "full_name": member.user.full_name,
+        "role": member.membership.role.value,
+        "created_at": utc_text(member.membership.created_at),
+    }
+
+
+def passkey_line(passkey: Passkey) -> dict[str, object]:
+    """A passkey, without its key."""
+    return {
+        "id": str(passkey.id),
+        "user_id": str(passkey.user_id),
+        "name": passkey.name,
+        "created_at": utc_text(passkey.created_at),
+        "last_used_at": _instant(passkey.last_used_at),
+    }
+
+
+def invitation_line(invitation: Invitation) -> dict[str, object]:
+    """An invitation, without its link."""
+    return {
+        "id": str(invitation.id),
+        "email": invitation.email,
+        "role": invitation.role.value,
+        "created_at": utc_text(invitation.created_at),
+        "expires_at": utc_text(invitation.expires_at),
+    }
+
+
+def session_line(session: Session) -> dict[str, object]:
+    """A session, without its token. One without a user is a guest's, or an operator's view of the account."""
+    return {
+        "id": str(session.id),
+        "user_id": None if session.user_id is None else str(session.user_id),
+        "guest_role": None if session.guest_role is None else session.guest_role.value,
+        "is_operators": is_view(session),
+        "created_at": utc_text(session.created_at),
+        "last_seen_at": utc_text(session.last_seen_at),
+        "ended_at": _instant(session.ended_at),
+        "browser": session.user_agent,
+        "client_address": session.client_address,
+    }
+
+
+def mail_line(mail: MailSummary) -> dict[str, object]:
+    """A mail, without its text."""
+    return {
+        "id": str(mail.id),
+        "recipient": mail.recipient,
+        "kind": mail.kind.value,
+        "language": mail.language.value,
+        "created_at": utc_text(mail.created_at),
+        "attempts_made": mail.attempts_made,
+        "sent_at": _instant(mail.sent_at),
+        "failed_at": _instant(mail.failed_at),
+        "last_error": mail.last_error,
+    }
+
+
+def key_line(key: ApiKey) -> dict[str, object]:
+    """An API key, without its text."""
+    return {
+        "id": str(key.id),
+        "name": key.name,
+        "last_four": key.last_four,
+        "scopes": [scope.value for scope in key.scopes],
+        "daily_credit_cap": key.daily_cap,
+        "created_at": utc_text(key.created_at),
+        "created_by": None if key.created_by is None else str(key.created_by),
+        "expires_at": _instant(key.expires_at),
+        "revoked_at": _instant(key.revoked_at),
+        "last_used_at": _instant(key.last_used_at),
+    }
+
+
+def request_line(request: LoggedRequest) -> dict[str, object]:
+    """A call of the API."""
+    return {
+        "id": str(request.id),
+        "api_key_id": str(request.api_key_id),
+        "at": utc_text(request.at),
+        "method": request.method,
+        "path": request.path,
+        "status": request.status,
+        "duration_ms": request.duration_ms,
+        "code": request.code,
+        "subject_id": None if request.subject_id is None else str(request.subject_id),
+    }
+
+
+def audit_entry_line(entry: AuditEntry) -> dict[str, Any]:
+    """An entry of the audit log."""
+    return {
+        "id": str(entry.id),
+        "at": utc_text(entry.at),
+        "actor": entry.actor.name,
+        "actor_kind": entry.actor.kind.value,
+        "action": entry.action,
+        "target_id": entry.target_id,
+        "details": dict(entry.details),
+        "client_address": entry.client_address,
+        "is_impersonated": entry.is_impersonated,
+    }
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else utc_text(at)
