@@ -4,6 +4,7 @@ Machines differ and are busy; a ratio within one run is what can be compared. Fl
 alternate, and the medians of their turns are compared.
 
 - ``__main__``: the run: `make bench`, `make bench ARGS=--quick`, `make bench ARGS=--smoke`
+- ``scaling``, ``standby``, ``cluster``, ``apart``, ``spread``: the figures of docs/scaling.md, each by itself
 - ``growth``, ``plans``, ``pages``, ``peers``: what the longer forms measure
 - ``reads``, ``creations``, ``hosts``, ``posts``, ``footprint``, ``rules``: what is measured
 - ``recording``, ``script``, ``pgbench``: the floor of `POST /meetings`, made of what one request sends

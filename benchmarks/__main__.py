@@ -22,7 +22,7 @@ import psycopg
 import structlog
 from attrs import field, frozen
 
-from benchmarks import migrations, resealing
+from benchmarks import migrations, resealing, scaling, spread
 from benchmarks.agents import measure_agents
 from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_busy_account, measure_creations
@@ -232,6 +232,9 @@ def main() -> None:
         _report("another secrets key")
         if faults := [*faults, *resealing.measure()]:
             raise SystemExit("; ".join(faults))
+        _report("accounts over databases, and the first step of docs/scaling.md")
+        spread.main(["200"])
+        scaling.smoke()
     if not any((chosen.effort, chosen.entries, chosen.meetings, chosen.rows)):
         save_figures(ROOT / "docs", chosen.section or "bench", results, describe_machine())
         print("also in docs/performance.md")

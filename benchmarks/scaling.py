@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
@@ -125,7 +125,9 @@ def behind_pooler(site: Site, directory: Path) -> Iterator[Layout]:
             yield evolve(layout, site=site)
 
 
-STEPS: dict[str, Callable[[Site, Path], AbstractContextManager[Layout]]] = {
+Step = Callable[[Site, Path], AbstractContextManager[Layout]]
+
+STEPS: Mapping[str, Step] = {
     "one process, nothing but PostgreSQL": one_process,
     "two processes": two_processes,
     "a worker of its own, RabbitMQ": with_worker,
@@ -145,7 +147,7 @@ def measured(layout: Layout, kind: str, keys: list[str], seconds: float) -> Figu
         def sessions() -> list[int]:
             return [pid for (pid,) in connection.execute(statement, [database])]
 
-        run_load(Program(layout.processes[0], layout.port), kind, keys, seconds=1.0)
+        run_load(Program(layout.processes[0], layout.port), kind, keys, seconds=min(1.0, seconds))
         ours = [pid for first in layout.processes for pid in family(first)]
         theirs = sessions()
         before = [sum(map(cpu_s, each)) for each in (ours, theirs)]
@@ -160,17 +162,26 @@ def measured(layout: Layout, kind: str, keys: list[str], seconds: float) -> Figu
 
 def main(arguments: list[str]) -> None:
     """Measure every step and print a table."""
-    seconds = float(arguments[0]) if arguments else SECONDS
+    measure(float(arguments[0]) if arguments else SECONDS)
+
+
+def smoke() -> None:
+    """Measure the first step alone, which needs nothing but a database, for figures that say nothing."""
+    measure(0.3, dict([next(iter(STEPS.items()))]), number_of_keys=2)
+
+
+def measure(seconds: float, steps: Mapping[str, Step] = STEPS, number_of_keys: int = KEYS) -> None:
+    """Measure steps, so many seconds each kind of request, and print a table."""
     print("| step | request | a second | p50 ms | p99 ms | API µs | PostgreSQL µs | connections |")
     print("|---|---|---|---|---|---|---|---|")
     with database_server() as server, tempfile.TemporaryDirectory() as place:
         directory = Path(place)
         launcher = Launcher(directory)
-        for name, step in STEPS.items():
+        for name, step in steps.items():
             with fresh_database(server) as url:
                 site = Site(launcher, url)
                 add_hosts(site, HOSTS)
-                keys = [enrol(site, 10**7)[2] for _ in range(KEYS)]
+                keys = [enrol(site, 10**7)[2] for _ in range(number_of_keys)]
                 with step(site, directory) as layout:
                     for kind in ("me", "meetings"):
                         show(name, kind, measured(layout, kind, keys, seconds))

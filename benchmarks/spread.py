@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 from benchmarks.processes import ROOT
 
+SCHEMA = ROOT / "src/meetcore/adapters/postgres/schema.sql"
+STATEMENTS = ROOT / "docs/statements.sql"
 ACCOUNTS = 10_000
 DATABASES = 4
 RUNS = 20
@@ -128,6 +130,17 @@ def spread_out(shares: Sequence[float], places: list[int], databases: int) -> li
     return moved
 
 
+def owned_sentence(schema: str, page: str) -> str:
+    """How much of a schema and of its statements is one account's, for docs/scaling.md."""
+    owners = [each.owner for each in tables(schema)]
+    counted = modules(page).values()
+    named = sum(one for one, _ in counted)
+    return (
+        f"{owners.count('an account')} of {len(owners)} tables belong to accounts, and {named} of "
+        f"{named + sum(other for _, other in counted)} statements name one by a parameter."
+    )
+
+
 class Outcome(NamedTuple):
     """What came of adding a database: skew before and after, accounts and work that moved."""
 
@@ -161,9 +174,13 @@ def by_directory(shares: Sequence[float], databases: int) -> Outcome:
 
 def main(arguments: list[str]) -> None:
     """Print the tables."""
-    accounts = int(arguments[0]) if arguments else ACCOUNTS
-    postgres = ROOT / "src" / "meetcore" / "adapters" / "postgres"
-    found = list(tables((postgres / "schema.sql").read_text("utf-8")))
+    show_owners()
+    show_assignments(int(arguments[0]) if arguments else ACCOUNTS)
+
+
+def show_owners() -> None:
+    """Print what belongs to no account, and what has a key that is not one account's."""
+    found = list(tables(SCHEMA.read_text("utf-8")))
     print("| rows belong to | tables |\n|---|---|")
     for owner in ("an account", "an account or nobody", "nobody"):
         names = [each.name for each in found if each.owner == owner]
@@ -175,10 +192,14 @@ def main(arguments: list[str]) -> None:
         if each.owner != "nobody" and (each.keys or each.references):
             print(f"| {each.name} | {'; '.join(each.keys)} | {', '.join(each.references)} |")
     print("\n| module | statements that name one account | others |\n|---|---|---|")
-    counted = modules((ROOT / "docs" / "statements.sql").read_text("utf-8"))
+    counted = modules(STATEMENTS.read_text("utf-8"))
     for name, (named, others) in counted.items():
         print(f"| {name} | {named} | {others} |")
     print(f"| all | {sum(one for one, _ in counted.values())} | {sum(one for _, one in counted.values())} |")
+
+
+def show_assignments(accounts: int) -> None:
+    """Print what moves when a database is added."""
     print(f"\n{accounts} accounts, {DATABASES} databases and then one more, the median of {RUNS} runs")
     print("| assigned by | busiest / mean | accounts moved | work moved | busiest / mean then |")
     print("|---|---|---|---|---|")

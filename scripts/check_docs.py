@@ -18,10 +18,12 @@ import attrs
 import typed_settings
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "scripts"), str(ROOT)]
 
 import architecture  # noqa: E402  # the path comes first
+import check_statements  # noqa: E402
 
+from benchmarks import spread  # noqa: E402
 from meetcore.adapters.api.answers import STATUS  # noqa: E402
 from meetcore.adapters.api.example_events import EVENTS, payload  # noqa: E402
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
@@ -217,6 +219,7 @@ def wanted_pages() -> dict[str, str]:
         "docs/architecture.md": architecture.drawings(),
         "docs/errors.md": {"errors": error_table()},
         "docs/operating.md": {"settings": settings_table()},
+        "docs/scaling.md": {"owners": owners_sentence()},
         "docs/roles.md": {
             "roles": role_table(Action, ALLOWED),
             "role scopes": role_scopes_table(),
@@ -269,6 +272,11 @@ def retry_sentence() -> str:
         f"A failed delivery is tried again after {', '.join(waits)} and {last}: {len(DEFAULT_DELAYS_S) + 1} "
         "attempts in all. Then it is `failed`, and can be sent again by hand.\n"
     )
+
+
+def owners_sentence() -> str:
+    """How much of the schema and of the statements is one account's, by `benchmarks.spread`."""
+    return spread.owned_sentence(spread.SCHEMA.read_text("utf-8"), check_statements.page()) + "\n"
 
 
 def _duration(seconds: int) -> str:
