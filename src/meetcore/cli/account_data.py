@@ -1,4 +1,4 @@
-"""`meetcore account export` and `erase`: everything of an account as an archive, and its end."""
+"""`meetcore account export` and `erase`: what is kept of an account as an archive, and its end."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from meetcore.domain.meetings.schedule import utc_text
 
 
 def export_account(id: str, /, *, to: str | None = None, json: Json = False) -> None:
-    """Write everything of an account into a ZIP archive, without secrets.
+    """Write what is kept of an account into a ZIP archive, without secrets.
 
     Parameters
     ----------
