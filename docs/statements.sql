@@ -4763,9 +4763,18 @@ FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_toke
 ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript;
 
 
+-- partitions.extending ------------------------------------------------------------------------------------------------
+
+-- Indexes of a table that some of its partitions lack. The server would build them while it attaches a partition.
+-- _INCOMPLETE
+SELECT c.relname AS name FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
+WHERE x.indrelid = to_regclass(%(table)s) AND NOT x.indisvalid;
+
+
 -- partitions.layout ---------------------------------------------------------------------------------------------------
 
--- The partitions of the partitioned tables, and what was detached from them to be dropped.
+-- The partitions of the partitioned tables, what was detached from them to be dropped, and tables that have a name of a
+-- partition and are none: somebody took them out and keeps them.
 -- LAYOUT
 SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds,
     i.inhdetachpending AS is_detaching, c.reloptions AS options,
@@ -4774,10 +4783,11 @@ SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = ANY (ARRAY(SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name))
 UNION ALL
-SELECT NULL, c.relname, NULL, false, NULL, d.description, false
-FROM pg_description d JOIN pg_class c ON c.oid = d.objoid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
-WHERE d.description = %(mark)s AND c.relkind = 'r' AND NOT c.relispartition
-    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'));
+SELECT NULL, c.relname, NULL, false, NULL, obj_description(c.oid, 'pg_class'), false
+FROM pg_class c
+WHERE c.relkind = 'r' AND NOT c.relispartition
+    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'))
+    AND c.relname ~ ('^(' || array_to_string(%(tables)s::text[], '|') || ')_([0-9]{8}(_[0-9]+)?|first)$');
 
 
 -- partitions.maintenance ----------------------------------------------------------------------------------------------

@@ -142,6 +142,30 @@ def test_a_partition_that_an_interrupted_round_left_with_an_end_is_named(postgre
         assert checked(url)["partitions"].status is OK
 
 
+def test_what_an_operator_did_to_partitions_is_named(postgres_server_url: str) -> None:
+    with (
+        servers.migrated_database(postgres_server_url) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
+        connection.execute("CREATE TABLE events_default PARTITION OF events DEFAULT")
+        found = checked(url)["partitions"]
+        assert found.status is WARNING
+        assert "events_default is a partition of events" in found.message
+        connection.execute("DROP TABLE events_default")
+        [(taken,)] = connection.execute(
+            """SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^deliveries_[0-9]'
+            ORDER BY 1 LIMIT 1"""
+        ).fetchall()
+        connection.execute(f"ALTER TABLE deliveries DETACH PARTITION {taken}".encode())
+        found = checked(url)["partitions"]
+        assert found.status is FAILED
+        assert f"{taken}_2" in found.message
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
+        found = checked(url)["partitions"]
+        assert (found.status, taken in found.message) == (OK, True)
+
+
 def test_an_unavailable_database_fails_once_and_the_other_checks_still_run(redis_url: str) -> None:
     port = free_port()
     results = checked(f"postgresql://u:{SECRET}@127.0.0.1:{port}/d", broker_url=redis_url)
