@@ -4763,6 +4763,29 @@ FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_toke
 ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript;
 
 
+-- partitioned_indexes -------------------------------------------------------------------------------------------------
+
+-- The partitions that lack an index of the table, the oldest first, so that the open one comes last: each with an index of
+-- its own that is like it and is not attached, if there is one. An index is what its definition says from its method on.
+-- _LACKING
+SELECT p.relname AS partition, own.relname AS index, own.indisvalid AS is_valid
+FROM pg_index parent
+JOIN pg_inherits i ON i.inhparent = parent.indrelid AND NOT i.inhdetachpending
+JOIN pg_class p ON p.oid = i.inhrelid
+LEFT JOIN LATERAL (
+    SELECT c.relname, x.indisvalid
+    FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
+    WHERE x.indrelid = p.oid AND NOT c.relispartition AND x.indisunique = parent.indisunique
+        AND split_part(pg_get_indexdef(x.indexrelid), ' USING ', 2)
+            = split_part(pg_get_indexdef(parent.indexrelid), ' USING ', 2)
+    ORDER BY x.indisvalid DESC LIMIT 1
+) AS own ON true
+WHERE parent.indexrelid = to_regclass(%(index)s) AND NOT EXISTS (
+    SELECT FROM pg_inherits a JOIN pg_index x ON x.indexrelid = a.inhrelid
+    WHERE a.inhparent = parent.indexrelid AND x.indrelid = p.oid)
+ORDER BY pg_get_expr(p.relpartbound, p.oid) LIKE '%%(MAXVALUE)', p.relname LIKE '%%\_first' DESC, p.relname;
+
+
 -- partitions.extending ------------------------------------------------------------------------------------------------
 
 -- Indexes of a table that some of its partitions lack. The server would build them while it attaches a partition.

@@ -167,6 +167,7 @@ READS_ALL = {
     "partitions.layout": "reads the server's catalog",
     "partitions.extending": "reads the server's catalog",
     "partitions.maintenance": "reads the server's catalog",
+    "partitioned_indexes": "reads the server's catalog",
     "server_activity": "reads what the server reports of itself",
 }
 """Modules whose statements read all by their purpose."""

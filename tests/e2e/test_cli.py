@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.postgres import migrate as module
-from meetcore.adapters.postgres.migration_steps import load_migrations
+from meetcore.adapters.postgres.migration_steps import load_migrations, oldest_schema, schemas_of
 from tests.e2e.customers import enrol
 from tests.support import servers
 from tests.support.pooler import keep_session_settings
@@ -302,8 +302,17 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
     assert [done.code for done in results] == [0, 0], results
     assert sorted(len(done.json["applied"]) for done in results)[0] == 0
     assert all(done.json["is_current"] for done in results)
-    assert launcher.run("migrate", "--json", env=env).json["applied"] == []
+    lines = [line for done in results for line in done.err.splitlines()]
+    logged = [json.loads(line) for line in lines if "operator action" in line]
+    applied = [done.json["applied"] for done in results if done.json["applied"]]
+    assert [(line["action"], line["applied"]) for line in logged] == [("migrate", each) for each in applied]
+    again = launcher.run("migrate", "--json", env=env)
+    assert (again.json["applied"], again.err) == ([], "")
     assert launcher.run("migrate", env=env).code == 0
+    steps = load_migrations()
+    runs_on = {"oldest": oldest_schema(steps), "newest": steps[-1].number}
+    assert launcher.run("migrate", "--plan", "--json", env=env).json == {"data": [], "runs_on": runs_on}
+    assert f"runs on migrations {schemas_of(steps).text}" in launcher.run("migrate", "--plan", env=env).out
 
 
 def test_partitions_say_what_they_changed_and_end_with_1_where_somebody_has_to_look(

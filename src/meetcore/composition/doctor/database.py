@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.migrate import missing
-from meetcore.adapters.postgres.migration_steps import MigrationRefused
+from meetcore.adapters.postgres.migration_steps import MigrationRefused, load_migrations, schemas_of
 from meetcore.adapters.postgres.partitions.layout import KEYS, LAYOUT, layout_of, layout_parameters
 from meetcore.adapters.postgres.partitions.plan import gaps_of
 from meetcore.adapters.postgres.pool import application_name, translated
@@ -99,17 +99,16 @@ def _check_writable(settings: Settings) -> CheckResult:
 
 
 def _check_schema(settings: Settings) -> CheckResult:
+    runs_on = f"this release, which runs on migrations {schemas_of(load_migrations()).text}"
     try:
         lacking = missing(settings.require_database())
     except MigrationRefused as error:
         return failed(str(error))
+    if not lacking:
+        return ok(f"of {runs_on}")
     if all(step.is_optional for step in lacking):
-        return (
-            warning(f"{len(lacking)} are to come: run `meetcore migrate`")
-            if lacking
-            else ok("of this release")
-        )
-    return failed(f"{len(lacking)} migrations are missing: run `meetcore migrate`")
+        return warning(f"{len(lacking)} of {runs_on}, are to come: run `meetcore migrate`")
+    return failed(f"{len(lacking)} of {runs_on}, are missing: run `meetcore migrate`")
 
 
 def _check_partitions(settings: Settings) -> CheckResult:
