@@ -15,6 +15,7 @@ from meetcore.adapters.postgres import partitioned_indexes
 from meetcore.adapters.postgres.advisory_locks import PARTITIONS
 from meetcore.adapters.postgres.migrate import migrate, missing
 from meetcore.adapters.postgres.migration_steps import Migration, MigrationRefused, load_migrations
+from meetcore.adapters.postgres.partitioned_indexes import PartitionedIndex, build_index
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.domain.ids import first_id, uuid7
 from meetcore.ports.partitions import Maintained, PartitionRules
@@ -111,7 +112,9 @@ async def test_an_interrupted_build_goes_on_and_no_partition_is_ended_meanwhile(
             migrate(url)
     assert missing(url) == [step]
     assert sum(valid is True for _, _, valid, _ in indexes(url)) == calls - 1
+    planned = await PostgresPartitions(url).plan(NOW + 4 * RULES.length, RULES)
     found = await later(url)
+    assert (found.made, found.problems) == (planned.made, planned.problems)
     assert not [name for name in found.made if name.startswith("events")]
     assert ["events_of_cause" in problem for problem in found.problems] == [True]
     assert migrate(url) == [step]
@@ -153,6 +156,20 @@ def test_what_an_interrupted_build_left_is_built_anew(url: str, step: Migration)
             """UPDATE pg_index SET indisvalid = false
             WHERE indexrelid = 'events_first_account_id_cause_idx'::regclass"""
         )
+    assert migrate(url) == [step]
+    assert_complete(url)
+
+
+def test_an_index_that_the_server_does_not_find_complete_is_refused(url: str, step: Migration) -> None:
+    index = PartitionedIndex.of(step.statements[0].text)
+    with psycopg.connect(url, autocommit=True) as connection:
+        build_index(connection, index)
+        connection.execute(
+            "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_of_cause'::regclass"
+        )
+        with pytest.raises(MigrationRefused, match="DROP INDEX events_of_cause"):
+            migrate(url)
+        connection.execute("DROP INDEX events_of_cause")
     assert migrate(url) == [step]
     assert_complete(url)
 

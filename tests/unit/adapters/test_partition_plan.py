@@ -195,7 +195,7 @@ def test_a_partition_of_another_kind_is_reported_and_its_table_left() -> None:
     assert ["x is a partition of events" in one for one in found.problems] == [True]
     beside = evolve(layout(5), unknown={"events": ["x"]})
     assert past_retention(beside, "events", AFTER_THREE, RULES) == []
-    assert {name.rpartition("_")[0] for name in planned_names(beside, NOW, RULES)} == {
+    assert {name.rpartition("_")[0] for name in planned_names(beside, list(KEYS), NOW, RULES)} == {
         "deliveries", "delivery_attempts",
     }  # fmt: skip
 

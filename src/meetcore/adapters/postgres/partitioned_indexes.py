@@ -72,19 +72,35 @@ def build_index(connection: psycopg.Connection, index: PartitionedIndex) -> None
     """Give each partition the index, and the table one of them all. Run outside of a transaction, as often as it takes.
 
     Raises:
-        MigrationRefused: the table has no partitions.
+        MigrationRefused: the table has no partitions, or the index cannot be completed.
         psycopg.errors.LockNotAvailable: what others wait behind stayed taken, or a round of `partitions` is under way.
     """
     with _without_rounds(connection):
         _make_alone(connection, index)
+        built: set[str] = set()
         while (row := connection.execute(_LACKING.encode(), {"index": index.name}).fetchone()) is not None:
             partition, own, is_valid = row
             if own is None:
+                if partition in built:
+                    raise MigrationRefused(f"what was built on {partition} is not like {index.name}")
+                built.add(partition)
                 connection.execute(_own_statement(connection, index, partition).encode())
             elif not is_valid:  # an interrupted build left it
                 connection.execute(f"DROP INDEX CONCURRENTLY {own}".encode())
             else:
                 _brief(connection, f"ALTER INDEX {index.name} ATTACH PARTITION {own}")
+        _check_complete(connection, index)
+
+
+def _check_complete(connection: psycopg.Connection, index: PartitionedIndex) -> None:
+    """Refuse an index that the server did not find complete: it looks when an index is attached, and at no other time."""
+    row = connection.execute(
+        "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (index.name,)
+    ).fetchone()
+    if row is None or not row[0]:
+        raise MigrationRefused(
+            f"{index.name} is on each partition and not valid: DROP INDEX {index.name}, then run it again"
+        )
 
 
 @contextmanager

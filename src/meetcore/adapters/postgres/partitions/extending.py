@@ -20,7 +20,7 @@ from meetcore.adapters.postgres.partitions.session import (
 )
 from meetcore.ports.partitions import PartitionRules
 
-__all__ = ["extend"]
+__all__ = ["extend", "index_problem"]
 
 # Indexes of a table that some of its partitions lack. The server would build them while it attaches a partition.
 _INCOMPLETE: Final = """
@@ -31,12 +31,9 @@ WHERE x.indrelid = to_regclass(%(table)s) AND NOT x.indisvalid
 
 async def extend(session: Session, table: str, now: datetime, rules: PartitionRules, done: Done) -> None:
     """Make the partitions that a table lacks, or note in `done` why not."""
-    incomplete = await (await session.execute(_INCOMPLETE.encode(), {"table": table})).fetchall()
-    if incomplete:
-        names = ", ".join(row["name"] for row in incomplete)
-        done.problems.append(
-            f"an index of {table} is not on all of its partitions, and none is made: run `meetcore migrate` ({names})"
-        )
+    problem = await index_problem(session, table)
+    if problem is not None:
+        done.problems.append(problem)
         return
     layout = await read_layout(session)
     if table in layout.unknown:
@@ -46,6 +43,15 @@ async def extend(session: Session, table: str, now: datetime, rules: PartitionRu
     extension = extension_of(table, layout.partitions[table], now, rules, layout.names)
     if extension is not None:
         await _extend(session, extension, now, rules, done)
+
+
+async def index_problem(session: Session, table: str) -> str | None:
+    """Describe the index that some partitions of a table lack; `None` where each has all."""
+    incomplete = await (await session.execute(_INCOMPLETE.encode(), {"table": table})).fetchall()
+    if not incomplete:
+        return None
+    names = ", ".join(row["name"] for row in incomplete)
+    return f"some partitions of {table} lack an index, and none is made: run `meetcore migrate` ({names})"
 
 
 async def _fill(session: Session, gap: Gap, done: Done) -> None:

@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres.advisory_locks import PARTITIONS
-from meetcore.adapters.postgres.partitions.extending import extend
+from meetcore.adapters.postgres.partitions.extending import extend, index_problem
 from meetcore.adapters.postgres.partitions.layout import KEYS, MARK, Partition
 from meetcore.adapters.postgres.partitions.plan import past_retention, planned_drops, planned_names
 from meetcore.adapters.postgres.partitions.proofs import drop_proof
@@ -58,10 +58,12 @@ class PostgresPartitions:
                     for one in layout.partitions["deliveries"]
                     if one.upper is not None and await _is_unfinished(session, one)
                 ]
+                lacking = {table: await index_problem(session, table) for table in KEYS}
         dropped, waiting = planned_drops(layout, now, rules, unfinished)
-        made = planned_names(layout, now, rules)
+        made = planned_names(layout, [table for table in KEYS if lacking[table] is None], now, rules)
+        problems = [*layout.problems, *filter(None, lacking.values())]
         return Maintained(
-            tuple(made), tuple(dropped), tuple(waiting), layout.ahead(now), problems=tuple(layout.problems)
+            tuple(made), tuple(dropped), tuple(waiting), layout.ahead(now), problems=tuple(problems)
         )
 
     async def maintain(self, now: datetime, rules: PartitionRules) -> Maintained:

@@ -83,10 +83,10 @@ def gaps_of(layout: Layout, table: str, now: datetime, rules: PartitionRules) ->
     ]
 
 
-def planned_names(layout: Layout, now: datetime, rules: PartitionRules) -> list[str]:
-    """Return the names of the partitions that would be made."""
+def planned_names(layout: Layout, tables: Sequence[str], now: datetime, rules: PartitionRules) -> list[str]:
+    """Return the names of the partitions of some tables that would be made."""
     found: list[str] = []
-    for table in KEYS:
+    for table in tables:
         if table not in layout.unknown:
             found += [gap.name for gap in gaps_of(layout, table, now, rules)]
             extension = extension_of(table, layout.partitions[table], now, rules, layout.names)
