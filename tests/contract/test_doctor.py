@@ -21,7 +21,7 @@ import pytest
 from typed_settings import SecretStr
 
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.postgres.migration_steps import load_migrations
+from meetcore.adapters.postgres.migration_steps import load_migrations, schemas_of
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
@@ -99,6 +99,7 @@ def silent() -> Iterator[int]:
 def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     with answering(lambda path, _: (200, "ok")) as url:
         results = checked(database, broker_url=redis_url, rate_store_url=redis_url, base_url=url)
+    assert f"runs on migrations {schemas_of(load_migrations()).text}" in results["schema"].message
     statuses = {name: result.status for name, result in results.items()}
     assert statuses.pop("role") in (OK, WARNING)  # the tests' own role owns the tables
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
