@@ -4792,9 +4792,41 @@ FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_toke
 ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript;
 
 
+-- partitioned_indexes -------------------------------------------------------------------------------------------------
+
+-- The partitions that lack an index of the table, the oldest first, so that the open one comes last: each with an index of
+-- its own that is like it and is not attached, if there is one. An index is what its definition says from its method on.
+-- _LACKING
+SELECT p.relname AS partition, own.relname AS index, own.indisvalid AS is_valid
+FROM pg_index parent
+JOIN pg_inherits i ON i.inhparent = parent.indrelid AND NOT i.inhdetachpending
+JOIN pg_class p ON p.oid = i.inhrelid
+LEFT JOIN LATERAL (
+    SELECT c.relname, x.indisvalid
+    FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
+    WHERE x.indrelid = p.oid AND NOT c.relispartition AND x.indisunique = parent.indisunique
+        AND split_part(pg_get_indexdef(x.indexrelid), ' USING ', 2)
+            = split_part(pg_get_indexdef(parent.indexrelid), ' USING ', 2)
+    ORDER BY x.indisvalid DESC LIMIT 1
+) AS own ON true
+WHERE parent.indexrelid = to_regclass(%(index)s) AND NOT EXISTS (
+    SELECT FROM pg_inherits a JOIN pg_index x ON x.indexrelid = a.inhrelid
+    WHERE a.inhparent = parent.indexrelid AND x.indrelid = p.oid)
+ORDER BY pg_get_expr(p.relpartbound, p.oid) LIKE '%%(MAXVALUE)', p.relname LIKE '%%\_first' DESC, p.relname;
+
+
+-- partitions.extending ------------------------------------------------------------------------------------------------
+
+-- Indexes of a table that some of its partitions lack. The server would build them while it attaches a partition.
+-- _INCOMPLETE
+SELECT c.relname AS name FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid
+WHERE x.indrelid = to_regclass(%(table)s) AND NOT x.indisvalid;
+
+
 -- partitions.layout ---------------------------------------------------------------------------------------------------
 
--- The partitions of the partitioned tables, and what was detached from them to be dropped.
+-- The partitions of the partitioned tables, what was detached from them to be dropped, and tables that have a name of a
+-- partition and are none: somebody took them out and keeps them.
 -- LAYOUT
 SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c.relpartbound, c.oid) AS bounds,
     i.inhdetachpending AS is_detaching, c.reloptions AS options,
@@ -4803,10 +4835,11 @@ SELECT i.inhparent::regclass::text AS of_table, c.relname AS name, pg_get_expr(c
 FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
 WHERE i.inhparent = ANY (ARRAY(SELECT to_regclass(name) FROM unnest(%(tables)s::text[]) AS name))
 UNION ALL
-SELECT NULL, c.relname, NULL, false, NULL, d.description, false
-FROM pg_description d JOIN pg_class c ON c.oid = d.objoid AND d.classoid = 'pg_class'::regclass AND d.objsubid = 0
-WHERE d.description = %(mark)s AND c.relkind = 'r' AND NOT c.relispartition
-    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'));
+SELECT NULL, c.relname, NULL, false, NULL, obj_description(c.oid, 'pg_class'), false
+FROM pg_class c
+WHERE c.relkind = 'r' AND NOT c.relispartition
+    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('events'))
+    AND c.relname ~ ('^(' || array_to_string(%(tables)s::text[], '|') || ')_([0-9]{8}(_[0-9]+)?|first)$');
 
 
 -- partitions.maintenance ----------------------------------------------------------------------------------------------

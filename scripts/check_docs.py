@@ -28,6 +28,7 @@ from meetcore.adapters.api.answers import STATUS  # noqa: E402
 from meetcore.adapters.api.example_events import EVENTS, payload  # noqa: E402
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
+from meetcore.adapters.postgres.migration_steps import load_migrations, schemas_of  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
 from meetcore.domain.members.roles import (  # noqa: E402
     ALLOWED,
@@ -218,7 +219,7 @@ def wanted_pages() -> dict[str, str]:
         f"{SERVED}/notulen.md": {},
         "docs/architecture.md": architecture.drawings(),
         "docs/errors.md": {"errors": error_table()},
-        "docs/operating.md": {"settings": settings_table()},
+        "docs/operating.md": {"settings": settings_table(), "schemas": schemas_sentence()},
         "docs/scaling.md": {"owners": owners_sentence()},
         "docs/roles.md": {
             "roles": role_table(Action, ALLOWED),
@@ -284,6 +285,13 @@ def _duration(seconds: int) -> str:
         if seconds % size == 0:
             return f"{seconds // size} {unit}"
     raise AssertionError(seconds)
+
+
+def schemas_sentence() -> str:
+    """The schemas that this release runs on."""
+    runs_on = schemas_of(load_migrations())
+    oldest, newest = f"{runs_on.oldest:04}", f"{runs_on.newest:04}"
+    return f"This release runs on schemas from migration {oldest} on; the newest that it knows is {newest}.\n"
 
 
 def role_table(actions: type[StrEnum], allowed: Mapping[Any, frozenset[Any]]) -> str:

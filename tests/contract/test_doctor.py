@@ -21,7 +21,7 @@ import pytest
 from typed_settings import SecretStr
 
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.postgres.migration_steps import load_migrations
+from meetcore.adapters.postgres.migration_steps import load_migrations, schemas_of
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
@@ -99,6 +99,7 @@ def silent() -> Iterator[int]:
 def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     with answering(lambda path, _: (200, "ok")) as url:
         results = checked(database, broker_url=redis_url, rate_store_url=redis_url, base_url=url)
+    assert f"runs on migrations {schemas_of(load_migrations()).text}" in results["schema"].message
     statuses = {name: result.status for name, result in results.items()}
     assert statuses.pop("role") in (OK, WARNING)  # the tests' own role owns the tables
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
@@ -140,6 +141,30 @@ def test_a_partition_that_an_interrupted_round_left_with_an_end_is_named(postgre
         assert "meetcore partitions" in found.message
         asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
         assert checked(url)["partitions"].status is OK
+
+
+def test_what_an_operator_did_to_partitions_is_named(postgres_server_url: str) -> None:
+    with (
+        servers.migrated_database(postgres_server_url) as url,
+        psycopg.connect(url, autocommit=True) as connection,
+    ):
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
+        connection.execute("CREATE TABLE events_default PARTITION OF events DEFAULT")
+        found = checked(url)["partitions"]
+        assert found.status is WARNING
+        assert "events_default is a partition of events" in found.message
+        connection.execute("DROP TABLE events_default")
+        [(taken,)] = connection.execute(
+            """SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^deliveries_[0-9]'
+            ORDER BY 1 LIMIT 1"""
+        ).fetchall()
+        connection.execute(f"ALTER TABLE deliveries DETACH PARTITION {taken}".encode())
+        found = checked(url)["partitions"]
+        assert found.status is FAILED
+        assert f"{taken}_2" in found.message
+        asyncio.run(PostgresPartitions(url).maintain(datetime.now(UTC), PartitionRules()))
+        found = checked(url)["partitions"]
+        assert (found.status, taken in found.message) == (OK, True)
 
 
 def test_an_unavailable_database_fails_once_and_the_other_checks_still_run(redis_url: str) -> None:

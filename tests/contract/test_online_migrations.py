@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 import psycopg
 import pytest
 
+from benchmarks.history import fill
 from meetcore.adapters.postgres import migrate as module
 from meetcore.adapters.postgres.migrate import migrate, missing, needed
 from meetcore.adapters.postgres.migration_locks import Lock, locks_of
@@ -16,9 +18,12 @@ from meetcore.adapters.postgres.migration_plan import plan_migrations
 from meetcore.adapters.postgres.migration_steps import (
     Migration,
     MigrationRefused,
+    Statement,
     load_migrations,
     oldest_schema,
+    schemas_of,
 )
+from meetcore.adapters.postgres.partitioned_indexes import PartitionedIndex, build_index
 from meetcore.adapters.postgres.roles import role_faults
 from meetcore.adapters.settings import SettingsRefused
 from meetcore.composition.infrastructure import check_schema
@@ -49,6 +54,12 @@ ONLINE = (
     "DROP INDEX CONCURRENTLY",
     "ANALYZE",
 )
+VALIDATION = re.compile(r"ALTER TABLE \w+\s+VALIDATE CONSTRAINT \w+(\s*,\s*VALIDATE CONSTRAINT \w+)*")
+"""A whole statement: with another change in it, it would hold the lock of that one while it reads."""
+
+ROWS, ROWS_OF_BATCH, MOST_BATCHES = 50, 2, 1_000
+ROWS_OF = {30: 20}
+"""Steps whose batches divide the number of rows: with two they would take none."""
 
 
 def step(number: int, text: str) -> Migration:
@@ -116,28 +127,64 @@ def tables_of(connection: psycopg.Connection) -> list[str]:
 def faults_of(connection: psycopg.Connection, each: Migration) -> list[str]:
     """Apply a step, and describe what of it would stop a service: a table that grows, read under a lock."""
     if each.is_online:
-        others = [statement.text for statement in each.statements
-            if not statement.text.startswith(ONLINE + WORKING) and "VALIDATE CONSTRAINT" not in statement.text
-            and not statement.is_batched]  # fmt: skip
-        for statement in each.statements:
-            if not statement.is_batched:
-                connection.execute(statement.text.encode())
-        return [f"not for an online step: {text}" for text in others]
+        found = (online_faults(connection, each, statement) for statement in each.statements)
+        return [fault for faults in found for fault in faults]
     before = set(tables_of(connection))
     with connection.transaction():
         counted = scans(connection)
         connection.execute(each.text.encode())
         read = {table for table, times in scans(connection).items() if times > counted.get(table, 0)}
         held = locked(connection, sorted(before))
+        changed = changed_tables(connection)
     named = locks_of(each.text)
     growing = before - SMALL
     return [
         *(f"reads all of {table}" for table in sorted(read & growing)),
+        *(f"changes rows of {table} in one transaction" for table in sorted(changed & growing)),
         *(f"{table}: takes {held[table].text}, which the plan does not say" for table in sorted(held)
           if held[table] > named.get(table, 0)),
         *(f"{word.strip()} without '-- needs code of'" for word in REMOVALS
           if word in kept_names(each.text).upper() and not each.needs_code_of),
     ]  # fmt: skip
+
+
+def online_faults(connection: psycopg.Connection, each: Migration, statement: Statement) -> list[str]:
+    """Run a statement of an online step, and describe what of it would stop a service."""
+    text = statement.text
+    if statement.is_batched:
+        return batch_faults(connection, text, ROWS_OF.get(each.number, ROWS_OF_BATCH))
+    if statement.is_for_each_partition:
+        build_index(connection, PartitionedIndex.of(text))
+        return []
+    connection.execute(text.encode())
+    is_fit = text.startswith(ONLINE + WORKING) or VALIDATION.fullmatch(text) is not None
+    return [] if is_fit else [f"not for an online step: {text}"]
+
+
+def batch_faults(connection: psycopg.Connection, text: str, rows: int) -> list[str]:
+    """Run a statement in small batches: there must be several for the rows that are there, and an end."""
+    keys: list[str] = []
+    while len(keys) < MOST_BATCHES:
+        parameters = {"after": keys[-1] if keys else None, "rows": rows}
+        row = connection.execute(text.encode(), parameters).fetchone()
+        if row is None or row[0] is None:
+            break
+        keys.append(row[0])
+    if len(keys) == MOST_BATCHES:
+        return [f"its batches have no end: {text}"]
+    if not keys:
+        return [f"there are no rows here to try its batches on: {text}"]
+    return [f"takes all rows in one batch: {text}"] if len(keys) == 1 else []
+
+
+def changed_tables(connection: psycopg.Connection) -> set[str]:
+    """The tables whose rows this transaction has changed, or could have."""
+    rows = connection.execute(
+        """SELECT coalesce(i.inhparent::regclass::text, c.relname)
+        FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+        WHERE l.pid = pg_backend_pid() AND l.mode = 'RowExclusiveLock'"""
+    )
+    return {name for (name,) in rows}
 
 
 def kept_names(text: str) -> str:
@@ -152,6 +199,7 @@ def kept_names(text: str) -> str:
 def test_no_step_stops_the_service(empty_database_url: str, steps: Steps) -> None:
     steps.are(until=FIRST_CHECKED - 1)
     migrate(empty_database_url)
+    fill(empty_database_url, ROWS)
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         faults = {
             each.name: faults_of(connection, each) for each in steps.own if each.number >= FIRST_CHECKED
@@ -170,6 +218,12 @@ def test_no_step_stops_the_service(empty_database_url: str, steps: Steps) -> Non
         ("ALTER TABLE meetings RENAME title TO name", "RENAME without '-- needs code of'"),
         ("-- online\nUPDATE notes SET error = '';\n", "not for an online step: UPDATE notes SET error = ''"),
         ("ALTER TABLE notes RENAME TO old; CREATE TABLE notes_2 ()", "RENAME without '-- needs code of'"),
+        ("UPDATE meetings SET title = '' WHERE false", "changes rows of meetings in one transaction"),
+        ("ALTER TABLE notes ADD COLUMN x int; DELETE FROM notes WHERE x = 1",
+            "changes rows of notes in one transaction"),
+        ("-- online\nALTER TABLE notes ADD CONSTRAINT x CHECK (true) NOT VALID, VALIDATE CONSTRAINT x;\n",
+            "not for an online step: ALTER TABLE notes ADD CONSTRAINT x CHECK (true) NOT VALID, "
+            "VALIDATE CONSTRAINT x"),
         ("LOCK TABLE accounts", "accounts: takes ACCESS EXCLUSIVE, which the plan does not say"),
     ],
 )  # fmt: skip
@@ -187,11 +241,52 @@ def test_a_step_that_would_stop_it_is_found(migrated: str, text: str, fault: str
         "-- needs code of 9000\nALTER TABLE notes DROP COLUMN error",
         "DROP INDEX deliveries_failed",
         "-- online\nCREATE INDEX CONCURRENTLY quick ON meetings (title);\n",
+        "-- online\n-- for each partition\nCREATE INDEX quick ON events (cause);\n",
+        "-- online\nALTER TABLE accounts VALIDATE CONSTRAINT accounts_held_check,\n  "
+        "VALIDATE CONSTRAINT accounts_balance_check;\n",
     ],
 )
 def test_a_step_that_would_not_is_let_pass(migrated: str, text: str) -> None:
     with psycopg.connect(migrated, autocommit=True) as connection:
         assert faults_of(connection, step(9000, text)) == []
+
+
+FEW = """-- online
+-- in batches
+WITH batch AS (SELECT id FROM few WHERE id > coalesce(%(after)s::integer, 0) ORDER BY id LIMIT %(rows)s),
+done AS (UPDATE few SET value = 1 FROM batch WHERE few.id = batch.id)
+SELECT max(id)::text FROM batch;
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "cut", "instead", "fault"),
+    [
+        (5, "", "", None),
+        (5, "LIMIT %(rows)s", "", "takes all rows in one batch"),
+        (5, "coalesce(%(after)s::integer, 0)", "0", "its batches have no end"),
+        (0, "", "", "there are no rows here to try its batches on"),
+    ],
+)
+def test_batches_are_tried_on_rows(
+    migrated: str, rows: int, cut: str, instead: str, fault: str | None
+) -> None:
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        connection.execute("CREATE TABLE few (id integer PRIMARY KEY, value integer)")
+        connection.execute("INSERT INTO few SELECT generate_series(1, %s::integer)", [rows])
+        found = faults_of(connection, step(9000, FEW.replace(cut, instead) if cut else FEW))
+    assert [each.partition(":")[0] for each in found] == ([] if fault is None else [fault])
+
+
+def test_the_plan_counts_every_partition(migrated: str, steps: Steps) -> None:
+    steps.are(step(steps.next, "CREATE INDEX slow ON deliveries (created_at)"))
+    [planned] = plan_migrations(migrated)
+    with psycopg.connect(migrated) as connection:
+        row = connection.execute(
+            "SELECT sum(pg_table_size(inhrelid)) FROM pg_inherits WHERE inhparent = 'deliveries'::regclass"
+        ).fetchone()
+    assert row is not None
+    assert planned.reads_bytes == row[0] > 0
 
 
 def test_the_plan_names_steps_locks_and_sizes(migrated: str, steps: Steps) -> None:
@@ -351,6 +446,18 @@ def test_a_build_that_waits_for_a_long_transaction_stops_nobody(filled: str, ste
     assert missing(filled) == []
 
 
+def test_an_online_statement_that_stops_others_waits_for_a_moment_only(filled: str, steps: Steps) -> None:
+    """Who comes after it waits behind it as long."""
+    steps.are(step(steps.next, "-- online\nALTER TABLE filled ADD COLUMN wider integer;\n"))
+    with psycopg.connect(filled) as holder:
+        holder.execute("SELECT FROM filled")
+        started = time.monotonic()
+        with pytest.raises(MigrationRefused, match="did not get its locks"):
+            migrate(filled, timeout_s=0)
+        assert time.monotonic() - started < module._LOCK_TIMEOUT_S
+    assert len(migrate(filled)) == 1
+
+
 # Releases side by side
 
 
@@ -392,3 +499,4 @@ def test_the_oldest_schema_is_that_of_the_last_step_that_is_needed() -> None:
     assert oldest_schema([]) == 0
     assert oldest_schema([step(1, ""), step(2, ""), step(3, "-- optional\n")]) == 2
     assert oldest_schema([step(1, ""), step(2, "-- optional\n"), step(3, "")]) == 3
+    assert schemas_of([step(1, ""), step(22, ""), step(33, "-- optional\n")]).text == "0022 to 0033"

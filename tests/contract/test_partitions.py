@@ -18,9 +18,10 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres import migrate as migrate_module
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.migration_steps import load_migrations
-from meetcore.adapters.postgres.partitions import maintenance
-from meetcore.adapters.postgres.partitions.layout import KEYS, MARK
+from meetcore.adapters.postgres.partitions import extending, proofs, session
+from meetcore.adapters.postgres.partitions.layout import KEYS, MARK, Partition
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
+from meetcore.adapters.postgres.partitions.plan import Extension
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.ids import first_id, uuid7
 from meetcore.ports.partitions import PartitionRules, PartitionsRefused
@@ -88,7 +89,7 @@ def leave_proof(url: str, name: str, end: datetime) -> None:
         connection.execute(left.encode())
 
 
-def proofs(url: str) -> list[tuple[object, ...]]:
+def left_proofs(url: str) -> list[tuple[object, ...]]:
     return read(url, "SELECT conname FROM pg_constraint WHERE conname LIKE '%ends'")
 
 
@@ -98,11 +99,7 @@ async def maintain(url: str, now: datetime = NOW, rules: PartitionRules = RULES)
     return done.dropped
 
 
-@pytest.mark.parametrize("most_bytes", [0, maintenance.READ_UNDER_LOCK_BYTES])
-async def test_what_a_fast_clock_wrote_goes_where_it_belongs(
-    url: str, monkeypatch: pytest.MonkeyPatch, most_bytes: int
-) -> None:
-    monkeypatch.setattr(maintenance, "READ_UNDER_LOCK_BYTES", most_bytes)
+async def test_what_a_fast_clock_wrote_goes_where_it_belongs(url: str) -> None:
     days = (-30, 0, 12.99, 13, 22, 400)
     write(url, *days)
     await maintain(url)
@@ -110,25 +107,101 @@ async def test_what_a_fast_clock_wrote_goes_where_it_belongs(
     assert places(url) == list(zip((first, first, first, second, third, last), ids(*days), strict=True))
     await maintain(url, NOW + timedelta(days=14))
     assert places(url)[-1] == ("events_20270118", ids(400)[0])
-    assert proofs(url) == []
 
 
-async def test_a_large_table_is_proved_and_not_read_under_its_lock(
+# A large partition, which is never read while its table is locked
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each partition with a row in it is taken to be large."""
+    monkeypatch.setattr(proofs, "READ_UNDER_LOCK_BYTES", 0)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often each partition was read whole while it was attached anew, under the lock of its table."""
+    found: dict[str, int] = {}
+    original = extending._attach_ended
+
+    async def scans(on: session.Session, name: str) -> int:
+        counted = await on.execute("SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relname = %s", [name])
+        row = await counted.fetchone()
+        assert row is not None
+        return int(row["seq_scan"])
+
+    async def attach(on: session.Session, extension: Extension, last: Partition, *, is_proved: bool) -> None:
+        before = await scans(on, last.name)
+        await original(on, extension, last, is_proved=is_proved)
+        found[last.name] = await scans(on, last.name) - before
+
+    monkeypatch.setattr(extending, "_attach_ended", attach)
+    return found
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_large_partition_is_not_read_under_the_lock_of_its_table(
+    url: str, reads: dict[str, int]
+) -> None:
+    """The first one, and one that has a lower bound, too."""
+    write(url, -30, 0)
+    await maintain(url)
+    write(url, 41, 50)
+    await maintain(url, NOW + timedelta(days=50))
+    assert (reads["events_first"], reads["events_20270111"]) == (0, 0)
+    assert reads["deliveries_first"] > 0, "a small one is"
+    assert left_proofs(url) == []
+    assert [place for place, _ in places(url)] == [*["events_first"] * 2, *["events_20270111"] * 2]
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_large_partition_that_is_in_use_waits_for_the_next_round(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "READ_UNDER_LOCK_BYTES", 0)
-    write(url, -30, 0)
-    proved: list[bool] = []
-    original = maintenance._attach_ended
+    monkeypatch.setattr(session, "TRIES", 1)
+    monkeypatch.setattr(session, "PAUSE_S", 0.01)
+    write(url, 0)
+    with psycopg.connect(url) as holder:
+        holder.execute("SELECT FROM events_first")
 
-    async def attach(*arguments: object, is_proved: bool) -> None:
-        proved.append(is_proved)
-        await original(*arguments, is_proved=is_proved)  # type: ignore[arg-type]
+        async def patiently(on: session.Session, work: Callable[[], Awaitable[object]]) -> bool:
+            is_done = await session.patiently(on, work)
+            holder.rollback()
+            return is_done
 
-    monkeypatch.setattr(maintenance, "_attach_ended", attach)
+        with monkeypatch.context() as held:
+            held.setattr(proofs, "patiently", patiently)
+            done = await PostgresPartitions(url).maintain(NOW, RULES)
+    assert done.is_busy
+    assert not [name for name in done.made if name.startswith("events")]
     await maintain(url)
-    assert proved[0]
-    assert proofs(url) == []
+    assert len(read(url, "SELECT FROM pg_inherits WHERE inhparent = 'events'::regclass")) == RULES.ahead + 2
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_large_partition_ends_behind_what_a_fast_clock_wrote(url: str, reads: dict[str, int]) -> None:
+    days = (-30, 0, 30)
+    write(url, *days)
+    await maintain(url)
+    write(url, 40, 41)
+    assert [place for place, _ in places(url)] == [*["events_first"] * 4, "events_20270111"]
+    assert reads["events_first"] == 0
+
+
+@pytest.mark.usefixtures("large")
+async def test_a_large_partition_does_not_end_behind_a_clock_that_is_years_ahead(url: str) -> None:
+    write(url, 0, 400)
+    done = await PostgresPartitions(url).maintain(NOW, RULES)
+    [problem] = done.problems
+    assert "events_first" in problem
+    assert str(ids(400)[0]) in problem
+    assert not [name for name in done.made if name.startswith("events")]
+    assert len([name for name in done.made if name.startswith("deliveries")]) == RULES.ahead + 1
+    write(url, 14)
+    assert left_proofs(url) == []
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DELETE FROM events WHERE id = %s", ids(400))
+    assert (await PostgresPartitions(url).maintain(NOW, RULES)).problems == ()
 
 
 async def test_a_proof_that_an_interrupted_round_left_refuses_nothing_for_long(url: str) -> None:
@@ -143,10 +216,10 @@ async def test_a_proof_that_was_left_goes_also_where_no_partition_is_lacking(url
     """Of the open partition, where it would refuse every row from its end on, and of one that has ended."""
     await maintain(url)
     leave_proof(url, name, NOW + timedelta(days=60))
-    assert proofs(url) == [(f"{name}_ends",)]
+    assert left_proofs(url) == [(f"{name}_ends",)]
     done = await PostgresPartitions(url).maintain(NOW, RULES)
     assert done.made == ()
-    assert proofs(url) == []
+    assert left_proofs(url) == []
 
 
 async def test_what_was_detached_and_not_dropped_is_dropped_by_the_next_round(url: str) -> None:
@@ -161,8 +234,8 @@ async def test_what_was_detached_and_not_dropped_is_dropped_by_the_next_round(ur
 
 
 async def test_what_was_made_and_not_attached_is_made_anew(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "TRIES", 1)
-    monkeypatch.setattr(maintenance, "PAUSE_S", 0.01)
+    monkeypatch.setattr(session, "TRIES", 1)
+    monkeypatch.setattr(session, "PAUSE_S", 0.01)
     with psycopg.connect(url) as reader:
         reader.execute("SELECT FROM events")
         assert (await PostgresPartitions(url).maintain(NOW, RULES)).is_busy
@@ -177,8 +250,8 @@ async def test_what_was_made_and_not_attached_is_made_anew(url: str, monkeypatch
 async def test_a_detachment_that_was_interrupted_is_finished(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "DETACH_TIMEOUT_MS", 100)
-    monkeypatch.setattr(maintenance, "TRIES", 1)
+    monkeypatch.setattr(session, "DETACH_TIMEOUT_MS", 100)
+    monkeypatch.setattr(session, "TRIES", 1)
     write(url, 0, 60)
     await maintain(url)
     with psycopg.connect(url) as reader:
@@ -195,8 +268,8 @@ async def test_a_detachment_that_was_interrupted_is_finished(
 async def test_a_long_transaction_delays_making_and_keeps_nobody(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "TRIES", 3)
-    monkeypatch.setattr(maintenance, "PAUSE_S", 0.01)
+    monkeypatch.setattr(session, "TRIES", 3)
+    monkeypatch.setattr(session, "PAUSE_S", 0.01)
     with psycopg.connect(url) as holder:
         holder.execute("SELECT FROM events")
         done = await PostgresPartitions(url).maintain(NOW, RULES)
@@ -215,6 +288,45 @@ async def test_a_role_that_does_not_own_the_tables_is_told_so(url: str) -> None:
         await maintain(url)
         write(service_url, -30, 0, 14, 30, 300)
         assert (await PostgresPartitions(service_url).plan(NOW, RULES)).ahead >= 3
+
+
+# What an operator did
+
+
+async def test_a_default_partition_leaves_its_table_as_it_is_and_no_other(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE events_default PARTITION OF events DEFAULT")
+        planned = await PostgresPartitions(url).plan(NOW, RULES)
+        done = await PostgresPartitions(url).maintain(NOW, RULES)
+        assert done.made == planned.made
+        assert {name.rpartition("_")[0] for name in done.made} == {"deliveries", "delivery_attempts"}
+        assert done.problems == planned.problems
+        assert "events_default" in done.problems[0]
+        assert (await PostgresPartitions(url).maintain(OVER, RULES)).dropped == ()
+        connection.execute("ALTER TABLE events DETACH PARTITION events_default")
+    done = await PostgresPartitions(url).maintain(NOW, RULES)
+    assert (done.ahead, done.problems) == (RULES.ahead, ())
+
+
+@pytest.mark.parametrize(("name", "day"), [("events_20270111", 43), ("events_20261221", 22)])
+async def test_a_partition_that_an_operator_took_out_and_keeps_is_replaced(
+    url: str, name: str, day: int
+) -> None:
+    """The open one, and one in the middle: an id without a partition would be refused."""
+    await maintain(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE events DETACH PARTITION {name}".encode())
+    with pytest.raises(psycopg.errors.CheckViolation):
+        write(url, day)
+    planned = await PostgresPartitions(url).plan(NOW, RULES)
+    done = await PostgresPartitions(url).maintain(NOW, RULES)
+    assert f"{name}_2" in done.made
+    assert (done.made, done.dropped) == (planned.made, ())
+    write(url, day)
+    assert [place for place, _ in places(url)] == [f"{name}_2"]
+    assert read(url, f"SELECT to_regclass('{name}')::text") == [(name,)]
+    assert (await PostgresPartitions(url).maintain(NOW, RULES)).made == ()
+    await maintain(url, NOW + timedelta(days=70))
 
 
 # An upgrade

@@ -165,7 +165,9 @@ READS_ALL = {
     "roles": "reads the server's catalog",
     "plans": "reads the server's catalog",
     "partitions.layout": "reads the server's catalog",
+    "partitions.extending": "reads the server's catalog",
     "partitions.maintenance": "reads the server's catalog",
+    "partitioned_indexes": "reads the server's catalog",
     "server_activity": "reads what the server reports of itself",
 }
 """Modules whose statements read all by their purpose."""

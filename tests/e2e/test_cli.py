@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.postgres import migrate as module
-from meetcore.adapters.postgres.migration_steps import load_migrations
+from meetcore.adapters.postgres.migration_steps import load_migrations, oldest_schema, schemas_of
 from tests.e2e.customers import enrol
 from tests.support import servers
 from tests.support.pooler import keep_session_settings
@@ -302,8 +302,46 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
     assert [done.code for done in results] == [0, 0], results
     assert sorted(len(done.json["applied"]) for done in results)[0] == 0
     assert all(done.json["is_current"] for done in results)
-    assert launcher.run("migrate", "--json", env=env).json["applied"] == []
+    lines = [line for done in results for line in done.err.splitlines()]
+    logged = [json.loads(line) for line in lines if "operator action" in line]
+    applied = [done.json["applied"] for done in results if done.json["applied"]]
+    assert [(line["action"], line["applied"]) for line in logged] == [("migrate", each) for each in applied]
+    again = launcher.run("migrate", "--json", env=env)
+    assert (again.json["applied"], again.err) == ([], "")
     assert launcher.run("migrate", env=env).code == 0
+    steps = load_migrations()
+    runs_on = {"oldest": oldest_schema(steps), "newest": steps[-1].number}
+    assert launcher.run("migrate", "--plan", "--json", env=env).json == {"data": [], "runs_on": runs_on}
+    assert f"runs on migrations {schemas_of(steps).text}" in launcher.run("migrate", "--plan", env=env).out
+
+
+def test_partitions_say_what_they_changed_and_end_with_1_where_somebody_has_to_look(
+    launcher: Launcher, postgres_server_url: str
+) -> None:
+    with servers.migrated_database(postgres_server_url) as url:
+        env = environment(database_url=url)
+        done = launcher.run("partitions", "--json", env=env)
+        assert (done.code, done.json["ahead"], done.json["problems"]) == (0, 4, [])
+        [line] = [json.loads(each) for each in done.err.splitlines()]
+        assert (line["event"], line["action"]) == ("operator action", "partitions")
+        assert (line["made"], line["dropped"]) == (done.json["made"], [])
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE events_default PARTITION OF events DEFAULT")
+        assert launcher.run("partitions", "--dry-run", "--json", env=env).code == 0
+        done = launcher.run("partitions", "--json", env=env)
+        assert done.code == 1
+        assert "events_default" in done.json["problems"][0]
+
+
+def test_partitions_again_and_again_outlive_a_database_that_is_away(launcher: Launcher) -> None:
+    env = environment(database_url=f"postgresql://u@127.0.0.1:{free_port()}/d")
+    refused(launcher.run("partitions", env=env), 4)
+    running = launcher.start("partitions", "--every-h", "0.01", env=env)
+    try:
+        until(lambda: "partitions not looked after" in running.err.read_text(), "it reports", START_S)
+        assert running.poll(0.1) is None
+    finally:
+        running.kill()
 
 
 def test_migrate_reports_that_it_waits_for_a_lock(
@@ -359,6 +397,9 @@ MISTAKES = {
         ("credits", "adjust", "--account", UNKNOWN, "--amount", "0", "--reason", "r"), "--amount",
     ),
     "no process": (("credits", "verify", "--processes", "0"), "whole number from 1 to 64"),
+    "no pause": (("partitions", "--every-h", "0"), "hours from 0.01 to 168"),
+    "no pause that is a number": (("partitions", "--every-h", "nan"), "--every-h"),
+    "a pause of months": (("partitions", "--every-h", "1000"), "--every-h"),
     "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
     "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
     "broken amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "10.7"), "whole number"),

@@ -117,6 +117,18 @@ def check_counts(at_least: int, at_most: int, **counts: int) -> None:
             raise InputRefused(f"--{option} must be a whole number from {at_least} to {at_most}, not {count}")
 
 
+def check_hours(at_least: float, at_most: float, **hours: float | None) -> None:
+    """Check that durations lie between two others.
+
+    Raises:
+        InputRefused: names the argument that does not.
+    """
+    for name, value in hours.items():
+        if value is not None and not at_least <= value <= at_most:  # false for "nan", too
+            option = name.replace("_", "-")
+            raise InputRefused(f"--{option} must be hours from {at_least:g} to {at_most:g}, not {value:g}")
+
+
 def check_texts(**texts: str | None) -> None:
     """Check that texts can be stored and shown.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import structlog
 
-_SHOWN = ("id", "account_id", "amount", "balance", "is_new")
+_SHOWN = ("id", "account_id", "amount", "balance", "is_new", "made", "dropped", "applied", "granted_to")
 """Fields of a command's record that may stand in a log: no names, addresses, reasons or keys."""
 
 log = structlog.get_logger("meetcore")

@@ -12,7 +12,12 @@ import uvicorn
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.migration_plan import PlannedStep, plan_migrations
-from meetcore.adapters.postgres.migration_steps import Migration, MigrationRefused
+from meetcore.adapters.postgres.migration_steps import (
+    Migration,
+    MigrationRefused,
+    load_migrations,
+    schemas_of,
+)
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs, stdlib_logging, stop_with_parent
@@ -156,36 +161,58 @@ def migrate_schema(*, grant_to: str | None = None, plan: bool = False, json: Jso
     url = guarded(settings.require_direct_database, as_json=json)
     try:
         if plan:
-            planned = guarded(lambda: plan_migrations(url), as_json=json)
-            if planned or json:
-                show([_plan_row(each) for each in planned], as_json=json)
-            else:
-                print_message("the schema is up to date")
+            _show_plan(guarded(lambda: plan_migrations(url), as_json=json), as_json=json)
             return
-        with progress("migrations") as report:
-            done = guarded(
-                lambda: migrate(
-                    url, on_step=lambda _, place, total: report(place, total), on_wait=_report_wait
-                ),
-                as_json=json,
-            )
+        applied = guarded(lambda: _migrate(url), as_json=json)
         if grant_to is not None:
             guarded(lambda: grant_service(url, grant_to), as_json=json)
-            log_action("migrate --grant-to", {})
+            log_action("migrate --grant-to", {"granted_to": grant_to})
     except (MigrationRefused, GrantRefused) as error:
         code = "migration_refused" if isinstance(error, MigrationRefused) else "grant_refused"
         complain(code, str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
-    applied = [f"{step.number:04}_{step.name}" for step in done]
     result = {"applied": applied if json else applied or None, "is_current": True}
     show(result if grant_to is None else result | {"granted_to": grant_to}, as_json=json)
+
+
+def _migrate(url: str) -> list[str]:
+    """Apply what is missing and log the steps that were applied, those before one that failed included."""
+    begun: list[str] = []
+    is_done = False
+    try:
+        with progress("migrations") as report:
+
+            def on_step(step: Migration, place: int, total: int) -> None:
+                begun.append(step.title)
+                report(place, total)
+
+            migrate(url, on_step=on_step, on_wait=_report_wait)
+        is_done = True
+    finally:
+        applied = begun if is_done else begun[:-1]
+        if applied:
+            log_action("migrate", {"applied": applied})
+    return applied
+
+
+def _show_plan(planned: list[PlannedStep], *, as_json: bool) -> None:
+    """Show the steps that are to come, and the schemas that this release runs on."""
+    rows, runs_on = [_plan_row(each) for each in planned], schemas_of(load_migrations())
+    if as_json:
+        show({"data": rows, "runs_on": {"oldest": runs_on.oldest, "newest": runs_on.newest}}, as_json=True)
+        return
+    if rows:
+        show(rows, as_json=False)
+    else:
+        print_message("the schema is up to date")
+    print_message(f"this release runs on migrations {runs_on.text}")
 
 
 def _plan_row(planned: PlannedStep) -> dict[str, object]:
     """One step of the plan as it is shown."""
     locks = [f"{table}: {lock.text}" for table, lock in sorted(planned.locks.items())]
     return {
-        "step": f"{planned.step.number:04}_{planned.step.name}",
+        "step": planned.step.title,
         "kind": "online" if planned.step.is_online else "one transaction",
         "may_follow": planned.step.is_optional,
         "locks": locks,

@@ -70,10 +70,10 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
     except FenceRefused as error:
         _end("fence", str(error), ExitCode.REFUSED, as_json=as_json)
     except StoreUnavailable as error:
-        _end(*_store_failure(error), ExitCode.STORE_UNAVAILABLE, as_json=as_json)
+        _end(*store_failure(error), ExitCode.STORE_UNAVAILABLE, as_json=as_json)
 
 
-def _store_failure(error: StoreUnavailable) -> tuple[str, str]:
+def store_failure(error: StoreUnavailable) -> tuple[str, str]:
     """Return the code and the message of a store failure; the driver's message would reveal addresses."""
     match error:
         case StoreFull():

@@ -177,15 +177,12 @@ def _log_verified_ledger(run: VerificationRun) -> None:
 
 
 def _log_maintained_partitions(done: Maintained) -> None:
-    """Log which partitions were made and dropped, and what waits: a warning where there are few ahead."""
-    emit = log.warning if done.ahead < FEW_AHEAD else log.info
+    """Log what a round did, and what it could not do: a warning where an operator has to look after it."""
+    emit = log.warning if done.needs_attention else log.info
     emit(
-        "partitions",
-        made=list(done.made),
-        dropped=list(done.dropped),
-        waiting=list(done.waiting),
-        ahead=done.ahead,
-    )
+        "partitions", made=list(done.made), dropped=list(done.dropped), waiting=list(done.waiting),
+        ahead=done.ahead, is_busy=done.is_busy, is_fenced=done.is_fenced, problems=list(done.problems),
+    )  # fmt: skip
 
 
 def _log_refused_partitions(found: Maintained, reason: str) -> None:

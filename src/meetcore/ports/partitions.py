@@ -45,6 +45,7 @@ class Maintained:
             is not counted.
         is_busy: another process was at it, or a table was in use all the time; nothing or not all was done.
         is_fenced: a restore is not released yet; nothing was done.
+        problems: what keeps partitions of a table from being made or dropped until an operator acts.
     """
 
     made: tuple[str, ...] = ()
@@ -53,6 +54,12 @@ class Maintained:
     ahead: int = 0
     is_busy: bool = False
     is_fenced: bool = False
+    problems: tuple[str, ...] = ()
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether an operator has to look after it."""
+        return bool(self.problems) or self.ahead < FEW_AHEAD
 
 
 class Partitions(Protocol):

@@ -12,9 +12,8 @@ from meetcore.usecases.runtime import Runtime
 class MaintainPartitions:
     """Looks after the partitions of the store, from any number of processes.
 
-    `report` is called with what was done where anything was, or waits; `report_refusal` with how things
-    stand and
-    the reason, where it cannot be done from this process.
+    `report` is called with what was done where anything was, waits, or could not be done now;
+    `report_refusal` with how things stand and the reason, where it cannot be done from this process.
     """
 
     partitions: Partitions
@@ -31,5 +30,5 @@ class MaintainPartitions:
         except PartitionsRefused as refusal:
             self.report_refusal(await self.partitions.plan(now, self.rules), str(refusal))
             return
-        if done.made or done.dropped or done.waiting:
+        if done != Maintained(ahead=done.ahead):
             self.report(done)

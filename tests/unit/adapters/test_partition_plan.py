@@ -3,19 +3,22 @@
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.postgres.partitions.layout import KEYS, Layout, Partition, layout_of
+from meetcore.adapters.postgres.partitions.layout import KEYS, MARK, Layout, Partition, layout_of
 from meetcore.adapters.postgres.partitions.plan import (
     Extension,
+    behind,
     extension_of,
+    gaps_of,
     name_of,
     past_retention,
     planned_drops,
+    planned_names,
 )
-from meetcore.domain.ids import first_id
+from meetcore.domain.ids import first_id, uuid7
 from meetcore.ports.partitions import PartitionRules
 
 RULES = PartitionRules()
@@ -183,5 +186,58 @@ def test_bounds_are_read_as_the_server_writes_them() -> None:
     )
     bounds = [(one.lower, one.upper) for one in found.partitions["events"]]
     assert bounds == [(None, low), (low, high), (high, None)]
-    with pytest.raises(ValueError, match="no partition of a range"):
-        layout_of([row("DEFAULT")])
+
+
+def test_a_partition_of_another_kind_is_reported_and_its_table_left() -> None:
+    found = layout_of([row("DEFAULT"), row("FOR VALUES FROM (MINVALUE) TO (MAXVALUE)")])
+    assert found.unknown == {"events": ["x"]}
+    assert len(found.partitions["events"]) == 1
+    assert ["x is a partition of events" in one for one in found.problems] == [True]
+    beside = evolve(layout(5), unknown={"events": ["x"]})
+    assert past_retention(beside, "events", AFTER_THREE, RULES) == []
+    assert {name.rpartition("_")[0] for name in planned_names(beside, list(KEYS), NOW, RULES)} == {
+        "deliveries", "delivery_attempts",
+    }  # fmt: skip
+
+
+def test_what_is_outside_of_a_table_is_to_be_dropped_or_kept_by_its_mark() -> None:
+    outside = row("") | {"of_table": None, "bounds": None}
+    found = layout_of([outside | {"name": "a", "mark": MARK}, outside | {"name": "b"}])
+    assert (found.detached, found.kept) == (["a"], ["b"])
+    assert found.names == {"a", "b"}
+
+
+def test_a_name_that_is_taken_gets_a_number() -> None:
+    low = first_id(MONDAY)
+    assert name_of("events", low, ["events_20261207"]) == "events_20261130"
+    assert name_of("events", low, ["events_20261130"]) == "events_20261130_2"
+    assert name_of("events", low, ["events_20261130", "events_20261130_2"]) == "events_20261130_3"
+    extension = extension_of("events", [FIRST], NOW, RULES, ["events_20261221"])
+    assert extension is not None
+    assert extension.names[:3] == ("events_20261214", "events_20261221_2", "events_20261228")
+
+
+def test_a_gap_is_found_unless_it_is_past_the_retention() -> None:
+    whole = layout(5)
+    assert gaps_of(whole, "events", NOW, RULES) == []
+    partitions = [one for one in whole.partitions["events"] if one.name not in ("events_2", "events_3")]
+    found = evolve(whole, partitions={**whole.partitions, "events": partitions})
+    [gap] = gaps_of(found, "events", NOW, RULES)
+    assert (gap.lower, gap.upper) == (first_id(MONDAY + WEEK), first_id(MONDAY + 3 * WEEK))
+    assert gap.name == "events_20261207"
+    over = MONDAY + 3 * WEEK + RULES.kept
+    assert gaps_of(found, "events", over - timedelta(milliseconds=1), RULES) == [gap]
+    assert gaps_of(found, "events", over, RULES) == []
+
+
+def test_a_partition_ends_behind_the_greatest_id_of_a_clock_that_is_not_too_far_ahead() -> None:
+    extension = extension_of("events", [FIRST], NOW, RULES)
+    assert extension is not None
+    assert behind(extension, first_id(NOW), NOW, RULES) is None, "an id without a version has no time"
+    for at in (NOW - 9 * WEEK, NOW):
+        assert behind(extension, uuid7(at, bytes(10)), NOW, RULES) == extension
+    later = behind(extension, uuid7(NOW + 3 * WEEK, bytes(10)), NOW, RULES)
+    assert later is not None
+    assert later.bounds == tuple(first_id(MONDAY + weeks * WEEK) for weeks in (5, 6, 7, 8, 9))
+    assert behind(extension, uuid7(NOW + RULES.kept, bytes(10)), NOW, RULES) is not None
+    assert behind(extension, uuid7(NOW + RULES.kept + WEEK, bytes(10)), NOW, RULES) is None

@@ -22,6 +22,7 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.mailer import MailUnavailable, OutgoingMail
+from meetcore.ports.partitions import Maintained
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
@@ -269,3 +270,24 @@ async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() ->
         assert line["account_id"] == str(harness.caller.account.id)
         assert "dewi" not in str(line)
         assert "SEALED" not in str(line)
+
+
+@pytest.mark.parametrize(
+    ("done", "level"),
+    [
+        (Maintained(made=("a",), ahead=4), "info"),
+        (Maintained(ahead=4, is_busy=True), "info"),
+        (Maintained(ahead=4, is_fenced=True), "info"),
+        (Maintained(ahead=1, is_busy=True), "warning"),
+        (Maintained(ahead=4, problems=("events_default",)), "warning"),
+    ],
+)
+def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_look(
+    done: Maintained, level: str
+) -> None:
+    with capture_logs() as lines:
+        LOGGED.maintained_partitions(done)
+    [line] = lines
+    assert (line["event"], line["log_level"], line["ahead"]) == ("partitions", level, done.ahead)
+    assert (line["is_busy"], line["is_fenced"]) == (done.is_busy, done.is_fenced)
+    assert (line["made"], line["problems"]) == (list(done.made), list(done.problems))

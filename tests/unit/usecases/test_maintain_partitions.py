@@ -43,8 +43,11 @@ async def reports_of(place: Place) -> tuple[list[Maintained], list[tuple[Maintai
     return done, refused
 
 
-async def test_a_round_that_changed_something_or_waits_is_reported() -> None:
-    for done in (Maintained(made=("a",)), Maintained(dropped=("b",)), Maintained(waiting=("c",))):
+async def test_a_round_that_changed_something_or_could_not_is_reported() -> None:
+    for done in (
+        Maintained(made=("a",)), Maintained(dropped=("b",)), Maintained(waiting=("c",)),
+        Maintained(is_busy=True), Maintained(is_fenced=True), Maintained(problems=("d",)),
+    ):  # fmt: skip
         place = Place(done)
         assert await reports_of(place) == ([done], [])
         assert place.asked == [("maintain", START, RULES)]
@@ -52,7 +55,7 @@ async def test_a_round_that_changed_something_or_waits_is_reported() -> None:
 
 async def test_a_round_with_nothing_to_do_is_not() -> None:
     assert await reports_of(Place(Maintained(ahead=4))) == ([], [])
-    assert await reports_of(Place(Maintained(is_busy=True))) == ([], [])
+    assert await reports_of(Place(Maintained())) == ([], [])
 
 
 async def test_a_refusal_is_reported_with_how_things_stand() -> None:

@@ -32,6 +32,7 @@ from meetcore.adapters.postgres.migration_steps import (
     load_migrations,
     oldest_schema,
 )
+from meetcore.adapters.postgres.partitioned_indexes import PartitionedIndex, build_index
 from meetcore.adapters.postgres.pool import (
     DEADLINE_S,
     PASSES_FENCE,
@@ -221,10 +222,10 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: floa
     try:
         if step.is_online:
             for place, statement in enumerate(step.statements):
-                _run_online(connection, step, place, statement, lock_timeout_s)
+                _run_online(connection, step, place, statement, lock_timeout_s, attempt)
         with connection.transaction():
             if not step.is_online:
-                _lock_tables(connection, step, lock_timeout_s, attempt)
+                _lock_tables(connection, step.text, lock_timeout_s, attempt)
                 with granting(connection):
                     connection.execute(step.text.encode())
             connection.execute("DELETE FROM schema_migrations_batches WHERE checksum = %s", (step.checksum,))
@@ -243,16 +244,14 @@ def _limit_waiting(connection: psycopg.Connection, lock_timeout_s: float) -> Non
     connection.execute("SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_s * 1000:.0f}ms"])
 
 
-def _lock_tables(
-    connection: psycopg.Connection, step: Migration, lock_timeout_s: float, attempt: int
-) -> None:
-    """Lock the tables that a step stops writers of, in an order that changes from try to try.
+def _lock_tables(connection: psycopg.Connection, text: str, lock_timeout_s: float, attempt: int) -> None:
+    """Lock the tables that a step or a statement stops writers of, in an order that changes from try to try.
 
     A statement of the service may hold one of them and wait behind this step for another. The step then waits for
     that statement, and gives up; in the opposite order it does not.
     """
     _limit_waiting(connection, lock_timeout_s)
-    tables = _stopped_tables(connection, step)
+    tables = _stopped_tables(connection, text)
     for table, _ in tables:  # nothing but an autovacuum waits for this lock, and the server ends that for it
         connection.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE".encode())
     deadline = time.monotonic() + min(lock_timeout_s, _QUEUE_TIMEOUT_S)
@@ -262,9 +261,9 @@ def _lock_tables(
     _limit_waiting(connection, max(deadline - time.monotonic(), _SHORTEST_WAIT_S))
 
 
-def _stopped_tables(connection: psycopg.Connection, step: Migration) -> list[tuple[str, Lock]]:
-    """The tables that are there already and that a step stops writers of, each with its strongest lock."""
-    stopped = {table: lock for table, lock in locks_of(step.text).items() if lock.stops_writers}
+def _stopped_tables(connection: psycopg.Connection, text: str) -> list[tuple[str, Lock]]:
+    """The tables that are there already and that statements stop writers of, each with its strongest lock."""
+    stopped = {table: lock for table, lock in locks_of(text).items() if lock.stops_writers}
     there = connection.execute(
         """SELECT relname FROM pg_class
         WHERE relname = ANY(%s) AND relkind IN ('r', 'p') AND pg_table_is_visible(oid) ORDER BY relname""",
@@ -274,12 +273,20 @@ def _stopped_tables(connection: psycopg.Connection, step: Migration) -> list[tup
 
 
 def _run_online(
-    connection: psycopg.Connection, step: Migration, place: int, statement: Statement, lock_timeout_s: float
+    connection: psycopg.Connection,
+    step: Migration,
+    place: int,
+    statement: Statement,
+    lock_timeout_s: float,
+    attempt: int,
 ) -> None:
     """Run a statement unless it was run before an interruption; what it needed may be gone by now."""
     if _progress(connection, step, place)[1]:
         return
-    if statement.is_concurrent:
+    if statement.is_for_each_partition:
+        build_index(connection, PartitionedIndex.of(statement.text))
+        _keep_progress(connection, step, place, None, is_done=True)
+    elif statement.is_concurrent:
         if not _is_built(connection, statement):
             connection.execute(statement.text.encode())
         _keep_progress(connection, step, place, None, is_done=True)
@@ -289,6 +296,8 @@ def _run_online(
     else:
         with connection.transaction():
             _limit_waiting(connection, lock_timeout_s)
+            if any(lock.stops_writers for lock in locks_of(statement.text).values()):
+                _lock_tables(connection, statement.text, lock_timeout_s, attempt)
             connection.execute(statement.text.encode())
             _keep_progress(connection, step, place, None, is_done=True)
 

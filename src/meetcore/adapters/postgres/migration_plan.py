@@ -58,8 +58,10 @@ def plan_migrations(url: str) -> list[PlannedStep]:
     with translated(), psycopg.connect(url, autocommit=True, **shown) as connection:
         sizes = dict(
             connection.execute(
-                """SELECT relname, pg_table_size(oid) FROM pg_class
-                WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)"""
+                """SELECT relname, coalesce(
+                    (SELECT sum(pg_table_size(part.relid)) FROM pg_partition_tree(c.oid) AS part)::bigint,
+                    pg_table_size(oid))
+                FROM pg_class c WHERE relkind IN ('r', 'p') AND pg_table_is_visible(oid)"""
             ).fetchall()
         )
     return [_planned(step, sizes) for step in steps]

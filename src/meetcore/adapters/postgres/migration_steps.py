@@ -12,6 +12,9 @@ A file may begin with these lines:
 In an online step a statement under the line `-- in batches` is repeated until it returns no row: it takes `%(after)s`,
 the key that the last batch ended at (`NULL` at first), and `%(rows)s`, and returns the last key of its own batch as
 text.
+
+A statement under the line `-- for each partition` is `CREATE INDEX name ON table (...)` of a partitioned table: the index is
+built concurrently on one partition after another, see `partitioned_indexes`.
 """
 
 import hashlib
@@ -21,12 +24,21 @@ from importlib import resources
 
 from attrs import define, field, frozen
 
-__all__ = ["Migration", "MigrationRefused", "Statement", "load_migrations", "oldest_schema"]
+__all__ = [
+    "Migration",
+    "MigrationRefused",
+    "Schemas",
+    "Statement",
+    "load_migrations",
+    "oldest_schema",
+    "schemas_of",
+]
 
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _NEEDS = re.compile(r"^-- needs code of (\d{4})$", re.MULTILINE)
 _COMMENT = re.compile(r"^--.*\n?", re.MULTILINE)
 _BATCHES = "-- in batches\n"
+_PARTITIONS = "-- for each partition\n"
 
 
 class MigrationRefused(Exception):
@@ -38,7 +50,8 @@ class Statement:
     """One statement of an online step."""
 
     text: str
-    is_batched: bool
+    is_batched: bool = False
+    is_for_each_partition: bool = False
 
     @property
     def is_concurrent(self) -> bool:
@@ -53,6 +66,11 @@ class Migration:
     number: int
     name: str
     text: str = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        """Its number and name, as its file has them."""
+        return f"{self.number:04}_{self.name}"
 
     @property
     def checksum(self) -> str:
@@ -83,7 +101,7 @@ class Migration:
         for part in parts:
             text = _COMMENT.sub("", part).strip()
             if text:
-                found.append(Statement(text, _BATCHES in part))
+                found.append(Statement(text, _BATCHES in part, _PARTITIONS in part))
         return tuple(found)
 
     @property
@@ -110,3 +128,24 @@ def load_migrations() -> list[Migration]:
 def oldest_schema(steps: list[Migration]) -> int:
     """The oldest schema that this release runs on: the number of the last step that is not optional."""
     return max((step.number for step in steps if not step.is_optional), default=0)
+
+
+@frozen
+class Schemas:
+    """The schemas that a release runs on: from the last step that it needs to the last one that it knows.
+
+    It runs on later ones, too, unless a step of theirs says that it needs code that the release lacks.
+    """
+
+    oldest: int
+    newest: int
+
+    @property
+    def text(self) -> str:
+        """The range as it is shown."""
+        return f"{self.oldest:04} to {self.newest:04}"
+
+
+def schemas_of(steps: list[Migration]) -> Schemas:
+    """The range of schemas that a release with these steps runs on."""
+    return Schemas(oldest_schema(steps), max((step.number for step in steps), default=0))

@@ -13,8 +13,9 @@ from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.migrate import missing
-from meetcore.adapters.postgres.migration_steps import MigrationRefused
-from meetcore.adapters.postgres.partitions.layout import LAYOUT, layout_of, layout_parameters
+from meetcore.adapters.postgres.migration_steps import MigrationRefused, load_migrations, schemas_of
+from meetcore.adapters.postgres.partitions.layout import KEYS, LAYOUT, layout_of, layout_parameters
+from meetcore.adapters.postgres.partitions.plan import gaps_of
 from meetcore.adapters.postgres.pool import application_name, translated
 from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
@@ -98,17 +99,16 @@ def _check_writable(settings: Settings) -> CheckResult:
 
 
 def _check_schema(settings: Settings) -> CheckResult:
+    runs_on = f"this release, which runs on migrations {schemas_of(load_migrations()).text}"
     try:
         lacking = missing(settings.require_database())
     except MigrationRefused as error:
         return failed(str(error))
+    if not lacking:
+        return ok(f"of {runs_on}")
     if all(step.is_optional for step in lacking):
-        return (
-            warning(f"{len(lacking)} are to come: run `meetcore migrate`")
-            if lacking
-            else ok("of this release")
-        )
-    return failed(f"{len(lacking)} migrations are missing: run `meetcore migrate`")
+        return warning(f"{len(lacking)} of {runs_on}, are to come: run `meetcore migrate`")
+    return failed(f"{len(lacking)} of {runs_on}, are missing: run `meetcore migrate`")
 
 
 def _check_partitions(settings: Settings) -> CheckResult:
@@ -119,6 +119,7 @@ def _check_partitions(settings: Settings) -> CheckResult:
             connection, "SELECT pg_has_role(relowner, 'MEMBER') FROM pg_class WHERE oid = 'events'::regclass"
         )
     ahead = layout.ahead(now)
+    gaps = [gap for table in KEYS for gap in gaps_of(layout, table, now, settings.partition_rules)]
     proofs = [one.name for of_table in layout.partitions.values() for one in of_table if one.has_proof]
     remedy = _partitions_remedy(settings, may_alter=bool(may_alter))
     if proofs:
@@ -126,9 +127,15 @@ def _check_partitions(settings: Settings) -> CheckResult:
             f"{', '.join(proofs)} will refuse new rows, by what an interrupted round left there, "
             f"unless one runs now: {remedy}"
         )
+    if gaps:
+        names = ", ".join(gap.name for gap in gaps)
+        return failed(f"new rows of the time of a missing partition are refused ({names}): {remedy}")
+    if layout.problems:
+        return warning("; ".join(layout.problems))
     if ahead < FEW_AHEAD:
         return warning(f"{ahead} ahead, and nothing is lost: {remedy}")
-    return ok(f"{ahead} ahead")
+    kept = f"; kept outside of their tables: {', '.join(layout.kept)}" if layout.kept else ""
+    return ok(f"{ahead} ahead{kept}")
 
 
 def _partitions_remedy(settings: Settings, *, may_alter: bool) -> str:

@@ -2,5 +2,8 @@
 
 - ``layout``: the partitions that there are, read off the server's catalog
 - ``plan``: which are to be made and dropped, decided on a layout
-- ``maintenance``: doing it beside a service that runs
+- ``session``: how long a round waits for locks, and what it has done
+- ``proofs``: where a large partition can end, proved without a lock
+- ``extending``: making partitions
+- ``maintenance``: a whole round, beside a service that runs
 """

@@ -5,8 +5,9 @@ however fast a clock runs. Making partitions means to end the open one, and to o
 are made. One that rows are being added to is ended a whole period ahead at least, where no clock has been yet.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from itertools import chain, count, pairwise
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -15,19 +16,31 @@ from meetcore.adapters.postgres.partitions.layout import KEYS, Layout, Partition
 from meetcore.domain.ids import first_id, instant_of
 from meetcore.ports.partitions import PartitionRules
 
-__all__ = ["Extension", "extension_of", "name_of", "past_retention", "planned_drops"]
+__all__ = [
+    "Extension",
+    "Gap",
+    "behind",
+    "extension_of",
+    "gaps_of",
+    "name_of",
+    "past_retention",
+    "planned_drops",
+    "planned_names",
+]
 
 
 @frozen
 class Extension:
     """Partitions to make: one from each bound to the next, and an open one from the last bound.
 
-    `last` is the open one that is ended at the first bound, `None` where a table has none.
+    `last` is the open one that is ended at the first bound, `None` where a table has none; `taken` are names that
+    they cannot have.
     """
 
     table: str
     last: Partition | None
     bounds: tuple[UUID, ...]
+    taken: Collection[str] = ()
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -37,16 +50,68 @@ class Extension:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the partitions that are made."""
-        return tuple(name_of(self.table, bound) for bound in self.bounds)
+        return tuple(name_of(self.table, bound, self.taken) for bound in self.bounds)
 
 
-def name_of(table: str, lower: UUID) -> str:
-    """Return the name of the partition that begins with an id."""
-    return f"{table}_{_instant(lower):%Y%m%d}"
+@frozen
+class Gap:
+    """A range of ids, between two partitions of a table, that has none: a new row there is refused."""
+
+    table: str
+    lower: UUID
+    upper: UUID
+    name: str
+    options: tuple[str, ...] = ()
+
+
+def name_of(table: str, lower: UUID, taken: Collection[str] = ()) -> str:
+    """Return the name of the partition that begins with an id: with a number at its end where another table has it."""
+    name = f"{table}_{_instant(lower):%Y%m%d}"
+    names = chain([name], (f"{name}_{number}" for number in count(2)))
+    return next(one for one in names if one not in taken)
+
+
+def gaps_of(layout: Layout, table: str, now: datetime, rules: PartitionRules) -> list[Gap]:
+    """List the gaps between the partitions of a table; what was dropped past its retention leaves none."""
+    if table in layout.unknown:
+        return []
+    end, taken = first_id(now - rules.kept), layout.names
+    return [
+        Gap(table, one.upper, following.begins, name_of(table, one.upper, taken), one.options)
+        for one, following in pairwise(layout.partitions[table])
+        if one.upper is not None and one.upper < following.begins and following.begins > end
+    ]
+
+
+def planned_names(layout: Layout, tables: Sequence[str], now: datetime, rules: PartitionRules) -> list[str]:
+    """Return the names of the partitions of some tables that would be made."""
+    found: list[str] = []
+    for table in tables:
+        if table not in layout.unknown:
+            found += [gap.name for gap in gaps_of(layout, table, now, rules)]
+            extension = extension_of(table, layout.partitions[table], now, rules, layout.names)
+            found += () if extension is None else extension.names
+    return found
+
+
+def behind(extension: Extension, greatest: UUID, now: datetime, rules: PartitionRules) -> Extension | None:
+    """Let the open partition end where no clock has been, that which wrote its greatest id included.
+
+    `None` where that clock is further ahead than what is kept: the partition would grow for as long.
+    """
+    at = instant_of(greatest)
+    if at is None or at > now + rules.kept:
+        return None
+    start = max(_instant(extension.bounds[0]), rules.begin_of(at) + 2 * rules.length)
+    return evolve(extension, bounds=_bounds(start, len(extension.bounds), rules))
 
 
 def extension_of(
-    table: str, partitions: Sequence[Partition], now: datetime, rules: PartitionRules
+    table: str,
+    partitions: Sequence[Partition],
+    now: datetime,
+    rules: PartitionRules,
+    taken: Collection[str] = (),
 ) -> Extension | None:
     """Decide which partitions a table lacks; `None` where there are enough ahead."""
     present, begin = first_id(now), rules.begin_of(now)
@@ -54,12 +119,13 @@ def extension_of(
     last = partitions[-1] if partitions else None
     if last is None or last.upper is not None:  # somebody took the open one away
         first = first_id(begin) if last is None or last.upper is None else last.upper
-        return Extension(table, None, (first, *_bounds(_after(first, rules), max(1, lacking), rules)))
+        bounds = (first, *_bounds(_after(first, rules), max(1, lacking), rules))
+        return Extension(table, None, bounds, taken)
     if last.begins <= present:
-        return Extension(table, last, _bounds(begin + 2 * rules.length, rules.ahead + 1, rules))
-    return (
-        Extension(table, last, _bounds(_after(last.begins, rules), lacking, rules)) if lacking > 0 else None
-    )
+        return Extension(table, last, _bounds(begin + 2 * rules.length, rules.ahead + 1, rules), taken)
+    if lacking <= 0:
+        return None
+    return Extension(table, last, _bounds(_after(last.begins, rules), lacking, rules), taken)
 
 
 def past_retention(layout: Layout, table: str, now: datetime, rules: PartitionRules) -> list[Partition]:
@@ -69,6 +135,8 @@ def past_retention(layout: Layout, table: str, now: datetime, rules: PartitionRu
     their time and before are gone, attempts when the deliveries are. Whether a delivery is unfinished is for the
     caller to see.
     """
+    if table in layout.unknown:  # beside a DEFAULT partition none can be detached while the table is in use
+        return []
     tables = list(KEYS)
     place = tables.index(table)
     end = first_id(now - rules.kept)
