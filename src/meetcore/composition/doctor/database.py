@@ -19,6 +19,7 @@ from meetcore.adapters.postgres.pool import application_name, translated
 from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
 from meetcore.adapters.postgres.sealed_values import COLUMNS
+from meetcore.adapters.postgres.server_activity import activity_warnings
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, skipped, warning
@@ -142,7 +143,7 @@ def _partitions_remedy(settings: Settings, *, may_alter: bool) -> str:
 def _check_role(settings: Settings) -> CheckResult:
     with _connected(settings) as connection:
         faults = [*_setting_faults(connection, _OF_ROLE), *role_faults(connection)]
-        warnings = role_warnings(connection)
+        warnings = [*role_warnings(connection), *activity_warnings(connection)]
     if faults:
         return failed("; ".join(faults))
     return warning("; ".join(warnings)) if warnings else ok("has what it needs, and cannot change the ledger")
