@@ -4799,7 +4799,7 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace;
 
 -- pooler --------------------------------------------------------------------------------------------------------------
 
--- The settings of a session that has set none itself; limits in milliseconds.
+-- The present settings of a session; limits in milliseconds.
 -- _READ
 SELECT lower(name), CASE unit WHEN 'ms' THEN setting::bigint END AS limit_ms, setting, current_user
 FROM pg_settings WHERE lower(name) = ANY(%(names)s::text[]);

@@ -16,7 +16,7 @@ from meetcore.adapters.postgres.migrate import missing
 from meetcore.adapters.postgres.migration_steps import MigrationRefused
 from meetcore.adapters.postgres.partitions.layout import LAYOUT, layout_of, layout_parameters
 from meetcore.adapters.postgres.pool import application_name, translated
-from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
+from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings, check_sent_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
 from meetcore.adapters.postgres.sealed_values import COLUMNS
 from meetcore.adapters.postgres.server_activity import activity_warnings
@@ -150,13 +150,14 @@ def _check_role(settings: Settings) -> CheckResult:
 
 
 def _check_pooler(settings: Settings) -> CheckResult:
-    if not settings.is_pooled:
-        return ok("none set")
+    check_settings = check_role_settings if settings.is_pooled else check_sent_settings
     try:
-        check_role_settings(settings.require_database(), settings.database_timeout_s)
+        check_settings(settings.require_database(), settings.database_timeout_s)
     except MissingSettings as error:
         return failed(str(error))
-    return ok("the role has what each session needs")
+    return ok(
+        "the role has what each session needs" if settings.is_pooled else "none set, and none is noticed"
+    )
 
 
 def _check_standby(settings: Settings) -> CheckResult:
