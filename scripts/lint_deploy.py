@@ -168,6 +168,11 @@ def unit_environment(unit: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def environment_files(unit: Path) -> list[str]:
+    """The files that a unit takes variables from; those of a later one win."""
+    return re.findall(r"^EnvironmentFile=(.+)$", unit.read_text("utf-8"), re.MULTILINE)
+
+
 def _complaints(command: list[str], variables: dict[str, str] | None = None) -> Iterator[str]:
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **(variables or {})}, check=False

@@ -16,7 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from meetcore.adapters.postgres.pool import session_settings
-from meetcore.adapters.settings import PREFIX, Settings
+from meetcore.adapters.settings import PREFIX, Settings, load_settings
 from meetcore.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -178,6 +178,36 @@ def test_prometheus_reads_parts_that_are_there() -> None:
         )
 
 
+@pytest.mark.parametrize("name", sorted(AS_OWNER))
+def test_what_runs_as_the_owner_has_the_settings_of_the_service_too(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions are dropped after the days for which the service keeps and shows events."""
+    unit = DEPLOY / "systemd" / f"meetcore-{name}.service"
+    files = lint_deploy.environment_files(unit)
+    assert files[:-1] == lint_deploy.environment_files(DEPLOY / "systemd" / "meetcore-worker.service")
+    service, owner = [dict(variables_of(DEPLOY / f"{Path(file).name}.example")) for file in files]
+    service |= {
+        "MEETCORE_EVENT_RETENTION_DAYS": "400",
+        "MEETCORE_EVENT_PARTITION_DAYS": "3",
+        "MEETCORE_DATABASE_POOLER": "transaction",
+    }
+    for variable, value in (service | owner).items():
+        monkeypatch.setenv(variable, value)
+    settings = load_settings()
+    assert (settings.event_retention_days, settings.event_partition_days) == (400, 3)
+    assert settings.require_direct_database() == owner["MEETCORE_DATABASE_DIRECT_URL"]
+    assert "meetcore_owner" in settings.require_direct_database()
+
+
+def test_each_timer_is_enabled_by_the_page_on_deploying() -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text("utf-8")
+    enabled = {
+        word for line in re.findall(r"systemctl enable --now ([^`\n]+)", page) for word in line.split()
+    }
+    assert {each.name for each in (DEPLOY / "systemd").glob("*.timer")} <= enabled
+
+
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_a_unit_starts_a_command_with_settings_that_exist(unit: Path) -> None:
     path, *words = lint_deploy.exec_start(unit, "8001")
@@ -205,9 +235,10 @@ def test_the_drill_runs_a_script_that_is_there_as_the_user_of_the_database() -> 
 
 
 def test_the_examples_of_environments_are_settings_without_secrets() -> None:
-    for name, value in variables_of(DEPLOY / "meetcore.env.example"):
-        assert_settings([name])
-        assert fnmatch(name, "*_KEY") <= (value == "")
+    for file in ("meetcore", "migrate"):
+        for name, value in variables_of(DEPLOY / f"{file}.env.example"):
+            assert_settings([name])
+            assert fnmatch(name, "*_KEY") <= (value == "")
 
 
 def variables_of(file: Path) -> Iterator[tuple[str, str]]:
