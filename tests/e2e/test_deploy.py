@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
+import psycopg
+import pytest
 from attrs import evolve, frozen
 
 from tests.conftest import absent
@@ -24,7 +26,6 @@ from tests.support.program import (
     ROOT,
     START_S,
     Site,
-    at_port,
     environment,
     free_port,
     until,
@@ -144,28 +145,44 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
             until(lambda each=each: shows_its_build(each), "its figures are shown", START_S)  # type: ignore[misc]
 
 
-def test_the_pooler_runs_with_its_file(site: Site) -> None:
-    if pooler.program() is None:
-        absent("no PgBouncer")
-    at, port = urlsplit(site.database_url), free_port()
-    server = f"host={at.hostname} port={at.port or 5432}"
-    text = (lint_deploy.DEPLOY / "pgbouncer" / "pgbouncer.ini").read_text("utf-8")
-    of_this_test = {
-        "meetcore = host=postgres port=5432 dbname=meetcore": f"* = {server}",
-        "listen_addr = *\nlisten_port = 6432": f"listen_addr = 127.0.0.1\nlisten_port = {port}",
-        "auth_type = scram-sha-256": "auth_type = trust",
-        "/etc/pgbouncer/users.txt": pooler.USERS,
-    }
-    for was, becomes in of_this_test.items():
+def test_the_pooler_starts_with_its_script_and_file_and_lets_the_role_of_the_service_in(site: Site) -> None:
+    if pooler.program() is None or "host=%2F" in site.database_url:
+        absent("no PgBouncer, or no server on TCP to put it before")
+    pooler.keep_session_settings(site.database_url)
+    with servers.service_role(site.database_url) as direct:
+        at, port = urlsplit(direct), free_port()
+        role, name = str(at.username), at.path.lstrip("/")
+        password = 'a "quoted" word'
+        with psycopg.connect(site.database_url, autocommit=True) as connection:
+            connection.execute(f"ALTER ROLE {role} PASSWORD '{password}'".encode())
+        files = {"/run/pgbouncer/users.txt": pooler.USERS, "/etc/pgbouncer/pgbouncer.ini": pooler.FILE}
+        script = adapted("start.sh", files | {"meetcore_service": role})
+        server = f"host={at.hostname} port={at.port or 5432}"
+        text = adapted(
+            "pgbouncer.ini",
+            {
+                "meetcore = host=postgres port=5432 dbname=meetcore": f"{name} = {server}",
+                "listen_addr = *\nlisten_port = 6432": f"listen_addr = 127.0.0.1\nlisten_port = {port}",
+                "/run/pgbouncer/users.txt": pooler.USERS,
+            },
+        )
+        url = f"postgresql://{role}:{quote(password)}@127.0.0.1:{port}/{name}"
+        with (
+            pooler.running(text, url, script, {"MEETCORE_SERVICE_PASSWORD": password}),
+            evolve(site, database_url=url).serve(database_pooler="transaction") as api,
+        ):
+            assert httpx.get(f"{api.url}/readyz", trust_env=False, timeout=20).status_code == 200
+            with pytest.raises(psycopg.OperationalError, match="authentication"):
+                psycopg.connect(url.replace(quote(password), "another"))
+
+
+def adapted(name: str, changes: Mapping[str, str]) -> str:
+    """A file of the pooler's with the places and names of a test."""
+    text = (lint_deploy.DEPLOY / "pgbouncer" / name).read_text("utf-8")
+    for was, becomes in changes.items():
         assert text.count(was) == 1, was
         text = text.replace(was, becomes)
-    pooler.keep_session_settings(site.database_url)
-    url = at_port(site.database_url, port)
-    with (
-        pooler.running(text, url),
-        evolve(site, database_url=url).serve(database_pooler="transaction") as api,
-    ):
-        assert httpx.get(f"{api.url}/readyz", trust_env=False, timeout=20).status_code == 200
+    return text
 
 
 def migrate(url: str, *, role: str, is_embedded: bool) -> None:

@@ -26,7 +26,8 @@ import image_steps  # noqa: E402  # scripts are no package
 import lint_deploy  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
-COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+COMPOSE_TEXT = lint_deploy.COMPOSE.read_text("utf-8")
+COMPOSE = yaml.safe_load(COMPOSE_TEXT)
 OURS = [name for name, each in COMPOSE["services"].items() if each["image"] == "meetcore"]
 DRILL = DEPLOY / "systemd" / "meetcore-restore-drill.service"
 SERVICES = sorted({*(DEPLOY / "systemd").glob("*.service")} - {DRILL})
@@ -71,6 +72,35 @@ def test_a_containerfile_that_breaks_a_rule_is_found(was: str, becomes: str, pro
     assert any(
         problem in each for each in lint_deploy.containerfile_problems(CONTAINERFILE.replace(was, becomes))
     )
+
+
+def test_what_a_containerfile_copies_lies_beside_it() -> None:
+    pooler = DEPLOY / "pgbouncer" / "Containerfile"
+    text = pooler.read_text("utf-8")
+    assert not list(lint_deploy.containerfile_problems(text, pooler.parent))
+    assert "no such file" in "".join(lint_deploy.containerfile_problems(text, DEPLOY))
+
+
+@pytest.mark.parametrize("kind", ["configs", "secrets"])
+@pytest.mark.parametrize("given", ["users", {"source": "users", "target": "/etc/users.txt"}], ids=str)
+@pytest.mark.parametrize(
+    ("origin", "is_refused"),
+    [({"content": "x"}, True), ({"environment": "X"}, True), ({"file": "./x"}, False)],
+)  # fmt: skip
+def test_nothing_is_copied_into_a_container_that_is_read_only(
+    kind: str, given: object, origin: dict[str, str], is_refused: bool
+) -> None:
+    def problems(*, read_only: bool) -> list[str]:
+        service = {"image": "a:1", "read_only": read_only, kind: [given]}
+        text = yaml.safe_dump({"services": {"a": service}, kind: {"users": origin}})
+        return list(lint_deploy.compose_problems(text))
+
+    assert problems(read_only=True) == [f"a is read-only, and {kind} users is no file"] * is_refused
+    assert problems(read_only=False) == []
+
+
+def test_docker_is_given_what_other_builders_are_given() -> None:
+    assert (ROOT / ".dockerignore").read_bytes() == (ROOT / ".containerignore").read_bytes()
 
 
 def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours() -> None:
@@ -124,6 +154,7 @@ def test_a_container_of_ours_cannot_write_and_is_started_with_a_command_and_sett
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["stop_grace_period"] == "30s"
+    assert service["env_file"] == [{"path": "meetcore.env", "required": False}]
     assert ("healthcheck" in service) == (not name.startswith("serve")), "only the API has a port"
     assert (service["build"]["dockerfile"], service["build"]["context"]) == ("deploy/Containerfile", "..")
 
@@ -154,7 +185,7 @@ def test_compose_names_services_volumes_files_and_variables_that_exist() -> None
             "of this machine alone"
         )
     example = set(re.findall(r"^(\w+)=", (DEPLOY / "compose.env.example").read_text("utf-8"), re.MULTILINE))
-    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text("utf-8")))
+    used = set(re.findall(r"\$\{(\w+)", COMPOSE_TEXT))
     assert used == example
     assert set(services["haproxy"]["environment"]) == set(lint_deploy.HAPROXY_ENVIRONMENT)
 
