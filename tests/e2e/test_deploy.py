@@ -1,4 +1,7 @@
-"""What deploy/ says is what runs: the commands of the units, with their environment, behind haproxy."""
+"""What deploy/ says is what runs: the commands of the units, with their environment, behind haproxy.
+
+Where systemd-analyze and libseccomp are, a unit's command may make the system calls of the unit only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from attrs import evolve, frozen
 
 from tests.conftest import absent
 from tests.e2e.customers import enrol
-from tests.support import pooler, servers
+from tests.support import pooler, servers, unit_sandbox
 from tests.support.balancer import balanced
 from tests.support.program import (
     PROGRAM,
@@ -65,7 +68,7 @@ def started(name: str, directory: Path, variables: Mapping[str, str], instance: 
     log = directory / f"{name}-{instance}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*PROGRAM, *words],
+            unit_sandbox.command(unit, [*PROGRAM, *words]),
             env={**variables, **own},
             cwd="/",
             stdout=out,
@@ -121,6 +124,9 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
         variables = environment_file(
             database_url=url, broker_url=rabbitmq_url, rate_store_url=redis_url, base_url="http://127.0.0.1"
         )
+        partitions = UNITS / "meetcore-partitions.service"
+        owner = {"MEETCORE_DATABASE_DIRECT_URL": site.database_url}
+        run(partitions, lint_deploy.exec_start(partitions)[1:], variables | owner)
         ports = [free_port(), free_port()]
         apis = [
             stack.enter_context(started("meetcore-serve@.service", tmp_path, variables, str(port)))
@@ -143,6 +149,24 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
         assert worker.process.poll() is None, worker.log.read_text()
         for each in (apis[1], worker):
             until(lambda each=each: shows_its_build(each), "its figures are shown", START_S)  # type: ignore[misc]
+
+
+def test_a_unit_s_command_is_refused_what_the_unit_forbids() -> None:
+    if not unit_sandbox.is_possible():
+        pytest.skip("no systemd-analyze, or no libseccomp")
+    tries = """
+import os, socket
+for attempt in (lambda: os.chown("/", -1, -1), lambda: socket.socket(socket.AF_NETLINK), socket.socket):
+    try:
+        attempt()
+        print("done")
+    except PermissionError:
+        print("refused")
+"""
+    unit = UNITS / "meetcore-serve@.service"
+    words = unit_sandbox.command(unit, [sys.executable, "-c", tries])
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["refused", "refused", "done"]
 
 
 def test_the_pooler_starts_with_its_script_and_file_and_lets_the_role_of_the_service_in(site: Site) -> None:
@@ -187,11 +211,16 @@ def adapted(name: str, changes: Mapping[str, str]) -> str:
 
 def migrate(url: str, *, role: str, is_embedded: bool) -> None:
     """Run the unit that migrates, for a role of this test; an embedded server has no other than its owner."""
-    _, *words = lint_deploy.exec_start(UNITS / "meetcore-migrate.service")
+    unit = UNITS / "meetcore-migrate.service"
+    _, *words = lint_deploy.exec_start(unit)
     assert words[-2:] == ["--grant-to", "meetcore_service"]
-    words = words[:-2] if is_embedded else [*words[:-1], role]
+    run(unit, words[:-2] if is_embedded else [*words[:-1], role], environment(database_url=url))
+
+
+def run(unit: Path, words: list[str], variables: Mapping[str, str]) -> None:
+    """Run a unit's command to its end."""
     done = subprocess.run(
-        [*PROGRAM, *words], env=environment(database_url=url) | {"PYTHONPATH": ""}, cwd="/",
+        unit_sandbox.command(unit, [*PROGRAM, *words]), env={**variables, "PYTHONPATH": ""}, cwd="/",
         capture_output=True, text=True, check=False, timeout=START_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tomllib
@@ -24,6 +25,7 @@ sys.path.append(str(ROOT / "scripts"))
 
 import image_steps  # noqa: E402  # scripts are no package
 import lint_deploy  # noqa: E402
+import try_packages  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
 COMPOSE_TEXT = lint_deploy.COMPOSE.read_text("utf-8")
@@ -117,6 +119,21 @@ def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours
     assert sorted(kept) == sorted(word.rstrip("/") for word in copied)
     (command,) = [text for name, text in steps if name == "CMD"]
     assert_parses(yaml.safe_load(command))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root builds an image")
+@pytest.mark.parametrize(("is_ci", "passes"), [("true", False), ("", True)])
+def test_an_image_that_cannot_be_built_fails_where_it_has_to_be(
+    is_ci: str, passes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian's packages cannot be had: mmdebstrap fails."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "mmdebstrap").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "mmdebstrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("CI", is_ci)
+    assert try_packages.try_image(tmp_path / "client", tmp_path / "work") == passes
 
 
 def test_the_steps_of_the_image_can_be_run_without_a_builder() -> None:
