@@ -170,10 +170,20 @@ def test_a_container_of_ours_cannot_write_and_is_started_with_a_command_and_sett
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["stop_grace_period"] == "30s"
+    assert grace_s(service) >= Settings().drain_s + 20, "the drain, then what is in flight"
     assert service["env_file"] == [{"path": "meetcore.env", "required": False}]
     assert ("healthcheck" in service) == (not name.startswith("serve")), "only the API has a port"
     assert (service["build"]["dockerfile"], service["build"]["context"]) == ("deploy/Containerfile", "..")
+
+
+def grace_s(service: dict[str, Any]) -> int:
+    """For how long a container is waited for after it is told to stop."""
+    return int(str(service["stop_grace_period"]).removesuffix("s"))
+
+
+def test_the_balancer_is_waited_for_while_it_finishes_what_is_in_progress() -> None:
+    [server_s] = re.findall(r"timeout server (\d+)s", (DEPLOY / "haproxy.cfg").read_text("utf-8"))
+    assert grace_s(COMPOSE["services"]["haproxy"]) > int(server_s)
 
 
 def test_compose_names_services_volumes_files_and_variables_that_exist() -> None:
