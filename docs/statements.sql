@@ -263,7 +263,8 @@ WHERE p.is_approved IS NULL AND NOT p.is_replaced AND p.expires_at > %(now)s ORD
 -- Every queue, the database's time, its schema, and its oldest transaction of those that the role may see.
 -- _QUEUES
 SELECT clock_timestamp() AS now, (SELECT max(number) FROM schema_migrations) AS schema,
-    (SELECT min(xact_start) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
+    (SELECT min(xact_start) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid())
         AS oldest_transaction_at,
     (SELECT json_agg(q) FROM (
     SELECT 'deliveries' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
@@ -4860,7 +4861,7 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace;
 
 -- pooler --------------------------------------------------------------------------------------------------------------
 
--- The settings of a session that has set none itself; limits in milliseconds.
+-- The present settings of a session; limits in milliseconds.
 -- _READ
 SELECT lower(name), CASE unit WHEN 'ms' THEN setting::bigint END AS limit_ms, setting, current_user
 FROM pg_settings WHERE lower(name) = ANY(%(names)s::text[]);
@@ -5428,9 +5429,14 @@ WHERE c.oid = to_regclass('accounts') AND a.privilege_type = 'INSERT' AND a.gran
 
 -- server_activity -----------------------------------------------------------------------------------------------------
 
--- The oldest transaction of others in this database, and the standby that is furthest behind, as far as the role sees them.
+-- Whether the role sees the activity of others; one that does not is shown what it does itself, and no lag.
+-- _PRIVILEGE
+SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE');
+
+-- The oldest transaction of others in this database, and the standby that is furthest behind, where the role sees them.
 -- SERVER
-SELECT (SELECT min(xact_start) FROM pg_stat_activity
+SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS may_read,
+    (SELECT min(xact_start) FROM pg_stat_activity
         WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) AS xact_start,
     COALESCE((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8 AS lag_s,
     statement_timestamp() AS now;

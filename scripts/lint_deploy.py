@@ -1,7 +1,8 @@
 """`make lint-deploy`: what lies in deploy/, under its own rules and under the tools that this machine has.
 
 The rules of the Containerfile are ours: no root, no address of an index, packages by their hashes, a health
-check, exec forms. hadolint, systemd-analyze and haproxy have their say where they are installed.
+check, exec forms. So is that of compose.yaml: nothing is to be copied into a container that is read-only.
+hadolint, systemd-analyze and haproxy have their say where they are installed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
 CONTAINERFILE = DEPLOY / "Containerfile"
+COMPOSE = DEPLOY / "compose.yaml"
 UNITS = DEPLOY / "systemd"
 MAX_EXPOSURE = 2.0
 """Of `systemd-analyze security`, from 0 to 10; our services, which reach the network, have 1.4."""
@@ -33,12 +35,14 @@ HAPROXY_ENVIRONMENT = {
 
 def main() -> int:
     """Print every problem; 1 where there is one."""
+    files = {CONTAINERFILE: ROOT} | {each: each.parent for each in DEPLOY.glob("*/Containerfile")}
     problems = [
         *(
             f"{file.relative_to(ROOT)}: {each}"
-            for file in (CONTAINERFILE, *DEPLOY.glob("*/Containerfile"))
-            for each in containerfile_problems(file.read_text("utf-8"))
+            for file, context in files.items()
+            for each in containerfile_problems(file.read_text("utf-8"), context)
         ),
+        *(f"{COMPOSE.relative_to(ROOT)}: {each}" for each in compose_problems(COMPOSE.read_text("utf-8"))),
         *hadolint(),
         *haproxy(),
         *units(),
@@ -56,12 +60,12 @@ def instructions(text: str) -> list[tuple[str, str]]:
     return [(name.upper(), arguments.strip()) for name, _, arguments in found]
 
 
-def containerfile_problems(text: str) -> Iterator[str]:
-    """What breaks a rule."""
+def containerfile_problems(text: str, context: Path = ROOT) -> Iterator[str]:
+    """What breaks a rule, in a file that is built with the files of a directory."""
     steps = instructions(text)
     begins = [number for number, (name, _) in enumerate(steps) if name == "FROM"]
     yield from _image_problems(steps)
-    yield from _step_problems(steps)
+    yield from _step_problems(steps, context)
     last = steps[begins[-1] :] if begins else []
     names = [name for name, _ in last]
     for needed in ("USER", "HEALTHCHECK", "ENTRYPOINT", "STOPSIGNAL", "WORKDIR"):
@@ -86,7 +90,7 @@ def _image_problems(steps: list[tuple[str, str]]) -> Iterator[str]:
                 yield f"FROM {image} names no version"
 
 
-def _step_problems(steps: list[tuple[str, str]]) -> Iterator[str]:
+def _step_problems(steps: list[tuple[str, str]], context: Path) -> Iterator[str]:
     for name, arguments in steps:
         if name == "ADD":
             yield "ADD: COPY takes files and nothing else"
@@ -100,7 +104,7 @@ def _step_problems(steps: list[tuple[str, str]]) -> Iterator[str]:
         if name == "COPY" and "--from=" not in arguments:
             *sources, _ = arguments.split()
             yield from (
-                f"COPY {each}: there is no such file" for each in sources if not (ROOT / each).exists()
+                f"COPY {each}: there is no such file" for each in sources if not (context / each).exists()
             )
 
 
@@ -110,6 +114,26 @@ def _install_problems(command: str) -> Iterator[str]:
         is_install = "install" in words and any(word.rpartition("/")[2] in ("pip", "pip3") for word in words)
         if is_install and not {"--require-hashes", "--no-index"} & set(words):
             yield f"{part.strip()}: neither --require-hashes nor --no-index"
+
+
+def compose_problems(text: str) -> Iterator[str]:
+    """What keeps a container from being made.
+
+    Compose copies a config or secret into the container where it comes from the text itself or from the
+    environment, and Docker refuses that for one that is read-only (docker/compose#12031); a file is mounted.
+    """
+    import yaml  # image_tree.py needs this module without it
+
+    compose = yaml.safe_load(text)
+    for kind in ("configs", "secrets"):
+        defined = (compose.get(kind) or {}).items()
+        copied = {name for name, one in defined if {"content", "environment"} & set(one)}
+        for name, service in compose["services"].items():
+            given = service.get(kind, ()) if service.get("read_only") else ()
+            names = [one if isinstance(one, str) else one["source"] for one in given]
+            yield from (
+                f"{name} is read-only, and {kind} {each} is no file" for each in names if each in copied
+            )
 
 
 def hadolint() -> Iterator[str]:
@@ -166,6 +190,11 @@ def unit_environment(unit: Path) -> dict[str, str]:
     lines = re.findall(r"^Environment=(.+)$", unit.read_text("utf-8"), re.MULTILINE)
     pairs = (word.partition("=") for line in lines for word in shlex.split(line))
     return {name: value for name, _, value in pairs}
+
+
+def environment_files(unit: Path) -> list[str]:
+    """The files that a unit takes variables from; those of a later one win."""
+    return re.findall(r"^EnvironmentFile=(.+)$", unit.read_text("utf-8"), re.MULTILINE)
 
 
 def _complaints(command: list[str], variables: dict[str, str] | None = None) -> Iterator[str]:

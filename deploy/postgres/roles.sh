@@ -1,9 +1,11 @@
 #!/bin/sh
 # Run once by the Postgres image, on an empty data directory: the role of the service, which owns nothing.
 set -eu
-psql --no-psqlrc --set ON_ERROR_STOP=1 --set password="$MEETCORE_SERVICE_PASSWORD" \
-  --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
+psql --no-psqlrc --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'
+\getenv password MEETCORE_SERVICE_PASSWORD
 CREATE ROLE meetcore_service LOGIN PASSWORD :'password';
+-- For the metrics of the oldest transaction and of the standbys' lag, which are of other roles.
+GRANT pg_read_all_stats TO meetcore_service;
 -- A pooler keeps no settings of a session: the role has them.
 ALTER ROLE meetcore_service SET timezone = 'UTC';
 ALTER ROLE meetcore_service SET statement_timeout = '10s';

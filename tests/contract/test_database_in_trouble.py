@@ -25,7 +25,13 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import MeetingFilter
 from meetcore.ports.rate_counters import RateStoreUnavailable
-from meetcore.ports.store import CommitLost, ConnectionLost, StoreReadOnly, StoreUnavailable
+from meetcore.ports.store import (
+    CommitLost,
+    ConnectionLost,
+    StoreReadOnly,
+    StoreSessionRefused,
+    StoreUnavailable,
+)
 from tests.support.own_postgres import OwnPostgres, own_postgres
 
 UNKNOWN_ACCOUNT = UUID(int=7)
@@ -300,3 +306,18 @@ def test_network_options_of_the_address_are_kept():
     assert "connect_timeout" not in given
     assert "keepalives_idle" not in given
     assert given["keepalives"] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "unsupported startup parameter: options",  # PgBouncer to 1.19
+        "unsupported startup parameter in options: statement_timeout",
+        "unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed",
+    ],
+)
+def test_a_pooler_that_refuses_the_settings_of_a_session_is_told_from_a_server_that_is_away(text: str):
+    with pytest.raises(StoreSessionRefused), translated():
+        raise psycopg.OperationalError(
+            f'connection failed: connection to server at "10.0.0.1" failed: {text}'
+        )

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import psycopg
@@ -235,6 +235,17 @@ def test_a_role_that_does_not_do(database: str, setting: str, check: str, expect
         result = checked(url)[check]
     assert result.status is FAILED
     assert expected_text in result.message
+
+
+def test_a_role_that_does_not_see_the_activity_of_others_is_warned_of(postgres_server_url: str) -> None:
+    if "host=%2F" in postgres_server_url:
+        pytest.skip("the embedded server lets nobody in but its own role")
+    with servers.migrated_database(postgres_server_url) as url, servers.service_role(url) as service_url:
+        before = checked(service_url)["role"]
+        assert (before.status, "GRANT pg_read_all_stats" in before.message) == (WARNING, True)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"GRANT pg_read_all_stats TO {urlsplit(service_url).username}".encode())
+        assert checked(service_url)["role"].status is OK
 
 
 def test_a_schema_of_another_release(empty_database_url: str) -> None:

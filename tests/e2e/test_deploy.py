@@ -1,4 +1,7 @@
-"""What deploy/ says is what runs: the commands of the units, with their environment, behind haproxy."""
+"""What deploy/ says is what runs: the commands of the units, with their environment, behind haproxy.
+
+Where systemd-analyze and libseccomp are, a unit's command may make the system calls of the unit only.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +13,22 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
+import psycopg
+import pytest
 from attrs import evolve, frozen
 
 from tests.conftest import absent
 from tests.e2e.customers import enrol
-from tests.support import pooler, servers
+from tests.support import pooler, servers, unit_sandbox
 from tests.support.balancer import balanced
 from tests.support.program import (
     PROGRAM,
     ROOT,
     START_S,
     Site,
-    at_port,
     environment,
     free_port,
     until,
@@ -64,7 +68,7 @@ def started(name: str, directory: Path, variables: Mapping[str, str], instance: 
     log = directory / f"{name}-{instance}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [*PROGRAM, *words],
+            unit_sandbox.command(unit, [*PROGRAM, *words]),
             env={**variables, **own},
             cwd="/",
             stdout=out,
@@ -120,6 +124,9 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
         variables = environment_file(
             database_url=url, broker_url=rabbitmq_url, rate_store_url=redis_url, base_url="http://127.0.0.1"
         )
+        partitions = UNITS / "meetcore-partitions.service"
+        owner = {"MEETCORE_DATABASE_DIRECT_URL": site.database_url}
+        run(partitions, lint_deploy.exec_start(partitions)[1:], variables | owner)
         ports = [free_port(), free_port()]
         apis = [
             stack.enter_context(started("meetcore-serve@.service", tmp_path, variables, str(port)))
@@ -144,37 +151,76 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
             until(lambda each=each: shows_its_build(each), "its figures are shown", START_S)  # type: ignore[misc]
 
 
-def test_the_pooler_runs_with_its_file(site: Site) -> None:
-    if pooler.program() is None:
-        absent("no PgBouncer")
-    at, port = urlsplit(site.database_url), free_port()
-    server = f"host={at.hostname} port={at.port or 5432}"
-    text = (lint_deploy.DEPLOY / "pgbouncer" / "pgbouncer.ini").read_text("utf-8")
-    of_this_test = {
-        "meetcore = host=postgres port=5432 dbname=meetcore": f"* = {server}",
-        "listen_addr = *\nlisten_port = 6432": f"listen_addr = 127.0.0.1\nlisten_port = {port}",
-        "auth_type = scram-sha-256": "auth_type = trust",
-        "/etc/pgbouncer/users.txt": pooler.USERS,
-    }
-    for was, becomes in of_this_test.items():
+def test_a_unit_s_command_is_refused_what_the_unit_forbids() -> None:
+    if not unit_sandbox.is_possible():
+        pytest.skip("no systemd-analyze, or no libseccomp")
+    tries = """
+import os, socket
+for attempt in (lambda: os.chown("/", -1, -1), lambda: socket.socket(socket.AF_NETLINK), socket.socket):
+    try:
+        attempt()
+        print("done")
+    except PermissionError:
+        print("refused")
+"""
+    unit = UNITS / "meetcore-serve@.service"
+    words = unit_sandbox.command(unit, [sys.executable, "-c", tries])
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["refused", "refused", "done"]
+
+
+def test_the_pooler_starts_with_its_script_and_file_and_lets_the_role_of_the_service_in(site: Site) -> None:
+    if pooler.program() is None or "host=%2F" in site.database_url:
+        absent("no PgBouncer, or no server on TCP to put it before")
+    pooler.keep_session_settings(site.database_url)
+    with servers.service_role(site.database_url) as direct:
+        at, port = urlsplit(direct), free_port()
+        role, name = str(at.username), at.path.lstrip("/")
+        password = 'a "quoted" word'
+        with psycopg.connect(site.database_url, autocommit=True) as connection:
+            connection.execute(f"ALTER ROLE {role} PASSWORD '{password}'".encode())
+        files = {"/run/pgbouncer/users.txt": pooler.USERS, "/etc/pgbouncer/pgbouncer.ini": pooler.FILE}
+        script = adapted("start.sh", files | {"meetcore_service": role})
+        server = f"host={at.hostname} port={at.port or 5432}"
+        text = adapted(
+            "pgbouncer.ini",
+            {
+                "meetcore = host=postgres port=5432 dbname=meetcore": f"{name} = {server}",
+                "listen_addr = *\nlisten_port = 6432": f"listen_addr = 127.0.0.1\nlisten_port = {port}",
+                "/run/pgbouncer/users.txt": pooler.USERS,
+            },
+        )
+        url = f"postgresql://{role}:{quote(password)}@127.0.0.1:{port}/{name}"
+        with (
+            pooler.running(text, url, script, {"MEETCORE_SERVICE_PASSWORD": password}),
+            evolve(site, database_url=url).serve(database_pooler="transaction") as api,
+        ):
+            assert httpx.get(f"{api.url}/readyz", trust_env=False, timeout=20).status_code == 200
+            with pytest.raises(psycopg.OperationalError, match="authentication"):
+                psycopg.connect(url.replace(quote(password), "another"))
+
+
+def adapted(name: str, changes: Mapping[str, str]) -> str:
+    """A file of the pooler's with the places and names of a test."""
+    text = (lint_deploy.DEPLOY / "pgbouncer" / name).read_text("utf-8")
+    for was, becomes in changes.items():
         assert text.count(was) == 1, was
         text = text.replace(was, becomes)
-    pooler.keep_session_settings(site.database_url)
-    url = at_port(site.database_url, port)
-    with (
-        pooler.running(text, url),
-        evolve(site, database_url=url).serve(database_pooler="transaction") as api,
-    ):
-        assert httpx.get(f"{api.url}/readyz", trust_env=False, timeout=20).status_code == 200
+    return text
 
 
 def migrate(url: str, *, role: str, is_embedded: bool) -> None:
     """Run the unit that migrates, for a role of this test; an embedded server has no other than its owner."""
-    _, *words = lint_deploy.exec_start(UNITS / "meetcore-migrate.service")
+    unit = UNITS / "meetcore-migrate.service"
+    _, *words = lint_deploy.exec_start(unit)
     assert words[-2:] == ["--grant-to", "meetcore_service"]
-    words = words[:-2] if is_embedded else [*words[:-1], role]
+    run(unit, words[:-2] if is_embedded else [*words[:-1], role], environment(database_url=url))
+
+
+def run(unit: Path, words: list[str], variables: Mapping[str, str]) -> None:
+    """Run a unit's command to its end."""
     done = subprocess.run(
-        [*PROGRAM, *words], env=environment(database_url=url) | {"PYTHONPATH": ""}, cwd="/",
+        unit_sandbox.command(unit, [*PROGRAM, *words]), env={**variables, "PYTHONPATH": ""}, cwd="/",
         capture_output=True, text=True, check=False, timeout=START_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -25,7 +25,10 @@ pytestmark = pytest.mark.direct("starts a PgBouncer of its own")
 PROCESSES = int(os.environ.get("MEETCORE_TEST_PROCESSES", "3"))
 """How many processes of the API share the connections."""
 
-CONNECTIONS = 40
+POOL_SIZE = 10
+CONNECTIONS = int(os.environ.get("MEETCORE_TEST_CONNECTIONS", "4"))
+"""How many connections the pooler has for them: fewer than they ask for together."""
+
 REQUESTS = 20
 
 
@@ -67,22 +70,24 @@ def test_a_meeting_is_sold_delivered_and_refunded(
     assert audit["entries"] > 2
 
 
-def test_many_processes_share_few_connections(site: Site, direct_url: str) -> None:
-    """Each has a pool of ten of its own; the server sees as many as the pooler has."""
+def test_many_processes_share_few_connections(site: Site, pooler: Pooler, direct_url: str) -> None:
+    """Each has a pool of its own, and together they want more; the server sees as many as the pooler has."""
+    assert PROCESSES * POOL_SIZE > CONNECTIONS
     keep_session_settings(direct_url)
     site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000, "--max-concurrent", 100)
     with ExitStack() as stack:
-        started = [stack.enter_context(site.serve(database_pool_size=10)) for _ in range(PROCESSES)]
+        started = [stack.enter_context(site.serve(database_pool_size=POOL_SIZE)) for _ in range(PROCESSES)]
         customers = [stack.enter_context(customer(site, api)) for api in started]
         most = [0]
         with ThreadPoolExecutor(4 * PROCESSES) as threads:
             made = [threads.submit(ask, who) for who in customers for _ in range(REQUESTS)]
             while not all(each.done() for each in made):
                 most.append(connections(direct_url))
+        wanted = pooler.clients(direct_url)
         refused = [each.exception() for each in made if each.exception()]
     assert refused == []
-    assert 0 < max(most) <= CONNECTIONS
-    print(f"\n{PROCESSES} processes, {len(made)} requests: at most {max(most)} connections")
+    assert 0 < max(most) <= CONNECTIONS < wanted
+    print(f"\n{PROCESSES} processes, {len(made)} requests: at most {max(most)} connections for {wanted}")
 
 
 def ask(who: Customer) -> None:
@@ -104,11 +109,13 @@ def test_connections_say_whose_they_are_behind_the_pooler_too(site: Site, direct
 
 
 def connections(direct_url: str) -> int:
-    """How many connections the server has for this database, ours aside."""
+    """How many connections the server has for this database, ours and those that pass the pooler by aside."""
     name = urlsplit(direct_url).path.lstrip("/")
     with psycopg.connect(direct_url) as connection:
         row = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()", (name,)
+            """SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()
+                AND application_name NOT LIKE 'meetcore partitions %%'""",
+            (name,),
         ).fetchone()
     assert row is not None
     return int(row[0])
@@ -130,8 +137,23 @@ def test_a_role_without_the_sessions_settings_is_refused(site: Site, direct_url:
 
 def test_a_pooler_that_was_not_declared_is_named(site: Site) -> None:
     done = site.launcher.run("key", "list", "--json", env=site.env(database_pooler="none"))
-    if done.error == "store_session_refused":  # PgBouncer before 1.20
-        assert "set MEETCORE_DATABASE_POOLER=transaction" in done.json["error"]["message"]
+    assert done.error == "store_session_refused"
+    assert "set MEETCORE_DATABASE_POOLER=transaction" in done.json["error"]["message"]
+
+
+@pytest.mark.usefixtures("pooler")  # one can be had
+def test_a_pooler_that_was_not_declared_and_drops_settings_is_named(
+    launcher: Launcher, postgres_server_url: str, direct_url: str
+) -> None:
+    keep_session_settings(direct_url)
+    with pooling(postgres_server_url, CONNECTIONS, "ignore_startup_parameters = options") as other:
+        env = Site(launcher, other.url(direct_url)).env(database_pooler="none")
+        done = launcher.run("key", "list", "--json", env=env)
+        checks = launcher.run("doctor", "--json", env=env).json["checks"]
+    assert done.error == "settings"
+    assert "set MEETCORE_DATABASE_POOLER=transaction" in done.json["error"]["message"]
+    [found] = [row for row in checks if row["check"] == "pooler"]
+    assert (found["status"], "plan_cache_mode" in found["message"]) == ("failed", True)
 
 
 def test_migrations_ask_for_the_databases_own_address(site: Site) -> None:

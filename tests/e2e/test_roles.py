@@ -26,6 +26,7 @@ def service(site: Site) -> Iterator[Site]:
     role = f"service_{uuid4().hex[:8]}"
     with psycopg.connect(site.database_url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+        connection.execute(f"GRANT pg_read_all_stats TO {role}".encode())
         try:
             env = environment(database_url=site.database_url)
             done = site.launcher.run("migrate", "--grant-to", role, "--json", env=env)

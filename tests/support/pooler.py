@@ -12,13 +12,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 from attrs import frozen
+from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres.pool import session_settings
 from tests.support.program import START_S, at_port, free_port, until
@@ -39,11 +40,12 @@ default_pool_size = {connections}
 min_pool_size = 0
 server_idle_timeout = 1
 query_wait_timeout = 20
-admin_users = postgres
+admin_users = {owner}
 logfile =
+{more}
 """
 
-USERS, HBA = "@users@", "@hba@"
+USERS, HBA, FILE = "@users@", "@hba@", "@file@"
 # The role of the tests comes in as at the server itself; others by passwords, which the server is asked for.
 ADMISSION = "host all {owner} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
 
@@ -63,14 +65,27 @@ class Pooler:
         """The address of a database through it."""
         return at_port(direct, self.port)
 
+    def clients(self, direct: str) -> int:
+        """How many connections it has from clients of a database, by what it shows its administrator."""
+        at = urlsplit(self.url(direct))
+        with psycopg.connect(
+            at._replace(path="/pgbouncer").geturl(),
+            autocommit=True,
+            prepare_threshold=None,
+            row_factory=dict_row,
+        ) as connection:
+            pools = connection.execute("SHOW POOLS").fetchall()
+        ours = [pool for pool in pools if pool["database"] == at.path.lstrip("/")]
+        return sum(pool["cl_active"] + pool["cl_waiting"] for pool in ours)
+
 
 @contextmanager
-def pooling(server_url: str, connections: int = 20) -> Iterator[Pooler]:
-    """Run one before a server, with this number of connections for each database and user."""
+def pooling(server_url: str, connections: int = 20, more: str = "") -> Iterator[Pooler]:
+    """Run one before a server, with a number of connections for each database and user, and more settings."""
     at, port = urlsplit(server_url), free_port()
     text = CONFIGURATION.format(
         host=at.hostname, server_port=at.port or 5432, port=port, users=USERS, hba=HBA,
-        owner=at.username or "postgres", connections=connections,
+        owner=at.username or "postgres", connections=connections, more=more,
     )  # fmt: skip
     pooler = Pooler(port)
     with running(text, pooler.url(server_url)):
@@ -78,12 +93,17 @@ def pooling(server_url: str, connections: int = 20) -> Iterator[Pooler]:
 
 
 @contextmanager
-def running(configuration: str, url: str) -> Iterator[None]:
+def running(
+    configuration: str, url: str, script: str = "", variables: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Run one with a configuration; `USERS` and `HBA` in it stand for files that admit the user of a URL.
 
     Args:
         configuration: as PgBouncer has it.
         url: a database through it.
+        script: of a shell, which starts it, with the file of the configuration as `FILE` and that of the
+            users, which it writes, as `USERS`.
+        variables: of the environment, for the script.
     """
     binary, at = program(), urlsplit(url)
     assert binary is not None
@@ -96,8 +116,17 @@ def running(configuration: str, url: str) -> Iterator[None]:
         hba.write_text(ADMISSION.format(owner=owner))
         file.write_text(configuration.replace(USERS, str(users)).replace(HBA, str(hba)))
         # It does not run as root.
-        ordinary = ["--user", _ordinary_user()] if os.geteuid() == 0 else []
-        child = subprocess.Popen([binary, "-q", *ordinary, str(file)], stderr=subprocess.DEVNULL)
+        user = _ordinary_user() if os.geteuid() == 0 else None
+        command = [binary, "-q", str(file)]
+        if script:
+            users.unlink()
+            command = ["sh", "-c", script.replace(USERS, str(users)).replace(FILE, str(file))]
+        if user is not None:
+            shutil.chown(directory, user)
+        child = subprocess.Popen(
+            command, user=user, stderr=subprocess.DEVNULL,
+            env={**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin", **(variables or {})},
+        )  # fmt: skip
         try:
             until(lambda: _answers(url), "PgBouncer is up", START_S)
             yield

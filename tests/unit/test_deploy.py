@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tomllib
@@ -16,7 +17,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from meetcore.adapters.postgres.pool import session_settings
-from meetcore.adapters.settings import PREFIX, Settings
+from meetcore.adapters.settings import PREFIX, Settings, load_settings
 from meetcore.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,9 +25,11 @@ sys.path.append(str(ROOT / "scripts"))
 
 import image_steps  # noqa: E402  # scripts are no package
 import lint_deploy  # noqa: E402
+import try_packages  # noqa: E402
 
 DEPLOY = ROOT / "deploy"
-COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+COMPOSE_TEXT = lint_deploy.COMPOSE.read_text("utf-8")
+COMPOSE = yaml.safe_load(COMPOSE_TEXT)
 OURS = [name for name, each in COMPOSE["services"].items() if each["image"] == "meetcore"]
 DRILL = DEPLOY / "systemd" / "meetcore-restore-drill.service"
 SERVICES = sorted({*(DEPLOY / "systemd").glob("*.service")} - {DRILL})
@@ -73,6 +76,35 @@ def test_a_containerfile_that_breaks_a_rule_is_found(was: str, becomes: str, pro
     )
 
 
+def test_what_a_containerfile_copies_lies_beside_it() -> None:
+    pooler = DEPLOY / "pgbouncer" / "Containerfile"
+    text = pooler.read_text("utf-8")
+    assert not list(lint_deploy.containerfile_problems(text, pooler.parent))
+    assert "no such file" in "".join(lint_deploy.containerfile_problems(text, DEPLOY))
+
+
+@pytest.mark.parametrize("kind", ["configs", "secrets"])
+@pytest.mark.parametrize("given", ["users", {"source": "users", "target": "/etc/users.txt"}], ids=str)
+@pytest.mark.parametrize(
+    ("origin", "is_refused"),
+    [({"content": "x"}, True), ({"environment": "X"}, True), ({"file": "./x"}, False)],
+)  # fmt: skip
+def test_nothing_is_copied_into_a_container_that_is_read_only(
+    kind: str, given: object, origin: dict[str, str], is_refused: bool
+) -> None:
+    def problems(*, read_only: bool) -> list[str]:
+        service = {"image": "a:1", "read_only": read_only, kind: [given]}
+        text = yaml.safe_dump({"services": {"a": service}, kind: {"users": origin}})
+        return list(lint_deploy.compose_problems(text))
+
+    assert problems(read_only=True) == [f"a is read-only, and {kind} users is no file"] * is_refused
+    assert problems(read_only=False) == []
+
+
+def test_docker_is_given_what_other_builders_are_given() -> None:
+    assert (ROOT / ".dockerignore").read_bytes() == (ROOT / ".containerignore").read_bytes()
+
+
 def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours() -> None:
     rules = [
         line
@@ -87,6 +119,21 @@ def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours
     assert sorted(kept) == sorted(word.rstrip("/") for word in copied)
     (command,) = [text for name, text in steps if name == "CMD"]
     assert_parses(yaml.safe_load(command))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root builds an image")
+@pytest.mark.parametrize(("is_ci", "passes"), [("true", False), ("", True)])
+def test_an_image_that_cannot_be_built_fails_where_it_has_to_be(
+    is_ci: str, passes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian's packages cannot be had: mmdebstrap fails."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "mmdebstrap").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "mmdebstrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("CI", is_ci)
+    assert try_packages.try_image(tmp_path / "client", tmp_path / "work") == passes
 
 
 def test_the_steps_of_the_image_can_be_run_without_a_builder() -> None:
@@ -123,9 +170,20 @@ def test_a_container_of_ours_cannot_write_and_is_started_with_a_command_and_sett
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
-    assert service["stop_grace_period"] == "30s"
+    assert grace_s(service) >= Settings().drain_s + 20, "the drain, then what is in flight"
+    assert service["env_file"] == [{"path": "meetcore.env", "required": False}]
     assert ("healthcheck" in service) == (not name.startswith("serve")), "only the API has a port"
     assert (service["build"]["dockerfile"], service["build"]["context"]) == ("deploy/Containerfile", "..")
+
+
+def grace_s(service: dict[str, Any]) -> int:
+    """For how long a container is waited for after it is told to stop."""
+    return int(str(service["stop_grace_period"]).removesuffix("s"))
+
+
+def test_the_balancer_is_waited_for_while_it_finishes_what_is_in_progress() -> None:
+    [server_s] = re.findall(r"timeout server (\d+)s", (DEPLOY / "haproxy.cfg").read_text("utf-8"))
+    assert grace_s(COMPOSE["services"]["haproxy"]) > int(server_s)
 
 
 def test_compose_names_services_volumes_files_and_variables_that_exist() -> None:
@@ -154,7 +212,7 @@ def test_compose_names_services_volumes_files_and_variables_that_exist() -> None
             "of this machine alone"
         )
     example = set(re.findall(r"^(\w+)=", (DEPLOY / "compose.env.example").read_text("utf-8"), re.MULTILINE))
-    used = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text("utf-8")))
+    used = set(re.findall(r"\$\{(\w+)", COMPOSE_TEXT))
     assert used == example
     assert set(services["haproxy"]["environment"]) == set(lint_deploy.HAPROXY_ENVIRONMENT)
 
@@ -176,6 +234,36 @@ def test_prometheus_reads_parts_that_are_there() -> None:
         assert (words[-4:] == ["--metrics-host", "0.0.0.0", "--metrics-port", METRICS_PORT]) == (
             name not in AS_OWNER
         )
+
+
+@pytest.mark.parametrize("name", sorted(AS_OWNER))
+def test_what_runs_as_the_owner_has_the_settings_of_the_service_too(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions are dropped after the days for which the service keeps and shows events."""
+    unit = DEPLOY / "systemd" / f"meetcore-{name}.service"
+    files = lint_deploy.environment_files(unit)
+    assert files[:-1] == lint_deploy.environment_files(DEPLOY / "systemd" / "meetcore-worker.service")
+    service, owner = [dict(variables_of(DEPLOY / f"{Path(file).name}.example")) for file in files]
+    service |= {
+        "MEETCORE_EVENT_RETENTION_DAYS": "400",
+        "MEETCORE_EVENT_PARTITION_DAYS": "3",
+        "MEETCORE_DATABASE_POOLER": "transaction",
+    }
+    for variable, value in (service | owner).items():
+        monkeypatch.setenv(variable, value)
+    settings = load_settings()
+    assert (settings.event_retention_days, settings.event_partition_days) == (400, 3)
+    assert settings.require_direct_database() == owner["MEETCORE_DATABASE_DIRECT_URL"]
+    assert "meetcore_owner" in settings.require_direct_database()
+
+
+def test_each_timer_is_enabled_by_the_page_on_deploying() -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text("utf-8")
+    enabled = {
+        word for line in re.findall(r"systemctl enable --now ([^`\n]+)", page) for word in line.split()
+    }
+    assert {each.name for each in (DEPLOY / "systemd").glob("*.timer")} <= enabled
 
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
@@ -205,9 +293,10 @@ def test_the_drill_runs_a_script_that_is_there_as_the_user_of_the_database() -> 
 
 
 def test_the_examples_of_environments_are_settings_without_secrets() -> None:
-    for name, value in variables_of(DEPLOY / "meetcore.env.example"):
-        assert_settings([name])
-        assert fnmatch(name, "*_KEY") <= (value == "")
+    for file in ("meetcore", "migrate"):
+        for name, value in variables_of(DEPLOY / f"{file}.env.example"):
+            assert_settings([name])
+            assert fnmatch(name, "*_KEY") <= (value == "")
 
 
 def variables_of(file: Path) -> Iterator[tuple[str, str]]:

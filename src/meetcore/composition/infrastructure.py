@@ -23,7 +23,7 @@ from meetcore.adapters.postgres.migrate import needed
 from meetcore.adapters.postgres.migration_steps import MigrationRefused
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import Pool, make_pool
-from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
+from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings, check_sent_settings
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
@@ -95,18 +95,19 @@ def system_network(settings: Settings) -> Network:
 
 
 def check_schema(settings: Settings) -> None:
-    """Make sure that this release runs on the schema of the database.
+    """Make sure that this release runs on the schema of the database, and that sessions have what they need.
 
     Raises:
         SettingsRefused: it lacks a migration that this release needs, or has one that needs a newer
-            release; or there is a pooler, and the role lacks settings that each session needs.
+            release; or there is a pooler, and the role lacks settings that each session needs, or it was not
+            declared and drops them.
         StoreUnavailable: it does not answer.
     """
     url = settings.require_database()
     try:
         lacking = needed(url)
-        if settings.is_pooled:
-            check_role_settings(url, settings.database_timeout_s)
+        check_settings = check_role_settings if settings.is_pooled else check_sent_settings
+        check_settings(url, settings.database_timeout_s)
     except (MigrationRefused, MissingSettings) as error:
         raise SettingsRefused(str(error)) from None
     if lacking:

@@ -19,7 +19,8 @@ class Figures:
     Ages are in seconds and 0 where there is nothing: how long the oldest has been due. A count stops at
     `MOST_COUNTED`. `retention_rounds_s` is for how long the present round of each removal has run. Where the
     ledger was never verified whole, `ledger_verified_at` is `None` and `ledger_is_sound` true.
-    `partitions_ahead` are those of events and deliveries that begin in the future.
+    `partitions_ahead` are those of events and deliveries that begin in the future. `oldest_transaction_s` and
+    `replication_lag_s` are `None` where the service may not see them.
     """
 
     deliveries_oldest_due_s: float = 0.0
@@ -33,8 +34,8 @@ class Figures:
     ledger_verified_at: datetime | None = None
     ledger_is_sound: bool = True
     retention_rounds_s: Mapping[str, float] = field(factory=dict)
-    oldest_transaction_s: float = 0.0
-    replication_lag_s: float = 0.0
+    oldest_transaction_s: float | None = 0.0
+    replication_lag_s: float | None = 0.0
     schema_version: int = 0
     partitions_ahead: int = 0
 

@@ -169,6 +169,14 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     assert value(nothing, "meetcore_store_figures_up") == 0
 
 
+def test_figures_that_the_service_may_not_see_are_left_out(tmp_path: Path) -> None:
+    def shown(figures: Figures) -> set[str]:
+        return {name for name, _ in samples_of(Exposition(tmp_path, lambda: figures, "1").render().decode())}
+
+    hidden = shown(Figures()) - shown(Figures(oldest_transaction_s=None, replication_lag_s=None))
+    assert hidden == {"meetcore_oldest_transaction_seconds", "meetcore_replication_lag_seconds"}
+
+
 def test_processes_that_ended_leave_their_counts_and_only_so_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,8 @@ def _due(name: QueueName, table: str, due: str, condition: str = "true") -> str:
 # Every queue, the database's time, its schema, and its oldest transaction of those that the role may see.
 _QUEUES = f"""
 SELECT clock_timestamp() AS now, (SELECT max(number) FROM schema_migrations) AS schema,
-    (SELECT min(xact_start) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid())
+    (SELECT min(xact_start) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid())
         AS oldest_transaction_at,
     (SELECT json_agg(q) FROM ({
     " UNION ALL ".join(

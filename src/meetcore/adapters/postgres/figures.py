@@ -95,8 +95,8 @@ async def _figures(connection: Connection) -> Figures:
         retention_rounds_s={row["kind"]: _age(row, "started_at") for row in await rows_of(_RETENTION)},
         ledger_verified_at=ledger["verified_at"],
         ledger_is_sound=ledger["is_sound"],
-        oldest_transaction_s=_age(server, "xact_start"),
-        replication_lag_s=server["lag_s"],
+        oldest_transaction_s=_age(server, "xact_start") if server["may_read"] else None,
+        replication_lag_s=server["lag_s"] if server["may_read"] else None,
         schema_version=work["schema_version"],
         partitions_ahead=layout_of(await rows_of(LAYOUT)).ahead(utc(work["now"])),
     )

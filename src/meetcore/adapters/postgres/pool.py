@@ -38,8 +38,8 @@ from meetcore.ports.store import (
 from meetcore.ports.tracing import NO_TRACING, Tracing
 
 __all__ = [
-    "DEADLINE_S", "Connection", "Pool", "application_name", "make_pool", "network_parameters", "session_settings",
-    "translated",
+    "DEADLINE_S", "Connection", "Pool", "application_name", "make_pool", "network_parameters", "sent_settings",
+    "session_options", "session_settings", "translated",
 ]  # fmt: skip
 
 DEADLINE_S = 12
@@ -55,7 +55,8 @@ _IS_FULL = re.compile(
     r"too many (clients|connections)|connection slots are reserved"
     r"|no more connections allowed|query_wait_timeout"  # PgBouncer's
 )
-_IS_OPTIONS_REFUSED = re.compile(r"unsupported startup parameter: options")
+# PgBouncer's: before 1.20 it refuses all options, from then on it names the first that it does not know.
+_IS_OPTIONS_REFUSED = re.compile(r"unsupported (options )?startup parameter")
 _IS_LOGIN_REFUSED = re.compile(
     r"authentication failed|no password supplied|pg_hba\.conf|FATAL: .*(role|database) .* (does not exist|is not)"
     r"|permission denied for database"
@@ -218,8 +219,7 @@ def make_pool(
         "application_name": application_name(role),
     }
     if not is_pooled:
-        given = conninfo_to_dict(url).get("options") or ""
-        kwargs["options"] = f"{given} {_options(deadline_s)}" + (
+        kwargs["options"] = session_options(url, deadline_s) + (
             f" -c {PASSES_FENCE}=on" if passes_fence else ""
         )
     pool = Pool(
@@ -275,14 +275,22 @@ def session_settings(deadline_s: int) -> dict[str, str]:
     }
 
 
-def _options(deadline_s: int) -> str:
-    settings = session_settings(deadline_s) | {
+def sent_settings(deadline_s: int) -> dict[str, str]:
+    """Settings that a session is begun with where no pooler is between, by name; see `session_settings`."""
+    return session_settings(deadline_s) | {
         "plan_cache_mode": "force_generic_plan",
         # Behind a pooler nothing is prepared, and each statement is planned for the tables as they are.
         "enable_seqscan": "off",
         "jit": "off",  # a table that has no index to read costs 10^10 so, far beyond where compiling begins
     }
-    return " ".join(f"-c {name}={value}" for name, value in settings.items())
+
+
+def session_options(url: str, deadline_s: int) -> str:
+    """Return the `options` that send them, behind those of the address, which they win over."""
+    given = conninfo_to_dict(url).get("options") or ""
+    return " ".join(
+        [str(given), *(f"-c {name}={value}" for name, value in sent_settings(deadline_s).items())]
+    )
 
 
 @contextmanager

@@ -88,7 +88,8 @@ def _shown(figures: Figures) -> Iterator[Metric]:
         families.SCHEMA: float(figures.schema_version),
     }
     for family, value in ages.items():
-        yield _gauge(family, {(): value})
+        if value is not None:
+            yield _gauge(family, {(): value})
     several = {
         families.DELIVERIES: figures.deliveries,
         families.ENDPOINTS: figures.endpoints,

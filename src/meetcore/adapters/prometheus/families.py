@@ -179,12 +179,12 @@ LEDGER_SOUND: Final = _figure(
 )
 TRANSACTION_OLDEST: Final = _figure(
     "meetcore_oldest_transaction_seconds",
-    "age of the oldest transaction in the database. The role sees its own only, unless it has "
-    "`pg_read_all_stats`",
+    "age of the oldest transaction in the database; left out where the role lacks `pg_read_all_stats`",
 )
 LAG: Final = _figure(
     "meetcore_replication_lag_seconds",
-    "of the standby that is furthest behind; 0 without one. The role needs `pg_read_all_stats`",
+    "of the standby that is furthest behind; 0 without one, and left out where the role lacks "
+    "`pg_read_all_stats`",
 )
 PARTITIONS_AHEAD: Final = _figure(
     "meetcore_partitions_ahead",

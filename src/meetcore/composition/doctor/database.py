@@ -17,9 +17,10 @@ from meetcore.adapters.postgres.migration_steps import MigrationRefused, load_mi
 from meetcore.adapters.postgres.partitions.layout import KEYS, LAYOUT, layout_of, layout_parameters
 from meetcore.adapters.postgres.partitions.plan import gaps_of
 from meetcore.adapters.postgres.pool import application_name, translated
-from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings
+from meetcore.adapters.postgres.pooler import MissingSettings, check_role_settings, check_sent_settings
 from meetcore.adapters.postgres.roles import role_faults, role_warnings
 from meetcore.adapters.postgres.sealed_values import COLUMNS
+from meetcore.adapters.postgres.server_activity import activity_warnings
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor.report import CheckResult, failed, ok, skipped, warning
@@ -149,20 +150,21 @@ def _partitions_remedy(settings: Settings, *, may_alter: bool) -> str:
 def _check_role(settings: Settings) -> CheckResult:
     with _connected(settings) as connection:
         faults = [*_setting_faults(connection, _OF_ROLE), *role_faults(connection)]
-        warnings = role_warnings(connection)
+        warnings = [*role_warnings(connection), *activity_warnings(connection)]
     if faults:
         return failed("; ".join(faults))
     return warning("; ".join(warnings)) if warnings else ok("has what it needs, and cannot change the ledger")
 
 
 def _check_pooler(settings: Settings) -> CheckResult:
-    if not settings.is_pooled:
-        return ok("none set")
+    check_settings = check_role_settings if settings.is_pooled else check_sent_settings
     try:
-        check_role_settings(settings.require_database(), settings.database_timeout_s)
+        check_settings(settings.require_database(), settings.database_timeout_s)
     except MissingSettings as error:
         return failed(str(error))
-    return ok("the role has what each session needs")
+    return ok(
+        "the role has what each session needs" if settings.is_pooled else "none set, and none is noticed"
+    )
 
 
 def _check_standby(settings: Settings) -> CheckResult:
