@@ -7,6 +7,7 @@ whatever is kept goes back once a second, where its age is judged and connection
 """
 
 import asyncio
+import math
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
@@ -27,6 +28,7 @@ class KeepingPool(AsyncConnectionPool[Connection]):
         super().__init__(*args, **kwargs)
         self._kept: list[Connection] = []
         self._asking = 0
+        self._keeps_since = -math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._returns: set[asyncio.Task[None]] = set()
 
@@ -61,12 +63,14 @@ class KeepingPool(AsyncConnectionPool[Connection]):
             self._timer = asyncio.get_running_loop().call_later(KEPT_S, self._return_later)
 
     async def drain(self) -> None:
-        """Close all connections that nobody uses, those that are kept, too."""
+        """Close all connections that nobody uses, those that are kept, too, and later those that are lent."""
+        self._keeps_since = monotonic()
         await self._return_kept()
         await super().drain()
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109  # as the driver's pool has it
         """Close the pool with what is kept beside it."""
+        self._keeps_since = math.inf
         if self._timer is not None:
             self._timer.cancel()
         await self._return_kept()
@@ -74,7 +78,7 @@ class KeepingPool(AsyncConnectionPool[Connection]):
 
     def _may_keep(self, connection: Connection) -> bool:
         # Whoever waits in the pool, or is about to, gets the connection from there.
-        if self._asking or self.closed or connection.closed or connection.is_overdue:
+        if self._asking or connection.is_overdue or connection.taken_at <= self._keeps_since:
             return False
         is_recent = monotonic() - connection.taken_at < KEPT_S
         return is_recent and connection.pgconn.transaction_status == TransactionStatus.IDLE

@@ -1,8 +1,8 @@
 """Rate counters in Redis, shared by every process.
 
 It owns the names of the counters (`<prefix>:<window>:<key>:<class>`), their expiry, and the coalescing:
-hits that come while Redis is asked leave together in one write once it has answered, hits on the same counter as one
-`INCRBY` whose results are assigned in the order of arrival. Every wait for Redis is bounded.
+hits that come while an answer of Redis is outstanding leave in one write when it is there, hits on the same
+counter as one `INCRBY` whose results are assigned in the order of arrival. Every wait for Redis is bounded.
 """
 
 import asyncio
