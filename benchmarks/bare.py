@@ -1,6 +1,6 @@
 """The floor of `GET /me`: one Starlette route with one SELECT by primary key, and nothing else.
 
-Server and pool have the settings of `meetcore serve`.
+Server, sessions and number of connections are as in `meetcore serve`; the pool is the driver's own.
 """
 
 import argparse
@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import uvicorn
+from psycopg import AsyncConnection
+from psycopg.rows import DictRow
+from psycopg_pool import AsyncConnectionPool
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -20,7 +23,14 @@ SELECT = "SELECT user_id::text, email, full_name, balance FROM accounts WHERE id
 
 
 def bare_app(database_url: str, account_id: str) -> Starlette:
-    pool = make_pool(database_url, max_size=Settings().database_pool_size)
+    size = Settings().database_pool_size
+    pool = AsyncConnectionPool[AsyncConnection[DictRow]](
+        database_url,
+        kwargs=make_pool(database_url, max_size=size).kwargs,
+        min_size=1,
+        max_size=size,
+        open=False,
+    )
 
     async def show(_: Request) -> JSONResponse:
         async with pool.connection() as connection:

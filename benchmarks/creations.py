@@ -23,7 +23,7 @@ def measure_creations(
     spread = _turns(service, seeded.keys, floor, ACCOUNTS, rounds, seconds)
     hot = _turns(service, seeded.keys[:1], floor, 1, max(1, rounds // 2), seconds)
     return [
-        _result("POST /meetings", *spread, "ratio ≥ 0.25, aim 0.4; ≤ 1500 µs"),
+        _result("POST /meetings", *spread, "ratio ≥ 0.6; ≤ 1800 µs"),
         _result("POST /meetings, one hot account", *hot, ""),
     ]
 

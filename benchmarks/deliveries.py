@@ -62,6 +62,8 @@ SWEEP_EVERY_S = 2.0
 BODY = b'{"x":"' + b"y" * 1016 + b'"}'
 ENDPOINTS = 128
 IN_FLIGHT = 128
+OPENING = 4
+"""A fourth of the deliveries goes out before those that are measured: connections are opened for them."""
 EVENTS_PER_S = 200
 HANGING, FAILING, HEALTHY = 50, 10, 90
 GRACE_S = 3
@@ -208,20 +210,27 @@ def measure_deliveries(url: str, rounds: int, count: int) -> list[Result]:
             service = runner.run(_drain(url, cipher, ca_file, port, count))
             turns.append((*service, *runner.run(_bare(ca_file, port, count))))
     rate, cpu_us, floor_rate, floor_us = (middle(list(column)) for column in zip(*turns, strict=True))
-    extra = {"note": f"{ENDPOINTS} endpoints; the database and the receiver are on the same two cores"}
+    note = f"{ENDPOINTS} endpoints, once connections are open; database and receiver on the same two cores"
     return [
-        Result("deliver webhooks", rate, floor_rate, "1/s", "ratio ≥ 0.2, ≥ 1 500/s", extra),
-        Result("deliver a webhook, CPU", cpu_us, floor_us, "µs", "≤ 400 µs"),
+        Result("deliver webhooks", rate, floor_rate, "1/s", "ratio ≥ 0.4, ≥ 1 500/s", {"note": note}),
+        Result("deliver a webhook, CPU", cpu_us, floor_us, "µs", "≤ 220 µs"),
     ]
 
 
 async def _drain(url: str, cipher: AesGcmCipher, ca_file: str, port: int, count: int) -> tuple[float, float]:
+    first = count // OPENING
     async with _delivery_worker(url, cipher, ca_file, port) as (worker, timed):
-        started, cpu_s = time.monotonic(), time.process_time()
         worker.wake()
         async with asyncio.timeout(120):
+            await timed.reached(first)
+            first, started, cpu_s = timed.count, time.monotonic(), time.process_time()
             await timed.reached(count)
-        return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
+        return _of_each(count - first, started, cpu_s)
+
+
+def _of_each(count: int, started: float, cpu_s: float) -> tuple[float, float]:
+    """How many there were in a second, and the µs of processor time of each."""
+    return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
 
 
 async def _bare(ca_file: str, port: int, count: int) -> tuple[float, float]:
@@ -234,9 +243,10 @@ async def _bare(ca_file: str, port: int, count: int) -> tuple[float, float]:
             await post()
 
     async with bare_posts(ca_file, port) as post:
+        await asyncio.gather(*(post() for _ in range(IN_FLIGHT)))  # the connections are opened
         started, cpu_s = time.monotonic(), time.process_time()
         await asyncio.gather(*(one_after_the_other() for _ in range(IN_FLIGHT)))
-        return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
+        return _of_each(count, started, cpu_s)
 
 
 def measure_latency(
@@ -268,8 +278,8 @@ def measure_latency(
         ]
     note = f"{EVENTS_PER_S} events/s, {FAILING} endpoints fail, {HANGING} hang; floor: none hangs"
     return [
-        Result("event to answer, p50", hanging[0], alone[0], "ms", "≤ 20 ms", {"note": note}),
-        Result("event to answer, p95", hanging[1], alone[1], "ms", "≤ 100 ms; ratio ≤ 1.1"),
+        Result("event to answer, p50", hanging[0], alone[0], "ms", "≤ 10 ms", {"note": note}),
+        Result("event to answer, p95", hanging[1], alone[1], "ms", "≤ 15 ms; ratio ≤ 1.25"),
     ]
 
 

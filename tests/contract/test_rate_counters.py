@@ -41,6 +41,42 @@ def silent_port():
         yield server.getsockname()[1]
 
 
+class SlowRedis:
+    """A server of one connection that answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.commands: list[bytes] = []
+        self._writer: asyncio.StreamWriter | None = None
+        self._asked = asyncio.Condition()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        try:
+            while commands := await reader.read(65_536):
+                async with self._asked:
+                    self.commands.append(commands)
+                    self._asked.notify_all()
+        finally:
+            writer.close()
+
+    async def until_asked(self, times: int) -> None:
+        async with asyncio.timeout(10), self._asked:
+            await self._asked.wait_for(lambda: len(self.commands) >= times)
+
+    def answer(self, replies: bytes) -> None:
+        assert self._writer is not None
+        self._writer.write(replies)
+
+
+@asynccontextmanager
+async def slow_redis() -> AsyncIterator[SlowRedis]:
+    redis_server = SlowRedis()
+    async with await asyncio.start_server(redis_server.serve, "127.0.0.1", 0) as listening:
+        redis_server.url = f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        yield redis_server
+
+
 @asynccontextmanager
 async def pool_at(url: str) -> AsyncIterator[Pool]:
     pool = make_pool(url, min_size=0, max_size=8)
@@ -184,6 +220,35 @@ async def test_pending_redis_hits_fail_when_the_connection_drops(redis_url, redi
         for result in await asyncio.gather(*hits, return_exceptions=True)
     )
     assert (counters._pipeline, counters._dialling) == (None, None)  # every opened connection is closed
+
+
+async def test_hits_that_come_while_redis_is_asked_leave_together(redis_prefix: str):
+    async with slow_redis() as server:
+        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+        hits = [asyncio.create_task(counters.hit(key, READ, MINUTE))]
+        await server.until_asked(1)
+        for _ in range(3):
+            hits.append(asyncio.create_task(counters.hit(key, READ, MINUTE)))
+            await asyncio.sleep(0)
+        server.answer(b":1\r\n:1\r\n")
+        await server.until_asked(2)
+        assert server.commands[1].count(b"INCRBY") == 1
+        assert server.commands[1].endswith(b"$3\r\n600\r\n")
+        server.answer(b":4\r\n:1\r\n")
+        assert await asyncio.gather(*hits) == [1, 2, 3, 4]
+        await counters.aclose()
+
+
+async def test_hits_do_not_wait_long_for_a_redis_that_is_slow(redis_prefix: str):
+    async with slow_redis() as server:
+        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+        first = asyncio.create_task(counters.hit(key, READ, MINUTE))
+        await server.until_asked(1)
+        second = asyncio.create_task(counters.hit(key, READ, MINUTE))
+        await server.until_asked(2)  # although nothing was answered
+        server.answer(b":1\r\n:1\r\n:2\r\n:1\r\n")
+        assert (await first, await second) == (1, 2)
+        await counters.aclose()
 
 
 async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url: str, redis_prefix: str):

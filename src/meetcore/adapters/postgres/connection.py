@@ -6,7 +6,8 @@ shut down on this side, so that every wait on it ends at once. A statement whose
 an unknown outcome, as with any connection that is lost.
 
 Statements are constants, so each is parsed for its placeholders once. The driver does so only up to 4 096 bytes and
-50 parameters; it parses a longer one, such as those of a new meeting, at each execution.
+50 parameters; it parses a longer one, such as those of a new meeting, at each execution. A statement that returns rows
+has a cursor of its own on each connection, which keeps what the driver looked up for its parameters and columns.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, Error, waiting
-from psycopg.rows import DictRow
+from psycopg.rows import DictRow, TupleRow, tuple_row
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
@@ -33,6 +34,7 @@ ENDED_BY_SERVER = ("08", "57P", "25P03")
 """SQLSTATEs, or their beginnings, with which a server ends a session: shutdown, crash, idle in transaction."""
 
 _STATEMENTS = 1024  # several times as many as the adapter has
+_KEPT_ROWS = 100  # a cursor holds its last result until its next execution
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
@@ -44,8 +46,11 @@ class Connection(AsyncConnection[DictRow]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.taken_at = 0.0
         self.planned_at = 0.0
         self.planned_rows: dict[int, int] = {}
+        self._cursors: dict[bytes, AsyncRawCursor[TupleRow]] = {}
+        self._columns: dict[bytes, tuple[str, ...]] = {}
 
     # The driver's overload for templates, which the adapter does not use, is left out.
     async def execute(  # type: ignore[override]
@@ -56,6 +61,19 @@ class Connection(AsyncConnection[DictRow]):
             return await super().execute(query, prepare=prepare)
         text, names = _numbered(query)
         return await AsyncRawCursor(self).execute(text, [params[name] for name in names], prepare=prepare)
+
+    async def fetch(self, query: str, params: Mapping[str, Any]) -> list[DictRow]:
+        """Execute a statement as `execute` does, and return its rows. It is one that returns rows, if only none."""
+        text, names = _numbered(query)
+        cursor = self._cursors.pop(text, None) or AsyncRawCursor(self, row_factory=tuple_row)
+        await cursor.execute(text, [params[name] for name in names])
+        columns = self._columns.get(text)
+        if columns is None:
+            columns = self._columns[text] = tuple(column.name for column in cursor.description or ())
+        rows = [dict(zip(columns, row, strict=True)) for row in await cursor.fetchall()]
+        if len(rows) <= _KEPT_ROWS:
+            self._cursors[text] = cursor
+        return rows
 
     async def wait(
         self,

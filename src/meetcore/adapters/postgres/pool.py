@@ -22,9 +22,10 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
+from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
+from meetcore.adapters.postgres.kept_connections import KeepingPool
 from meetcore.adapters.postgres.plans import remember_sizes, renew_plans
 from meetcore.ports.metrics import NO_METRICS, Metrics, PoolState
 from meetcore.ports.store import (
@@ -80,7 +81,7 @@ _STATEMENT_TIMEOUT = "57014"
 _CONNECTION_LOST = (*ENDED_BY_SERVER, _READ_ONLY)
 
 
-class Pool(AsyncConnectionPool[Connection]):
+class Pool(KeepingPool):
     """Lends connections that were open a moment ago, each for a limited time.
 
     `deadline_s` is that time in seconds, from the request for a connection. `keeps_plans` says whether a connection's
@@ -114,7 +115,7 @@ class Pool(AsyncConnectionPool[Connection]):
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + limit_s
         try:
-            connection = await self._take(min(self.timeout if timeout is None else timeout, limit_s))
+            connection = await self.take(min(self.timeout if timeout is None else timeout, limit_s))
         except _UNAVAILABLE_ERRORS as error:
             self.metrics.store_unavailable(kind_of(error) or "away")
             raise
@@ -136,7 +137,7 @@ class Pool(AsyncConnectionPool[Connection]):
         finally:
             if timer is not None:
                 timer.cancel()
-            await self.putconn(connection)
+            await self.give_back(connection)
             if is_unfit or connection.is_overdue:
                 await self.drain()
 
@@ -155,31 +156,21 @@ class Pool(AsyncConnectionPool[Connection]):
         connection = None
         try:
             async with self.connection() as connection:
-                return await (await connection.execute(query, parameters)).fetchall()
+                return await connection.fetch(query, parameters)
         except psycopg.Error as error:
             if connection is None or not connection.was_cut(error):
                 raise
         left_s = self.deadline_s - (monotonic() - started)
         async with self.connection(deadline_s=left_s) as connection:
-            return await (await connection.execute(query, parameters)).fetchall()
+            return await connection.fetch(query, parameters)
 
     def state(self) -> PoolState:
         """Return how many connections there are, and how many callers wait or waited for one."""
         found = self.get_stats()
         return PoolState(
-            found.get("pool_size", 0), found.get("pool_available", 0), found.get("requests_waiting", 0),
+            found.get("pool_size", 0), found.get("pool_available", 0) + self.kept, found.get("requests_waiting", 0),
             found.get("requests_queued", 0), found.get("requests_wait_ms", 0) / 1000,
         )  # fmt: skip
-
-    async def _take(self, timeout_s: float) -> Connection:
-        # The pool's own check waits a second after each connection that fails it.
-        give_up_at = monotonic() + timeout_s
-        while True:
-            connection = await self.getconn(give_up_at - monotonic())
-            if not connection.is_lost():
-                return connection
-            await connection.close()
-            await self.putconn(connection)
 
 
 def make_pool(

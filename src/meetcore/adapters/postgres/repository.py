@@ -19,10 +19,11 @@ class Repository:
         self._cipher = cipher
 
     async def _all(self, query: str, parameters: Row) -> list[Row]:
-        return await (await self._connection.execute(query, parameters)).fetchall()
+        return await self._connection.fetch(query, parameters)
 
     async def _one(self, query: str, parameters: Row) -> Row | None:
-        return await (await self._connection.execute(query, parameters)).fetchone()
+        found = await self._connection.fetch(query, parameters)
+        return found[0] if found else None
 
     async def _locked(self, query: str, parameters: Row) -> Row | None:
         """Read under the account's lock, again if the lock was waited for.

@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
+from typing import get_type_hints
 from uuid import UUID
 
 import psycopg
@@ -28,6 +30,7 @@ from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
 from meetcore.adapters.postgres.registry import PostgresRegistryRepository
+from meetcore.adapters.postgres.repository import Repository
 from meetcore.adapters.postgres.restores import PostgresRestoreRepository
 from meetcore.adapters.postgres.retention import WAS_REMOVED
 from meetcore.domain.errors import NotFound
@@ -38,32 +41,47 @@ from meetcore.ports.store import CommitLost, ConnectionLost
 _LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
 
 
+@cache
+def _repositories() -> dict[str, type[Repository]]:
+    return get_type_hints(PostgresTransaction)
+
+
 class PostgresTransaction:
-    """The repositories of one open transaction."""
+    """The repositories of one open transaction, each made when it is first used: most transactions need one or two."""
+
+    registry: PostgresRegistryRepository
+    audit_log: PostgresAuditLog
+    members: PostgresMemberRepository
+    sign_in: PostgresSignInRepository
+    operators: PostgresOperatorRepository
+    proposals: PostgresProposalRepository
+    passkeys: PostgresPasskeyRepository
+    idempotency: PostgresIdempotencyRepository
+    ledger: PostgresLedgerRepository
+    postings: PostgresPostingRepository
+    meetings: PostgresMeetingRepository
+    orphan_checks: PostgresOrphanCheckRepository
+    host_keys: PostgresHostKeyRepository
+    endpoints: PostgresEndpointRepository
+    deliveries: PostgresDeliveryRepository
+    inbox: PostgresProviderEventInbox
+    recordings: PostgresRecordingRepository
+    notes: PostgresNoteRepository
+    erasures: PostgresErasureRepository
+    mails: PostgresMailRepository
+    restores: PostgresRestoreRepository
 
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
-        self.registry = PostgresRegistryRepository(connection, cipher)
-        self.audit_log = PostgresAuditLog(connection, cipher)
-        self.members = PostgresMemberRepository(connection, cipher)
-        self.sign_in = PostgresSignInRepository(connection, cipher)
-        self.operators = PostgresOperatorRepository(connection, cipher)
-        self.proposals = PostgresProposalRepository(connection, cipher)
-        self.passkeys = PostgresPasskeyRepository(connection, cipher)
-        self.idempotency = PostgresIdempotencyRepository(connection, cipher)
-        self.ledger = PostgresLedgerRepository(connection, cipher)
-        self.postings = PostgresPostingRepository(connection, cipher)
-        self.meetings = PostgresMeetingRepository(connection, cipher)
-        self.orphan_checks = PostgresOrphanCheckRepository(connection, cipher)
-        self.host_keys = PostgresHostKeyRepository(connection, cipher)
-        self.endpoints = PostgresEndpointRepository(connection, cipher)
-        self.deliveries = PostgresDeliveryRepository(connection, cipher)
-        self.inbox = PostgresProviderEventInbox(connection, cipher)
-        self.recordings = PostgresRecordingRepository(connection, cipher)
-        self.notes = PostgresNoteRepository(connection, cipher)
-        self.erasures = PostgresErasureRepository(connection, cipher)
-        self.mails = PostgresMailRepository(connection, cipher)
-        self.restores = PostgresRestoreRepository(connection, cipher)
+        self._cipher = cipher
+
+    def __getattr__(self, name: str) -> Repository:
+        made = _repositories().get(name)
+        if made is None:
+            raise AttributeError(name)
+        repository = made(self._connection, self._cipher)
+        setattr(self, name, repository)
+        return repository
 
     async def lock_account(self, account_id: UUID) -> None:
         cursor = await self._connection.execute(_LOCK_ACCOUNT, {"account_id": account_id})

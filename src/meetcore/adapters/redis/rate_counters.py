@@ -1,13 +1,13 @@
 """Rate counters in Redis, shared by every process.
 
 It owns the names of the counters (`<prefix>:<window>:<key>:<class>`), their expiry, and the coalescing:
-all hits of one turn of the event loop leave in one write, hits on the same counter as one `INCRBY` whose
-results are assigned in the order of arrival. Every wait for Redis is bounded.
+hits that come while an answer of Redis is outstanding leave in one write when it is there, hits on the same
+counter as one `INCRBY` whose results are assigned in the order of arrival. Every wait for Redis is bounded.
 """
 
 import asyncio
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from meetcore.adapters.redis.pipeline import Outcome, RedisPipeline, RedisUnavailable, dial, read_address
@@ -19,6 +19,9 @@ _Waiters: TypeAlias = list[asyncio.Future[int]]
 
 # Ten windows: a clock set back by some minutes finds its counts again, and a month of keys does not pile up.
 _KEPT_SECONDS = str(10 * WINDOW_SECONDS)
+
+LATE_S: Final = 0.01
+"""Seconds after which hits no longer wait for the answer to those before them."""
 
 
 class RedisRateCounters:
@@ -42,6 +45,8 @@ class RedisRateCounters:
         self._pending: dict[_Name, _Waiters] = {}
         self._pipeline: RedisPipeline | None = None
         self._dialling: asyncio.Task[None] | None = None
+        self._asked_at: float | None = None  # while an answer is outstanding
+        self._timer: asyncio.TimerHandle | None = None
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
         loop = asyncio.get_running_loop()
@@ -59,19 +64,29 @@ class RedisRateCounters:
             self._dialling.cancel()
             await asyncio.gather(self._dialling, return_exceptions=True)
             self._dialling = None  # a task cancelled before its first step never gets to its own end
+        waiting = self._take_pending()
         if self._pipeline is not None:
             self._pipeline.give_up("The counters were closed.")
             self._pipeline = None
-        self._settle(self._take_pending(), RedisUnavailable("The counters were closed."))
+        self._settle(waiting, RedisUnavailable("The counters were closed."))
 
     def _flush(self) -> None:
         if not self._pending:  # closed since the turn began
+            return
+        loop = asyncio.get_running_loop()
+        if self._asked_at is not None and loop.time() < self._asked_at + LATE_S:
+            if self._timer is None:
+                self._timer = loop.call_at(self._asked_at + LATE_S, self._flush_late)
             return
         pipeline = self._pipeline
         if pipeline is not None and pipeline.is_open:
             self._send(pipeline)
         elif self._dialling is None:
             self._dialling = asyncio.get_running_loop().create_task(self._dial())
+
+    def _flush_late(self) -> None:
+        self._timer = self._asked_at = None
+        self._flush()
 
     async def _dial(self) -> None:
         try:
@@ -90,6 +105,7 @@ class RedisRateCounters:
     def _send(self, pipeline: RedisPipeline) -> None:
         batch = self._take_pending()
         commands = "".join([self._command(name, len(waiters)) for name, waiters in batch.items()])
+        self._asked_at = asyncio.get_running_loop().time()
         pipeline.send(commands.encode(), 2 * len(batch), partial(self._settle, batch))
 
     def _command(self, name: _Name, hits: int) -> str:
@@ -104,6 +120,15 @@ class RedisRateCounters:
         )
 
     def _settle(self, batch: dict[_Name, _Waiters], outcome: Outcome) -> None:
+        self._assign(batch, outcome)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._asked_at = None
+        if self._pending and self._dialling is None:
+            self._flush()
+
+    def _assign(self, batch: dict[_Name, _Waiters], outcome: Outcome) -> None:
         if isinstance(outcome, RedisUnavailable):
             for waiters in batch.values():
                 _refuse(waiters, outcome)

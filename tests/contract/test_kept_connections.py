@@ -1,0 +1,115 @@
+"""Connections that are kept beside the pool between two callers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres.kept_connections import KEPT_S
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from tests.support.api_harness import until
+
+_BACKENDS = "SELECT count(*)::int AS n FROM pg_stat_activity WHERE application_name LIKE %s"
+ROLE = "kept-connections-test"
+
+
+@asynccontextmanager
+async def pool_of(url: str, size: int) -> AsyncIterator[Pool]:
+    pool = make_pool(url, min_size=1, max_size=size, role=ROLE)
+    await pool.open(wait=True)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+async def backend(pool: Pool) -> int:
+    """The server's process that answers a read."""
+    return int((await pool.read("SELECT pg_backend_pid() AS pid", {}))[0]["pid"])
+
+
+def requests(pool: Pool) -> int:
+    """How often a connection was asked of the pool itself."""
+    return pool.get_stats()["requests_num"]
+
+
+async def test_the_next_caller_takes_the_same_connection_without_the_pool(database_url: str):
+    async with pool_of(database_url, 4) as pool:
+        first = await backend(pool)
+        asked = requests(pool)
+        assert [await backend(pool) for _ in range(5)] == [first] * 5
+        # On a machine that is slow enough, a second has passed.
+        assert requests(pool) - asked <= 1
+        assert pool.kept == 1
+        assert pool.state().idle == 1
+
+
+async def test_what_is_kept_goes_back_to_the_pool_after_a_while(database_url: str):
+    async with pool_of(database_url, 4) as pool:
+        await backend(pool)
+        await until(lambda: pool.kept == 0 and pool.get_stats()["pool_available"] == 1)
+
+
+async def test_a_connection_in_use_goes_through_the_pool_every_second(database_url: str):
+    async with pool_of(database_url, 1) as pool:
+        await backend(pool)
+        asked = requests(pool)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 2 * KEPT_S
+        while loop.time() < until:
+            await backend(pool)
+        assert 1 <= requests(pool) - asked <= 4
+
+
+async def test_who_waits_in_the_pool_is_served_by_the_first_that_comes_back(database_url: str):
+    async with pool_of(database_url, 1) as pool:
+        async with pool.connection():
+            waiting = asyncio.create_task(backend(pool))
+            await until(lambda: pool.get_stats().get("requests_waiting"))
+        async with asyncio.timeout(KEPT_S / 2):
+            assert await waiting
+
+
+async def test_a_connection_in_a_transaction_is_not_kept(database_url: str):
+    async with pool_of(database_url, 1) as pool:
+        async with pool.connection() as connection:
+            await connection.execute("BEGIN")
+        assert pool.kept == 0
+        assert await pool.read("SELECT 1 AS one", {}) == [{"one": 1}]
+
+
+async def test_a_drained_pool_lends_no_connection_of_before(database_url: str):
+    async with pool_of(database_url, 3) as pool:
+        async with pool.connection() as lent, pool.connection() as kept:
+            old = {connection.pgconn.backend_pid for connection in (lent, kept)}
+            await pool.give_back(await pool.take(5))
+            assert pool.kept == 1
+            await pool.drain()
+            assert pool.kept == 0
+        found = {await backend(pool) for _ in range(4)}
+        assert not found & old
+
+
+async def test_a_closed_pool_leaves_no_connection_open(database_url: str):
+    async with pool_of(database_url, 3) as pool:
+        await asyncio.gather(*(backend(pool) for _ in range(6)))
+        assert pool.kept
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+
+        async def is_none_left() -> bool:
+            return await (await connection.execute(_BACKENDS, (f"%{ROLE}%",))).fetchone() == (0,)
+
+        await until(is_none_left)
+
+
+async def test_a_statement_keeps_its_cursor_unless_its_rows_are_many(database_url: str):
+    async with pool_of(database_url, 1) as pool, pool.connection() as connection:
+        for count in (2, 1, 500, 3):
+            rows = await connection.fetch("SELECT n FROM generate_series(1, %(n)s::int) AS n", {"n": count})
+            assert rows == [{"n": n} for n in range(1, count + 1)]
+            assert bool(connection._cursors) is (count != 500)
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await connection.fetch("SELECT 1 / %(n)s::int AS n", {"n": 0})
+        assert await connection.fetch("SELECT 1 / %(n)s::int AS n", {"n": 1}) == [{"n": 1}]
