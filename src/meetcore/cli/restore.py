@@ -1,6 +1,7 @@
 """`meetcore restore`: what an operator does after a restore of the database (docs/restore.md)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,7 +19,7 @@ from meetcore.domain.requests import restores
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 from meetcore.usecases.lost_events import ReceivedEvent, lost_events, received_events
-from meetcore.usecases.reconcile_restore import Action, Finding, Survey
+from meetcore.usecases.restore_findings import Action, Finding, Survey
 
 restore = App(
     name="restore", help="After a restore of the database: fence, reconcile with the provider, release."
@@ -156,8 +157,9 @@ async def _reconcile(
     moment = since or (latest.restored_to if latest is not None else None)
     if moment is None:
         raise NotFenced("the database was never fenced: give --since")
-    survey = await use_cases.reconcile.survey(moment, adopts=adopts)
-    done = [await use_cases.reconcile.apply(each) for each in survey.findings] if applies else []
+    async with use_cases.fence.alone() if applies else nullcontext():
+        survey = await use_cases.reconcile.survey(moment, adopts=adopts)
+        done = [await use_cases.reconcile.apply(each) for each in survey.findings] if applies else []
     events: Sequence[ReceivedEvent] = ()
     if log is not None:
         with log.open(encoding="utf-8", errors="replace") as lines:

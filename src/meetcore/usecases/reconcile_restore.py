@@ -11,7 +11,6 @@ listed again by the next survey, without what was done.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -28,19 +27,21 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.registry import Registry
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import (
-    FoundMeeting,
-    ListedMeeting,
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-)
+from meetcore.ports.video_provider import ListedMeeting, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.adopt_meeting import Adoption, NotAdopted, adopt
 from meetcore.usecases.audit import record_action
 from meetcore.usecases.cancellation import Cancellation, mark_cancelling
 from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, Refusal, store_outcome
 from meetcore.usecases.meeting_memos import MeetingMemos
+from meetcore.usecases.restore_findings import (
+    Action,
+    Finding,
+    LostMeeting,
+    Survey,
+    decide_gone,
+    decide_lost,
+)
 from meetcore.usecases.runtime import Runtime
 
 T = TypeVar("T")
@@ -52,60 +53,13 @@ REMOVED_UNDER_KEY: Final = (
     "The meeting that this Idempotency-Key paid for was lost when the service was restored from a backup. "
     "It was removed, and its credits are in your balance again. Use a new key for a new meeting."
 )
+ADOPTED_MEANWHILE: Final = "the database has it by now: another run adopted it"
 _PAGE: Final = 1000
 _AT_ONCE: Final = 4
 _LEASE_S: Final = 60.0
 _OVER = frozenset({ProviderMeetingState.REMOVED, ProviderMeetingState.GONE, ProviderMeetingState.OVER})
 
-
-class Action(StrEnum):
-    """What is to become of a finding, or became of it."""
-
-    ADOPT = "adopt"
-    REMOVE = "remove"
-    CANCEL = "cancel"
-    LEAVE = "leave"
-
-
-@frozen
-class LostMeeting:
-    """A meeting at the provider with our reference that the store does not know.
-
-    `known` is the store's meeting under that reference, where there is one: of another state, or with another
-    meeting at the provider.
-    """
-
-    listed: ListedMeeting
-    host: Host
-    found: FoundMeeting
-    meeting_id: UUID
-    memo: MeetingMemo | None
-    known: Meeting | None = None
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether it was recorded after the list was read."""
-        return self.known is not None and self.known.provider_meeting_id == self.listed.provider_meeting_id
-
-
 HostList = tuple[Host, Sequence[ListedMeeting]]
-
-
-@frozen
-class Finding:
-    """A meeting on which store and provider do not agree, and what is to be done."""
-
-    subject: LostMeeting | OpenMeeting
-    action: Action
-    reason: str
-
-
-@frozen
-class Survey:
-    """What was found; `lists` is False where the provider cannot list what it has."""
-
-    findings: Sequence[Finding]
-    lists: bool = True
 
 
 @frozen
@@ -147,7 +101,7 @@ class ReconcileRestore:
         now = self.runtime.now()
         return Survey(
             [
-                *(_decided(each, adopts=adopts) for each in lost),
+                *(decide_lost(each, adopts=adopts) for each in lost),
                 *await self._judged(await self._gone(lists), now),
             ]
         )
@@ -211,7 +165,7 @@ class ReconcileRestore:
         It is in no list of the host that the store names: the user may have been renamed or removed at the
         provider, its meetings moved, or the list may be late.
         """
-        decided, name = _decided_gone(gone, now), gone.meeting.provider_meeting_id
+        decided, name = decide_gone(gone, now), gone.meeting.provider_meeting_id
         if decided.action is not Action.CANCEL or name is None or await self.provider.read(name) is None:
             return decided
         return Finding(gone, Action.LEAVE, "it is at the provider, on another host")
@@ -250,8 +204,8 @@ class ReconcileRestore:
 
     async def _remove(self, finding: Finding, lost: LostMeeting) -> Finding:
         # The key first: where this process dies before the removal, the next survey lists the meeting again.
-        if lost.memo is not None and lost.known is None:
-            await self._refuse_key(lost, lost.memo)
+        if not await self._give_up(lost):
+            return evolve(finding, action=Action.LEAVE, reason=ADOPTED_MEANWHILE)
         state = await self.provider.remove(lost.listed.provider_meeting_id)
         if state in _OVER:
             return finding
@@ -259,25 +213,40 @@ class ReconcileRestore:
             finding, action=Action.LEAVE, reason="it runs: people are in it; survey again when it is over"
         )
 
-    async def _refuse_key(self, lost: LostMeeting, memo: MeetingMemo) -> None:
-        """Let a retry with the key of a meeting that is removed be refused, where its account is there."""
-        now, key, fingerprint = self.runtime.now(), memo.idempotency_key, memo.fingerprint
+    async def _give_up(self, lost: LostMeeting) -> bool:
+        """Let a retry with the key of a lost meeting be refused, where its account is there.
+
+        Returns:
+            False where the store has the meeting by now: another run surveyed before, and adopted it.
+        """
+        memo, now = lost.memo, self.runtime.now()
         async with self.store.begin() as tx:
-            try:
-                await tx.lock_account(memo.account_id)
-            except NotFound:
-                return  # nobody has it any more who could ask
-            await self._record(tx, now, "meeting.lost", lost, memo)
-            if key is None or fingerprint is None:
-                return
-            view = await tx.idempotency.load_locked(memo.account_id, key)
-            if view.record is None or not view.record.is_done:
-                request = IdempotentRequest(key, fingerprint)
-                details = {"id": str(lost.meeting_id)}
-                refusal = Refusal(
-                    IdempotencyKeyReused.code, REMOVED_UNDER_KEY, details, str(self.runtime.new_id(now))
-                )
-                await store_outcome(tx, memo.account_id, request, Outcome(refusal=refusal), lost.meeting_id)
+            # Who adopts holds the account's lock, so that what it wrote is read behind it.
+            has_account = memo is not None and await _lock_account(tx, memo.account_id)
+            if await self._is_recorded(tx, lost):
+                return False
+            if memo is not None and has_account and lost.known is None:
+                await self._refuse_key(tx, now, lost, memo)
+        return True
+
+    async def _is_recorded(self, tx: Transaction, lost: LostMeeting) -> bool:
+        name = lost.listed.provider_meeting_id
+        if name in await tx.restores.known_at_provider(self.provider.abilities.name, [name]):
+            return True
+        return lost.known is None and lost.meeting_id in await tx.restores.meetings_by_id([lost.meeting_id])
+
+    async def _refuse_key(self, tx: Transaction, now: datetime, lost: LostMeeting, memo: MeetingMemo) -> None:
+        key, fingerprint = memo.idempotency_key, memo.fingerprint
+        await self._record(tx, now, "meeting.lost", lost, memo)
+        if key is None or fingerprint is None:
+            return
+        view = await tx.idempotency.load_locked(memo.account_id, key)
+        if view.record is None or not view.record.is_done:
+            request, details = IdempotentRequest(key, fingerprint), {"id": str(lost.meeting_id)}
+            refusal = Refusal(
+                IdempotencyKeyReused.code, REMOVED_UNDER_KEY, details, str(self.runtime.new_id(now))
+            )
+            await store_outcome(tx, memo.account_id, request, Outcome(refusal=refusal), lost.meeting_id)
 
     async def _record(
         self, tx: Transaction, now: datetime, action: str, lost: LostMeeting, memo: MeetingMemo
@@ -303,24 +272,13 @@ class ReconcileRestore:
         return finding
 
 
-def _decided(lost: LostMeeting, *, adopts: bool) -> Finding:
-    if lost.known is not None:
-        if lost.known.status is MeetingStatus.PROVISIONING:
-            return Finding(lost, Action.LEAVE, "its making was under way: workers end it after the release")
-        return Finding(lost, Action.REMOVE, "the meeting with this reference is another one at the provider")
-    if lost.memo is None:
-        return Finding(lost, Action.REMOVE, "it has no memo that opens: whose it is cannot be known")
-    if not adopts:
-        return Finding(lost, Action.REMOVE, "asked for")
-    return Finding(lost, Action.ADOPT, "sold in the lost time")
-
-
-def _decided_gone(gone: OpenMeeting, now: datetime) -> Finding:
-    if gone.meeting.status is MeetingStatus.CANCELLING:
-        return Finding(gone, Action.LEAVE, "its cancellation was under way: workers end it after the release")
-    if gone.meeting.status is not MeetingStatus.SCHEDULED or gone.meeting.start_at <= now:
-        return Finding(gone, Action.LEAVE, "it has begun: it ends by the clock, and nothing is refunded")
-    return Finding(gone, Action.CANCEL, "gone at the provider: cancelled in the lost time")
+async def _lock_account(tx: Transaction, account_id: UUID) -> bool:
+    """Lock an account; returns whether it is there."""
+    try:
+        await tx.lock_account(account_id)
+    except NotFound:
+        return False
+    return True
 
 
 def _portions(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:

@@ -15,10 +15,12 @@ from meetcore.domain.ids import uuid7
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import StoreFenced
 from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.idempotency import Outcome
-from meetcore.usecases.reconcile_restore import Action, Finding, ReconcileRestore
+from meetcore.usecases.reconcile_restore import ADOPTED_MEANWHILE, ReconcileRestore
+from meetcore.usecases.restore_findings import Action, Finding
 from tests.support.zoom_adapter import Zoom, zoom_at_hand
 from tests.unit.usecases.application import START, ApplicationHarness, CrashPoint, SimulatedCrash, request
 
@@ -148,6 +150,26 @@ async def test_a_lost_meeting_is_adopted_as_it_was_sold(restored: Restored) -> N
         again = await restored.sell(number, f"key-{number}")
         assert (again.record, again.is_replay) == (first.record, True)
     assert restored.zoom.made == made, "nothing is sold twice"
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+@pytest.mark.parametrize("key", ["key-0", None])
+async def test_what_one_run_adopted_another_that_surveyed_before_leaves(
+    restored: Restored, key: str | None, adopts: bool
+) -> None:
+    restored.remember()
+    restored.clock.advance(1)
+    await restored.sell(0, key)
+    await restored.set_back()
+    first, second = restored.operator(), restored.operator()
+    stale = await second.reconcile.survey(restored.backup_at, adopts=adopts)
+    assert [each.action for each in await first.apply(restored)] == [Action.ADOPT]
+    balance, made = restored.funds().balance, restored.zoom.made
+    (done,) = [await second.reconcile.apply(each) for each in stale.findings]
+    assert (done.action, done.reason) == (Action.LEAVE, ADOPTED_MEANWHILE)
+    assert restored.zoom.made == made, "its customer paid for it"
+    assert restored.funds().balance == balance
+    restored.prove()
 
 
 async def test_an_adopted_meeting_has_its_host(restored: Restored) -> None:
@@ -310,6 +332,18 @@ async def test_a_key_that_was_lost_after_a_backup_of_a_fenced_database_is_refuse
         await restored.sell(0, key)
     actions = [entry.action for entry in restored.state.committed.audit_log.values()]
     assert actions.count("restore.fenced") == 2
+
+
+async def test_nothing_is_released_while_what_was_found_is_applied(restored: Restored) -> None:
+    await lose(restored, 1)
+    use_cases = restored.operator().restore_use_cases.fence
+    async with use_cases.alone():
+        with pytest.raises(FenceRefused):
+            await use_cases.release()
+        latest = await use_cases.latest()
+        assert latest is not None
+        assert latest.is_fenced
+    assert not (await use_cases.release()).is_fenced
 
 
 async def test_what_cannot_be_fenced_or_released_is_refused(restored: Restored) -> None:

@@ -1,0 +1,83 @@
+"""What a survey after a restore finds, and what is to be done about it. Decides; changes nothing."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.memos import MeetingMemo
+from meetcore.ports.restores import OpenMeeting
+from meetcore.ports.video_provider import FoundMeeting, ListedMeeting
+
+
+class Action(StrEnum):
+    """What is to become of a finding, or became of it."""
+
+    ADOPT = "adopt"
+    REMOVE = "remove"
+    CANCEL = "cancel"
+    LEAVE = "leave"
+
+
+@frozen
+class LostMeeting:
+    """A meeting at the provider with our reference that the store does not know.
+
+    `known` is the store's meeting under that reference, where there is one: of another state, or with another
+    meeting at the provider.
+    """
+
+    listed: ListedMeeting
+    host: Host
+    found: FoundMeeting
+    meeting_id: UUID
+    memo: MeetingMemo | None
+    known: Meeting | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it was recorded after the list was read."""
+        return self.known is not None and self.known.provider_meeting_id == self.listed.provider_meeting_id
+
+
+@frozen
+class Finding:
+    """A meeting on which store and provider do not agree, and what is to be done."""
+
+    subject: LostMeeting | OpenMeeting
+    action: Action
+    reason: str
+
+
+@frozen
+class Survey:
+    """What was found; `lists` is False where the provider cannot list what it has."""
+
+    findings: Sequence[Finding]
+    lists: bool = True
+
+
+def decide_lost(lost: LostMeeting, *, adopts: bool) -> Finding:
+    """Decide on a meeting that the store does not know."""
+    if lost.known is not None:
+        if lost.known.status is MeetingStatus.PROVISIONING:
+            return Finding(lost, Action.LEAVE, "its making was under way: workers end it after the release")
+        return Finding(lost, Action.REMOVE, "the meeting with this reference is another one at the provider")
+    if lost.memo is None:
+        return Finding(lost, Action.REMOVE, "it has no memo that opens: whose it is cannot be known")
+    if not adopts:
+        return Finding(lost, Action.REMOVE, "asked for")
+    return Finding(lost, Action.ADOPT, "sold in the lost time")
+
+
+def decide_gone(gone: OpenMeeting, now: datetime) -> Finding:
+    """Decide on a meeting that is in no list of the provider."""
+    if gone.meeting.status is MeetingStatus.CANCELLING:
+        return Finding(gone, Action.LEAVE, "its cancellation was under way: workers end it after the release")
+    if gone.meeting.status is not MeetingStatus.SCHEDULED or gone.meeting.start_at <= now:
+        return Finding(gone, Action.LEAVE, "it has begun: it ends by the clock, and nothing is refunded")
+    return Finding(gone, Action.CANCEL, "gone at the provider: cancelled in the lost time")
