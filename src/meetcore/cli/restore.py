@@ -53,9 +53,10 @@ class Report:
 
     @property
     def left(self) -> int:
-        """Findings that are still to be resolved."""
-        return sum(each.action is not Action.LEAVE for each in self.survey.findings) - sum(
-            each.action is not Action.LEAVE for each in self.done
+        """Findings that are still to be resolved, by `--apply` or by the operator."""
+        found = self.done if self.is_applied else self.survey.findings
+        return sum(
+            each.needs_operator or (each.action is not Action.LEAVE and not self.is_applied) for each in found
         )
 
 
@@ -230,7 +231,7 @@ def _finding(found: Finding) -> dict[str, object]:
             "provider_meeting_id": meeting.provider_meeting_id, "host": subject.provider_user_id,
             "start_at": utc_text(meeting.start_at), "credits": meeting.credits,
         }  # fmt: skip
-    memo = subject.memo
+    memo = subject.sold
     return common | {
         "kind": "lost", "meeting_id": str(subject.meeting_id),
         "account_id": None if memo is None else str(memo.account_id),

@@ -182,12 +182,12 @@ class ReconcileRestore:
         try:
             if isinstance(subject, OpenMeeting):
                 return await self._cancel(finding, subject) if finding.action is Action.CANCEL else finding
-            if finding.action is Action.ADOPT and subject.memo is not None:
-                return await self._adopt(finding, subject, subject.memo)
+            if finding.action is Action.ADOPT and subject.sold is not None:
+                return await self._adopt(finding, subject, subject.sold)
             if finding.action is Action.REMOVE:
                 return await self._remove(finding, subject)
         except (ProviderRefused, ProviderUnknown) as error:
-            return evolve(finding, action=Action.LEAVE, reason=f"the provider did not do it: {error}")
+            return finding.left(f"the provider did not do it: {error}")
         return finding
 
     async def _adopt(self, finding: Finding, lost: LostMeeting, memo: MeetingMemo) -> Finding:
@@ -209,9 +209,7 @@ class ReconcileRestore:
         state = await self.provider.remove(lost.listed.provider_meeting_id)
         if state in _OVER:
             return finding
-        return evolve(
-            finding, action=Action.LEAVE, reason="it runs: people are in it; survey again when it is over"
-        )
+        return finding.left("it runs: people are in it; survey again when it is over")
 
     async def _give_up(self, lost: LostMeeting) -> bool:
         """Let a retry with the key of a lost meeting be refused, where its account is there.
@@ -219,7 +217,7 @@ class ReconcileRestore:
         Returns:
             False where the store has the meeting by now: another run surveyed before, and adopted it.
         """
-        memo, now = lost.memo, self.runtime.now()
+        memo, now = lost.sold, self.runtime.now()
         async with self.store.begin() as tx:
             # Who adopts holds the account's lock, so that what it wrote is read behind it.
             has_account = memo is not None and await _lock_account(tx, memo.account_id)
@@ -262,7 +260,7 @@ class ReconcileRestore:
         async with self.store.begin() as tx:
             view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
             if view is None or view.meeting.status is not MeetingStatus.SCHEDULED or view.is_leased:
-                return evolve(finding, action=Action.LEAVE, reason="it has changed meanwhile")
+                return finding.left("it has changed meanwhile: survey again")
             marked = await mark_cancelling(tx, view.meeting, lease, None)
             await record_action(
                 tx, self.runtime, now, self.origin, "meeting.gone", meeting.account_id, meeting.id,

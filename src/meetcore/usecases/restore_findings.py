@@ -5,13 +5,14 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.memos import MeetingMemo
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.video_provider import FoundMeeting, ListedMeeting
+from meetcore.usecases.meeting_memos import UnopenedMemo
 
 
 class Action(StrEnum):
@@ -35,8 +36,13 @@ class LostMeeting:
     host: Host
     found: FoundMeeting
     meeting_id: UUID
-    memo: MeetingMemo | None
+    memo: MeetingMemo | UnopenedMemo | None
     known: Meeting | None = None
+
+    @property
+    def sold(self) -> MeetingMemo | None:
+        """What was sold as it, where its memo opens."""
+        return self.memo if isinstance(self.memo, MeetingMemo) else None
 
     @property
     def is_recorded(self) -> bool:
@@ -46,11 +52,19 @@ class LostMeeting:
 
 @frozen
 class Finding:
-    """A meeting on which store and provider do not agree, and what is to be done."""
+    """A meeting on which store and provider do not agree, and what is to be done.
+
+    `needs_operator` says whether something is to be done before the release of what is left.
+    """
 
     subject: LostMeeting | OpenMeeting
     action: Action
     reason: str
+    needs_operator: bool = False
+
+    def left(self, reason: str) -> "Finding":
+        """Return the finding as one that could not be resolved, for a reason that the operator can remove."""
+        return evolve(self, action=Action.LEAVE, reason=reason, needs_operator=True)
 
 
 @frozen
@@ -68,10 +82,25 @@ def decide_lost(lost: LostMeeting, *, adopts: bool) -> Finding:
             return Finding(lost, Action.LEAVE, "its making was under way: workers end it after the release")
         return Finding(lost, Action.REMOVE, "the meeting with this reference is another one at the provider")
     if lost.memo is None:
-        return Finding(lost, Action.REMOVE, "it has no memo that opens: whose it is cannot be known")
+        return Finding(lost, Action.REMOVE, "it has no memo: whose it is cannot be known")
+    if isinstance(lost.memo, UnopenedMemo):
+        return _decide_unopened(lost, lost.memo, adopts=adopts)
     if not adopts:
         return Finding(lost, Action.REMOVE, "asked for")
     return Finding(lost, Action.ADOPT, "sold in the lost time")
+
+
+def _decide_unopened(lost: LostMeeting, memo: UnopenedMemo, *, adopts: bool) -> Finding:
+    """Leave what was sold, to whomever: another key would open its memo."""
+    if memo.key_id is not None:
+        reason = f"its memo is under key {memo.key_id}: add it to MEETCORE_SECRETS_KEY"
+        return Finding(lost, Action.LEAVE, reason, needs_operator=True)
+    if not adopts:
+        return Finding(lost, Action.REMOVE, "asked for")
+    reason = (
+        "its memo was changed and does not open: remove the meeting at the provider, or all with --remove"
+    )
+    return Finding(lost, Action.LEAVE, reason, needs_operator=True)
 
 
 def decide_gone(gone: OpenMeeting, now: datetime) -> Finding:

@@ -9,6 +9,7 @@ from attrs import evolve, fields
 
 from meetcore.adapters.memory.state import Tables
 from meetcore.adapters.memory.store import MemoryStore
+from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.composition.application import Application
 from meetcore.domain.errors import IdempotencyKeyReused, NotFound, Unprocessable
 from meetcore.domain.ids import uuid7
@@ -215,6 +216,39 @@ async def test_a_meeting_without_a_memo_is_removed(restored: Restored) -> None:
     (done,) = await restored.operator().apply(restored)
     assert done.action is Action.REMOVE
     assert "memo" in done.reason
+
+
+@pytest.mark.parametrize("adopts", [True, False])
+async def test_one_whose_memo_is_under_a_key_that_is_not_given_is_left(
+    restored: Restored, adopts: bool
+) -> None:
+    key, another = AesGcmCipher([b"k" * 32]), AesGcmCipher([b"a" * 32])
+    restored.memo_cipher = key
+    await lose(restored, 1)
+    balance, made = restored.funds().balance, restored.zoom.made
+    restored.memo_cipher = another
+    (done,) = await restored.operator().apply(restored, adopts=adopts)
+    assert (done.action, done.needs_operator) == (Action.LEAVE, True)
+    assert done.reason == f"its memo is under key {key.key_ids[0].hex()}: add it to MEETCORE_SECRETS_KEY"
+    assert restored.zoom.made == made
+    restored.memo_cipher = AesGcmCipher([b"a" * 32, b"k" * 32])
+    (done,) = await restored.operator().apply(restored)
+    assert (done.action, done.needs_operator) == (Action.ADOPT, False)
+    assert restored.funds().balance == balance - 10
+
+
+async def test_one_whose_memo_was_changed_is_left_unless_all_are_to_be_removed(restored: Restored) -> None:
+    await lose(restored, 1)
+    lost = restored.zoom.stand_in.meetings[-1]
+    head, memo, reference = lost.fields["agenda"].partition("Memo: ")
+    lost.fields["agenda"] = f"{head}{memo}{reference.replace(reference[:40], reference[:39] + '-', 1)}"
+    (done,) = await restored.operator().apply(restored)
+    assert (done.action, done.needs_operator) == (Action.LEAVE, True)
+    assert "changed" in done.reason
+    assert len(restored.zoom.made) == 2
+    (done,) = await restored.operator().apply(restored, adopts=False)
+    assert done.action is Action.REMOVE
+    assert len(restored.zoom.made) == 1
 
 
 async def test_meetings_of_others_on_our_hosts_are_left(restored: Restored) -> None:
