@@ -27,7 +27,13 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.registry import Registry
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import ListedMeeting, ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.ports.video_provider import (
+    HostUnknown,
+    ListedMeeting,
+    ProviderRefused,
+    ProviderUnknown,
+    VideoProvider,
+)
 from meetcore.usecases.adopt_meeting import Adoption, NotAdopted, adopt
 from meetcore.usecases.audit import record_action
 from meetcore.usecases.cancellation import Cancellation, mark_cancelling
@@ -62,6 +68,14 @@ _OVER = frozenset({ProviderMeetingState.REMOVED, ProviderMeetingState.GONE, Prov
 HostList = tuple[Host, Sequence[ListedMeeting]]
 
 
+class NoHostKnown(Exception):
+    """The provider knows none of the hosts: nothing can be concluded. The message says what to look at."""
+
+
+class ManyCancelled(Exception):
+    """More would be cancelled than customers cancel; nothing was. The message says what to look at."""
+
+
 @frozen
 class ReconcileRestore:
     """Surveys, and applies what was found, as `origin` asks for it. `store` passes the fence.
@@ -89,22 +103,36 @@ class ReconcileRestore:
             adopts: whether lost meetings are to be adopted where they can be; else all are to be removed.
 
         Raises:
+            NoHostKnown: the provider knows none of the hosts.
             ProviderRefused, ProviderUnknown, ExceptionGroup: a host's list, or a meeting, is not known.
         """
         if not self.provider.abilities.keeps_memos:
             return Survey((), lists=False)
-        lists: list[HostList] = []
-        for some in _portions(await self.registry.list_hosts(), _AT_ONCE):
-            listed = await gather_all(self.provider.list_host(each.provider_user_id) for each in some)
-            lists += zip(some, listed, strict=True)
+        lists = await self._lists()
         lost = await self._lost(lists, since - CLOCKS_DIFFER_BY)
-        now = self.runtime.now()
+        gone, open_meetings = await self._gone(lists)
+        judged = await self._judged(gone, since)
         return Survey(
-            [
-                *(decide_lost(each, adopts=adopts) for each in lost),
-                *await self._judged(await self._gone(lists), now),
-            ]
+            [*(decide_lost(each, adopts=adopts) for each in lost), *judged], open_meetings=open_meetings
         )
+
+    async def _lists(self) -> Sequence[HostList]:
+        hosts, lists = await self.registry.list_hosts(), list[HostList]()
+        for some in _portions(hosts, _AT_ONCE):
+            listed = await gather_all(self._list(each) for each in some)
+            lists += [(host, found) for host, found in zip(some, listed, strict=True) if found is not None]
+        if hosts and not lists:
+            raise NoHostKnown(
+                "the provider knows none of the hosts of this database: are its credentials those of the "
+                "account whose meetings were sold?"
+            )
+        return lists
+
+    async def _list(self, host: Host) -> Sequence[ListedMeeting] | None:
+        try:
+            return await self.provider.list_host(host.provider_user_id)
+        except HostUnknown:
+            return None
 
     async def _lost(self, lists: Sequence[HostList], since: datetime) -> Sequence[LostMeeting]:
         candidates = [(host, one) for host, listed in lists for one in listed if one.created_at >= since]
@@ -137,9 +165,10 @@ class ReconcileRestore:
         compared = [evolve(each, known=records.get(each.meeting_id)) for each in found]
         return [each for each in compared if not each.is_recorded]
 
-    async def _gone(self, lists: Sequence[HostList]) -> Sequence[OpenMeeting]:
+    async def _gone(self, lists: Sequence[HostList]) -> tuple[Sequence[OpenMeeting], int]:
+        """Return what the store has and no list, and how many open meetings the store has in all."""
         there = {host.provider_user_id: {one.provider_meeting_id for one in listed} for host, listed in lists}
-        gone: list[OpenMeeting] = []
+        gone, seen = list[OpenMeeting](), 0
         after: UUID | None = None
         while True:
             async with self.store.begin() as tx:
@@ -149,26 +178,44 @@ class ReconcileRestore:
                 for each in page
                 if each.meeting.provider_meeting_id not in there.get(each.provider_user_id, ())
             ]
+            seen += len(page)
             if len(page) < _PAGE:
-                return gone
+                return gone, seen
             after = page[-1].meeting.id
 
-    async def _judged(self, gone: Sequence[OpenMeeting], now: datetime) -> Sequence[Finding]:
+    async def _judged(self, gone: Sequence[OpenMeeting], since: datetime) -> Sequence[Finding]:
         judged: list[Finding] = []
         for some in _portions(gone, _AT_ONCE):
-            judged += await gather_all(self._judge(each, now) for each in some)
+            judged += await gather_all(self._judge(each, since) for each in some)
         return judged
 
-    async def _judge(self, gone: OpenMeeting, now: datetime) -> Finding:
-        """Decide on one; what would be cancelled is asked for itself.
+    async def _judge(self, gone: OpenMeeting, since: datetime) -> Finding:
+        """Decide on one, for which the provider is asked by its name.
 
         It is in no list of the host that the store names: the user may have been renamed or removed at the
         provider, its meetings moved, or the list may be late.
         """
-        decided, name = decide_gone(gone, now), gone.meeting.provider_meeting_id
-        if decided.action is not Action.CANCEL or name is None or await self.provider.read(name) is None:
-            return decided
-        return Finding(gone, Action.LEAVE, "it is at the provider, on another host")
+        name = gone.meeting.provider_meeting_id
+        is_there = name is not None and await self.provider.read(name) is not None
+        return decide_gone(gone, since, is_there=is_there)
+
+    async def apply_all(self, survey: Survey, *, cancels_many: bool = False) -> Sequence[Finding]:
+        """Do what was found; returns what became of each.
+
+        Args:
+            survey: of the store as it is now.
+            cancels_many: whether many cancellations are meant.
+
+        Raises:
+            ManyCancelled: they are many, and not said to be meant.
+            StoreUnavailable: see `apply`.
+        """
+        if survey.cancels_many and not cancels_many:
+            raise ManyCancelled(
+                f"{survey.cancelled} of {survey.open_meetings} open meetings would be cancelled and refunded"
+                ": look whether they are gone, or the provider's credentials are those of another account"
+            )
+        return [await self.apply(each) for each in survey.findings]
 
     async def apply(self, finding: Finding) -> Finding:
         """Do what was found; returns what became of it.

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -13,6 +14,10 @@ from meetcore.domain.meetings.memos import MeetingMemo
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.video_provider import FoundMeeting, ListedMeeting
 from meetcore.usecases.meeting_memos import UnopenedMemo
+
+FEW_CANCELLED: Final = 5
+CANCELLED_PERCENT: Final = 20
+"""More than a few cancellations that are more than this part of the open meetings have to be confirmed."""
 
 
 class Action(StrEnum):
@@ -69,10 +74,26 @@ class Finding:
 
 @frozen
 class Survey:
-    """What was found; `lists` is False where the provider cannot list what it has."""
+    """What was found; `lists` is False where the provider cannot list what it has.
+
+    `open_meetings` is how many of the store can still take place at the provider.
+    """
 
     findings: Sequence[Finding]
     lists: bool = True
+    open_meetings: int = 0
+
+    @property
+    def cancelled(self) -> int:
+        """How many meetings would be cancelled and refunded."""
+        return sum(each.action is Action.CANCEL for each in self.findings)
+
+    @property
+    def cancels_many(self) -> bool:
+        """Whether that is more than customers cancel: it may be the wrong account of the provider."""
+        return (
+            self.cancelled > FEW_CANCELLED and self.cancelled * 100 > self.open_meetings * CANCELLED_PERCENT
+        )
 
 
 def decide_lost(lost: LostMeeting, *, adopts: bool) -> Finding:
@@ -103,10 +124,22 @@ def _decide_unopened(lost: LostMeeting, memo: UnopenedMemo, *, adopts: bool) -> 
     return Finding(lost, Action.LEAVE, reason, needs_operator=True)
 
 
-def decide_gone(gone: OpenMeeting, now: datetime) -> Finding:
-    """Decide on a meeting that is in no list of the provider."""
+def decide_gone(gone: OpenMeeting, since: datetime, *, is_there: bool) -> Finding:
+    """Decide on a meeting that is in no list of the provider.
+
+    Args:
+        gone: what the store has.
+        since: a meeting that began later can have been cancelled after it, and refunded.
+        is_there: whether the provider has it all the same.
+    """
     if gone.meeting.status is MeetingStatus.CANCELLING:
         return Finding(gone, Action.LEAVE, "its cancellation was under way: workers end it after the release")
-    if gone.meeting.status is not MeetingStatus.SCHEDULED or gone.meeting.start_at <= now:
-        return Finding(gone, Action.LEAVE, "it has begun: it ends by the clock, and nothing is refunded")
+    if is_there:
+        return Finding(gone, Action.LEAVE, "it is at the provider, on another host")
+    if gone.meeting.status is not MeetingStatus.SCHEDULED or gone.meeting.start_at <= since:
+        return Finding(
+            gone,
+            Action.LEAVE,
+            "gone at the provider, but it had begun before: it ends, and nothing is refunded",
+        )
     return Finding(gone, Action.CANCEL, "gone at the provider: cancelled in the lost time")

@@ -20,8 +20,13 @@ from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import StoreFenced
 from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.idempotency import Outcome
-from meetcore.usecases.reconcile_restore import ADOPTED_MEANWHILE, ReconcileRestore
-from meetcore.usecases.restore_findings import Action, Finding
+from meetcore.usecases.reconcile_restore import (
+    ADOPTED_MEANWHILE,
+    ManyCancelled,
+    NoHostKnown,
+    ReconcileRestore,
+)
+from meetcore.usecases.restore_findings import Action, Finding, Survey
 from tests.support.zoom_adapter import Zoom, zoom_at_hand
 from tests.unit.usecases.application import START, ApplicationHarness, CrashPoint, SimulatedCrash, request
 
@@ -79,7 +84,7 @@ class Operator:
     async def apply(self, restored: Restored, *, adopts: bool = True) -> list[Finding]:
         """Survey and apply."""
         survey = await self.reconcile.survey(restored.backup_at, adopts=adopts)
-        return [await self.reconcile.apply(each) for each in survey.findings]
+        return list(await self.reconcile.apply_all(survey))
 
     async def release(self) -> None:
         await self.restore_use_cases.fence.release()
@@ -293,6 +298,60 @@ async def test_one_that_is_under_another_host_is_neither_removed_nor_refunded(re
     assert restored.zoom.made == [str(kept.number)]
     assert restored.funds().balance == balance
     assert [each.status for each in restored.meetings()] == [MeetingStatus.SCHEDULED]
+
+
+@pytest.mark.parametrize("begins_after", [True, False])
+async def test_one_that_has_begun_is_cancelled_where_it_could_be_cancelled_in_the_lost_time(
+    restored: Restored, begins_after: bool
+) -> None:
+    await restored.sell(1, "kept")
+    (meeting,) = restored.meetings()
+    second = timedelta(seconds=1 if begins_after else -1)
+    restored.clock.advance((meeting.start_at - second - restored.now()).total_seconds())
+    restored.remember()
+    balance = restored.funds().balance
+    restored.zoom.stand_in.account.delete(restored.zoom.made[0])
+    await restored.set_back()
+    (done,) = await restored.operator().apply(restored)
+    assert done.action is (Action.CANCEL if begins_after else Action.LEAVE)
+    assert done.reason.startswith("gone at the provider")
+    assert restored.funds().balance == balance + (10 if begins_after else 0)
+
+
+async def test_nothing_is_concluded_where_the_provider_knows_no_host(restored: Restored) -> None:
+    await lose(restored, 1)
+    account = restored.zoom.stand_in.account
+    for name in ("host-0", "host-1"):
+        account.known(name).exists = False
+    with pytest.raises(NoHostKnown, match="credentials"):
+        await restored.lists()
+    account.known("host-0").exists = True
+    kept = "it is at the provider, on another host"
+    assert [each.reason for each in await restored.lists()] == ["sold in the lost time", kept]
+
+
+async def test_many_cancellations_are_counted_against_the_open_meetings(restored: Restored) -> None:
+    for number in range(8):
+        await restored.sell(number, None)
+    restored.remember()
+    await restored.set_back()
+    reconcile = restored.operator().reconcile
+
+    async def survey(gone: int) -> Survey:
+        while len(restored.zoom.made) > 8 - gone:
+            restored.zoom.stand_in.account.delete(restored.zoom.made[0])
+        found = await reconcile.survey(restored.backup_at)
+        assert (found.cancelled, found.open_meetings) == (gone, 8)
+        return found
+
+    assert not (await survey(0)).cancels_many
+    assert not (await survey(5)).cancels_many
+    many = await survey(6)
+    with pytest.raises(ManyCancelled, match="6 of 8"):
+        await reconcile.apply_all(many)
+    assert {each.status for each in restored.meetings()} == {MeetingStatus.SCHEDULED}
+    done = await reconcile.apply_all(many, cancels_many=True)
+    assert [each.action for each in done] == [Action.CANCEL] * 6
 
 
 async def test_one_that_was_being_made_is_left_to_the_workers(restored: Restored) -> None:
