@@ -1261,6 +1261,27 @@ WHERE account_id = %(account_id)s AND finished_at IS NULL
     AND NOT EXISTS (SELECT FROM ledger_holds WHERE account_id = %(account_id)s);
 
 
+-- fence ---------------------------------------------------------------------------------------------------------------
+
+-- The tables that the service writes, whether each has the trigger, and whether the session may give or take it.
+-- _TABLES
+SELECT c.oid, quote_ident(c.relname) AS name, pg_has_role(c.relowner, 'USAGE') AS is_owned, EXISTS (
+    SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %(trigger)s) AS is_fenced
+FROM pg_class c
+WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
+    AND c.relname <> ALL(%(outside)s) AND NOT starts_with(c.relname, %(versions)s)
+ORDER BY c.relname;
+
+-- Takes the right to apply what a survey found, for a transaction that lasts as long as that: a pooler keeps its
+-- connection to the server, and a process that dies lets go.
+-- _ALONE
+SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%(lock)s) AS is_taken;
+
+-- Whether a restore is fenced.
+-- _IS_FENCED
+SELECT FROM restores WHERE released_at IS NULL;
+
+
 -- figures -------------------------------------------------------------------------------------------------------------
 
 -- How long the oldest of what is due has been due, and how much waits. A meeting in progress is as old as its creation; a
@@ -5294,15 +5315,6 @@ ORDER BY m.id LIMIT %(limit)s;
 -- _KNOWN_EVENTS
 SELECT id FROM events
 WHERE (account_id, id) IN (SELECT * FROM unnest(%(accounts)s::uuid[], %(ids)s::uuid[]));
-
--- The tables that the service writes, and whether each has the trigger.
--- _TABLES
-SELECT quote_ident(c.relname) AS name, EXISTS (
-    SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %(trigger)s) AS is_fenced
-FROM pg_class c
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
-    AND c.relname <> ALL(%(outside)s) AND NOT starts_with(c.relname, %(versions)s)
-ORDER BY c.relname;
 
 
 -- retention -----------------------------------------------------------------------------------------------------------

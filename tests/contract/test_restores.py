@@ -4,10 +4,18 @@ import asyncio
 
 import psycopg
 import pytest
+from typed_settings import SecretStr
 
+from meetcore.adapters.postgres import fence
+from meetcore.adapters.postgres.fence import OUTSIDE_FENCE, PostgresFence
+from meetcore.adapters.postgres.hosts.keys import host_key_context
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
-from meetcore.adapters.postgres.restores import OUTSIDE_FENCE, PostgresFence
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher, text_from_keys
+from meetcore.adapters.settings import Settings
+from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.composition.secret_keys import open_sealed_values
 from meetcore.ports.lease import Lease
 from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import StoreFenced
@@ -17,6 +25,8 @@ from meetcore.testing.contracts.store_rig import FullRig
 from meetcore.testing.contracts.transactions import new_host, new_id, open_customer, scheduled
 from meetcore.usecases.cancel_meeting import Running, start_cancelling
 from meetcore.usecases.idempotency import IdempotentRequest
+from meetcore.usecases.restores import Restores
+from meetcore.usecases.runtime import Runtime
 from tests.support.postgres_rig import PostgresRig
 
 _UNFENCED = """
@@ -74,6 +84,40 @@ async def test_the_services_own_role_cannot_put_the_fence_up_or_take_it_away(
     await postgres_rig.fence.take_away()
 
 
+async def test_the_services_own_role_releases_nothing(
+    postgres_rig: PostgresRig, service_database: str
+) -> None:
+    pool = make_pool(service_database, min_size=0, max_size=2, passes_fence=True)
+    await pool.open()
+    use_cases = Restores(
+        PostgresStore(pool, postgres_rig.cipher), PostgresFence(pool), Runtime(SystemClock(), SystemEntropy())
+    )
+    try:
+        async with fenced(postgres_rig) as restore:
+            with pytest.raises(FenceRefused, match="owner"):
+                await use_cases.release()
+            assert await use_cases.latest() == restore, "it says that it did nothing, and sells nothing"
+    finally:
+        await pool.close()
+
+
+async def test_a_release_that_left_a_trigger_says_that_it_sells(
+    postgres_rig: PostgresRig, store_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fence, "_TRIES", 1)
+    monkeypatch.setattr(fence, "_LOCK_TIMEOUT_S", 0.02)
+    use_cases = Restores(
+        postgres_rig.operator_store, postgres_rig.fence, Runtime(SystemClock(), SystemEntropy())
+    )
+    async with fenced(postgres_rig):
+        with psycopg.connect(store_database) as other:
+            other.execute("LOCK TABLE accounts IN ROW EXCLUSIVE MODE")
+            with pytest.raises(FenceRefused, match="It is released"):
+                await use_cases.release()
+        assert not (await use_cases.release()).is_fenced
+    assert await postgres_rig.rows("SELECT FROM pg_trigger WHERE tgname = 'refuse_while_fenced'") == []
+
+
 async def test_sessions_that_are_open_are_fenced_at_once(postgres_rig: PostgresRig) -> None:
     customer = await open_customer(postgres_rig)
     await postgres_rig.fence.put_up()
@@ -99,6 +143,19 @@ async def test_a_table_that_others_hold_is_waited_for(postgres_rig: PostgresRig,
     await postgres_rig.fence.take_away()
 
 
+async def test_a_fenced_database_is_resealed(postgres_rig: PostgresRig, store_database: str) -> None:
+    new, old = b"n" * KEY_BYTES, b"o" * KEY_BYTES
+    host = new_host()
+    await postgres_rig.put_hosts(host)
+    sealed = AesGcmCipher([old]).seal(b"123456", host_key_context(host.id))
+    await postgres_rig.rows("UPDATE hosts SET host_key = %(sealed)s", sealed=sealed)
+    settings = Settings(
+        database_url=SecretStr(store_database), secrets_key=SecretStr(text_from_keys([new, old]))
+    )
+    async with fenced(postgres_rig), open_sealed_values(settings) as values:
+        assert (await values.reseal("hosts.host_key", None, 10)).resealed == 1
+
+
 async def test_a_fenced_database_is_migrated(empty_database_url: str) -> None:
     migrate(empty_database_url)
     pool = make_pool(empty_database_url, min_size=0, max_size=2, passes_fence=True)
@@ -109,10 +166,15 @@ async def test_a_fenced_database_is_migrated(empty_database_url: str) -> None:
             await connection.execute(
                 "INSERT INTO restores (epoch, restored_to, fenced_at) VALUES (1, now(), now())"
             )
-            # As if the last step, which adds nothing but a table, had been missing in the backup.
+            # As if this step had been missing in the backup.
             await connection.execute("DELETE FROM schema_migrations WHERE name = 'pinned_sessions'")
             await connection.execute("ALTER TABLE sessions DROP COLUMN is_pinned")
             await connection.execute("ALTER TABLE sign_in_links DROP COLUMN is_pinned")
-        assert [step.name for step in migrate(empty_database_url)] == ["pinned_sessions"]
+            # And one that does.
+            await connection.execute("DELETE FROM schema_migrations WHERE name = 'credit_proposals'")
+            await connection.execute("DROP TABLE credit_proposals")
+        assert [step.name for step in migrate(empty_database_url)] == ["credit_proposals", "pinned_sessions"]
+        left = {row["name"] for row in await pool.read(_UNFENCED, {})}
+        assert left == {*OUTSIDE_FENCE, "schema_migrations", "schema_migrations_batches"}
     finally:
         await pool.close()

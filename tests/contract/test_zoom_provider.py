@@ -16,6 +16,7 @@ from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
+    HostUnknown,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
@@ -233,6 +234,14 @@ async def test_of_a_host_that_is_gone_nothing_is_found(zoom: Zoom, order: Provid
     await zoom.provider.create(order)
     zoom.stand_in.account.known("host-1").exists = False
     assert await zoom.provider.find(order) == ()
+
+
+async def test_a_host_that_is_gone_has_no_list_which_is_not_an_empty_one(zoom: Zoom):
+    assert await zoom.provider.list_host("host-1") == ()
+    zoom.stand_in.account.known("host-1").exists = False
+    with pytest.raises(HostUnknown, match="host-1") as refused:
+        await zoom.provider.list_host("host-1")
+    assert refused.value.code == "host_unknown"
 
 
 async def test_a_candidate_that_is_removed_meanwhile_is_none(zoom: Zoom, order: ProviderOrder):

@@ -10,6 +10,7 @@ from attrs import asdict
 from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.deliveries.rows import DELIVERY
+from meetcore.adapters.postgres.fence import PostgresFence
 from meetcore.adapters.postgres.figures import PostgresFigures
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.key_uses import PostgresKeyUses
@@ -21,7 +22,6 @@ from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
-from meetcore.adapters.postgres.restores import PostgresFence
 from meetcore.adapters.postgres.retention import PostgresRetention
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.meetings.hosts import Host

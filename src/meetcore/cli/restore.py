@@ -1,6 +1,7 @@
 """`meetcore restore`: what an operator does after a restore of the database (docs/restore.md)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -18,7 +19,8 @@ from meetcore.domain.requests import restores
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 from meetcore.usecases.lost_events import ReceivedEvent, lost_events, received_events
-from meetcore.usecases.reconcile_restore import Action, Finding, Survey
+from meetcore.usecases.reconcile_restore import ManyCancelled, NoHostKnown
+from meetcore.usecases.restore_findings import Action, Finding, Survey
 
 restore = App(
     name="restore", help="After a restore of the database: fence, reconcile with the provider, release."
@@ -52,9 +54,10 @@ class Report:
 
     @property
     def left(self) -> int:
-        """Findings that are still to be resolved."""
-        return sum(each.action is not Action.LEAVE for each in self.survey.findings) - sum(
-            each.action is not Action.LEAVE for each in self.done
+        """Findings that are still to be resolved, by `--apply` or by the operator."""
+        found = self.done if self.is_applied else self.survey.findings
+        return sum(
+            each.needs_operator or (each.action is not Action.LEAVE and not self.is_applied) for each in found
         )
 
 
@@ -106,6 +109,7 @@ def reconcile(
     since: str | None = None,
     apply: Annotated[bool, Parameter(negative="")] = False,
     remove: Annotated[bool, Parameter(negative="")] = False,
+    cancel_many: Annotated[bool, Parameter(negative="")] = False,
     log: Path | None = None,
     json: Json = False,
 ) -> None:
@@ -119,6 +123,8 @@ def reconcile(
         Adopt or remove lost meetings, and cancel those that are gone at the provider.
     remove:
         Adopt none: remove all lost meetings at the provider.
+    cancel_many:
+        Cancel and refund even where more than five and a fifth of the open meetings are gone at the provider.
     log:
         A file with the service's log lines: events in it that customers took and that are gone are listed.
     """
@@ -126,12 +132,19 @@ def reconcile(
     guarded(lambda: _check_log(log), as_json=json)
 
     async def work(application: Application) -> Report:
-        return await _reconcile(application, moment, log, applies=apply, adopts=not remove)
+        wanted = Wanted(moment, log, applies=apply, adopts=not remove, cancels_many=cancel_many)
+        return await _reconcile(application, wanted)
 
     try:
         report = with_application(work, as_json=json)
     except (ProviderRefused, ProviderUnknown, ExceptionGroup) as error:
         complain("provider", f"the provider's lists cannot be read: {error}", as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
+    except NoHostKnown as error:
+        complain("provider", str(error), as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
+    except ManyCancelled as error:
+        complain("cancels_many", f"{error}; if they are, give --cancel-many", as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
     except NotFenced as error:
         complain("not_fenced", str(error), as_json=json)
@@ -145,26 +158,38 @@ class NotFenced(Exception):
     """The database is not fenced; the message says what to do."""
 
 
-async def _reconcile(
-    application: Application, since: datetime | None, log: Path | None, *, applies: bool, adopts: bool
-) -> Report:
-    use_cases = _use_cases(application)
-    latest = await use_cases.fence.latest()
-    is_fenced = latest is not None and latest.is_fenced
-    if applies and not is_fenced:
-        raise NotFenced(_NOT_FENCED)
-    moment = since or (latest.restored_to if latest is not None else None)
-    if moment is None:
-        raise NotFenced("the database was never fenced: give --since")
-    survey = await use_cases.reconcile.survey(moment, adopts=adopts)
-    done = [await use_cases.reconcile.apply(each) for each in survey.findings] if applies else []
+@frozen
+class Wanted:
+    """What the operator asked for."""
+
+    since: datetime | None
+    log: Path | None
+    applies: bool
+    adopts: bool
+    cancels_many: bool
+
+
+async def _reconcile(application: Application, wanted: Wanted) -> Report:
+    use_cases, applies = _use_cases(application), wanted.applies
+    async with use_cases.fence.alone() if applies else nullcontext():
+        latest = await use_cases.fence.latest()
+        if applies and (latest is None or not latest.is_fenced):
+            raise NotFenced(_NOT_FENCED)
+        moment = wanted.since or (latest.restored_to if latest is not None else None)
+        if moment is None:
+            raise NotFenced("the database was never fenced: give --since")
+        survey = await use_cases.reconcile.survey(moment, adopts=wanted.adopts)
+        done: Sequence[Finding] = ()
+        if applies:
+            done = await use_cases.reconcile.apply_all(survey, cancels_many=wanted.cancels_many)
     events: Sequence[ReceivedEvent] = ()
-    if log is not None:
-        with log.open(encoding="utf-8", errors="replace") as lines:
+    if wanted.log is not None:
+        with wanted.log.open(encoding="utf-8", errors="replace") as lines:
             events = await lost_events(application.ports.store, received_events(lines, moment))
+    epoch = None if latest is None else latest.epoch
     if applies:
-        log_action("restore reconcile", {"id": None if latest is None else latest.epoch})
-    return Report(None if latest is None else latest.epoch, moment, survey, done, events, applies)
+        log_action("restore reconcile", {"id": epoch})
+    return Report(epoch, moment, survey, done, events, applies)
 
 
 def _use_cases(application: Application) -> Restore:
@@ -204,6 +229,7 @@ def _show(report: Report, *, as_json: bool) -> None:
         "is_applied": report.is_applied,
         "lost_meetings": sum(not isinstance(each.subject, OpenMeeting) for each in report.survey.findings),
         "gone_meetings": sum(isinstance(each.subject, OpenMeeting) for each in report.survey.findings),
+        "open_meetings": report.survey.open_meetings,
         "lost_events": len(events),
         "left": report.left,
     }
@@ -228,7 +254,7 @@ def _finding(found: Finding) -> dict[str, object]:
             "provider_meeting_id": meeting.provider_meeting_id, "host": subject.provider_user_id,
             "start_at": utc_text(meeting.start_at), "credits": meeting.credits,
         }  # fmt: skip
-    memo = subject.memo
+    memo = subject.sold
     return common | {
         "kind": "lost", "meeting_id": str(subject.meeting_id),
         "account_id": None if memo is None else str(memo.account_id),

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.pdf import PdfPrinter
+from meetcore.adapters.postgres.fence import PostgresFence
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.key_uses import PostgresKeyUses
 from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
@@ -28,7 +29,6 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.request_log import PostgresRequestLog
-from meetcore.adapters.postgres.restores import PostgresFence
 from meetcore.adapters.postgres.retention import PostgresRetention
 from meetcore.adapters.postgres.standby import Standby, StandbyLists
 from meetcore.adapters.postgres.store import PostgresStore
@@ -254,7 +254,8 @@ async def _open_pool(
 ) -> AsyncIterator[Pool]:
     pool = make_pool(
         settings.require_database(),
-        max_size=settings.database_pool_size,
+        # A command may hold one connection for all its time: `Fence.alone`.
+        max_size=max(2, settings.database_pool_size) if role == COMMAND else settings.database_pool_size,
         deadline_s=settings.database_timeout_s,
         is_pooled=settings.is_pooled,
         role=role,

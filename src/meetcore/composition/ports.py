@@ -9,7 +9,7 @@ from attrs import frozen
 
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.audit import LedgerAudit
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.cipher import KeyedCipher
 from meetcore.ports.clock import Clock
 from meetcore.ports.document_printer import DocumentPrinter
 from meetcore.ports.entropy import Entropy
@@ -139,5 +139,5 @@ class Ports:
     lists: Lists | None = None
     partitions: Partitions | None = None
     check_health: CheckHealth = _check_nothing
-    memo_cipher: Cipher | None = None
+    memo_cipher: KeyedCipher | None = None
     fence: Fence | None = None

@@ -81,6 +81,7 @@ async def open_sealed_values(settings: Settings) -> AsyncIterator[PostgresSealed
         max_size=2,
         deadline_s=settings.database_timeout_s,
         is_pooled=settings.is_pooled,
+        passes_fence=True,
     )
     await pool.open(wait=False)
     try:

@@ -6,6 +6,7 @@ forget to ask. Reads go on, and so do the commands of an operator, whose store p
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -19,7 +20,7 @@ __all__ = ["Fence", "FenceRefused", "OpenMeeting", "RestoreRepository"]
 
 
 class FenceRefused(Exception):
-    """The fence cannot be put up or taken away; the message says why and what to do."""
+    """The fence cannot be put up or taken away, or another process is at it; the message says what to do."""
 
 
 @frozen
@@ -45,6 +46,20 @@ class Fence(Protocol):
 
         Raises:
             FenceRefused: the store does not allow it.
+        """
+
+    async def check_owner(self) -> None:
+        """Make sure that this process may put up the fence and take it away; nothing is changed.
+
+        Raises:
+            FenceRefused: it may not.
+        """
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Let no other process into such a block while this one lasts; the block of one that dies is over.
+
+        Raises:
+            FenceRefused: another process is in one.
         """
 
 

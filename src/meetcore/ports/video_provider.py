@@ -17,6 +17,7 @@ from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities,
 __all__ = [
     "FoundMeeting",
     "HostUnavailable",
+    "HostUnknown",
     "ListedMeeting",
     "ProviderOrder",
     "ProviderRefused",
@@ -43,6 +44,13 @@ class HostUnavailable(ProviderRefused):
     def __init__(self, text: str, until: datetime) -> None:
         super().__init__(text, "host_unavailable")
         self.until = until
+
+
+class HostUnknown(ProviderRefused):
+    """The provider has no such host: it was removed or renamed there, or the account is another one."""
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text, "host_unknown")
 
 
 class ProviderUnknown(Exception):
@@ -134,6 +142,7 @@ class VideoProvider(Protocol):
         """Every meeting that the provider has of a host, by any maker; none where it keeps no memos.
 
         Raises:
+            HostUnknown: it has no such host, where it keeps memos.
             ProviderRefused, ProviderUnknown: the list is not known.
         """
 

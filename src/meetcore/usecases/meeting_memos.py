@@ -2,21 +2,36 @@
 
 import base64
 import binascii
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
 
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.memos import InvalidMemo, MeetingMemo, decode_memo, encode_memo, memo_of
-from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.cipher import CipherRefused, KeyedCipher
 from meetcore.ports.idempotency import Claim
+
+_KEY_ID: Final = slice(1, 5)
+"""Where a sealed value names its key."""
+
+
+@frozen
+class UnopenedMemo:
+    """A memo that does not open.
+
+    `key_id` names, in hex, the key that it is under and that is not given; `None` where it was changed, or is
+    of a later release.
+    """
+
+    key_id: str | None = None
 
 
 @frozen
 class MeetingMemos:
     """Memos as texts of letters, digits, `-` and `_`."""
 
-    cipher: Cipher
+    cipher: KeyedCipher
 
     def seal(self, meeting: Meeting, claim: Claim | None) -> str:
         """Seal the memo of a meeting that is about to be made."""
@@ -24,13 +39,20 @@ class MeetingMemos:
         sealed = self.cipher.seal(encode_memo(memo_of(meeting, key, fingerprint)), _context(meeting.id))
         return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
-    def open(self, meeting_id: UUID, memo: str) -> MeetingMemo | None:
-        """Open the memo of a meeting; `None` for a text that the service did not write for it."""
+    def open(self, meeting_id: UUID, memo: str) -> MeetingMemo | UnopenedMemo | None:
+        """Open the memo of a meeting; `None` for an empty text: there is none."""
+        if not memo:
+            return None
         try:
             sealed = base64.urlsafe_b64decode(memo + "=" * (-len(memo) % 4))
+        except binascii.Error:
+            return UnopenedMemo()
+        if (key_id := sealed[_KEY_ID]) not in self.cipher.key_ids:
+            return UnopenedMemo(key_id.hex())
+        try:
             return decode_memo(self.cipher.open(sealed, _context(meeting_id)))
-        except (CipherRefused, InvalidMemo, binascii.Error):
-            return None
+        except (CipherRefused, InvalidMemo):
+            return UnopenedMemo()
 
 
 def _context(meeting_id: UUID) -> str:

@@ -11,7 +11,6 @@ listed again by the next survey, without what was done.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -29,7 +28,7 @@ from meetcore.ports.registry import Registry
 from meetcore.ports.restores import OpenMeeting
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import (
-    FoundMeeting,
+    HostUnknown,
     ListedMeeting,
     ProviderRefused,
     ProviderUnknown,
@@ -41,6 +40,14 @@ from meetcore.usecases.cancellation import Cancellation, mark_cancelling
 from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.idempotency import IdempotentRequest, Outcome, Refusal, store_outcome
 from meetcore.usecases.meeting_memos import MeetingMemos
+from meetcore.usecases.restore_findings import (
+    Action,
+    Finding,
+    LostMeeting,
+    Survey,
+    decide_gone,
+    decide_lost,
+)
 from meetcore.usecases.runtime import Runtime
 
 T = TypeVar("T")
@@ -52,60 +59,21 @@ REMOVED_UNDER_KEY: Final = (
     "The meeting that this Idempotency-Key paid for was lost when the service was restored from a backup. "
     "It was removed, and its credits are in your balance again. Use a new key for a new meeting."
 )
+ADOPTED_MEANWHILE: Final = "the database has it by now: another run adopted it"
 _PAGE: Final = 1000
 _AT_ONCE: Final = 4
 _LEASE_S: Final = 60.0
 _OVER = frozenset({ProviderMeetingState.REMOVED, ProviderMeetingState.GONE, ProviderMeetingState.OVER})
 
-
-class Action(StrEnum):
-    """What is to become of a finding, or became of it."""
-
-    ADOPT = "adopt"
-    REMOVE = "remove"
-    CANCEL = "cancel"
-    LEAVE = "leave"
-
-
-@frozen
-class LostMeeting:
-    """A meeting at the provider with our reference that the store does not know.
-
-    `known` is the store's meeting under that reference, where there is one: of another state, or with another
-    meeting at the provider.
-    """
-
-    listed: ListedMeeting
-    host: Host
-    found: FoundMeeting
-    meeting_id: UUID
-    memo: MeetingMemo | None
-    known: Meeting | None = None
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether it was recorded after the list was read."""
-        return self.known is not None and self.known.provider_meeting_id == self.listed.provider_meeting_id
-
-
 HostList = tuple[Host, Sequence[ListedMeeting]]
 
 
-@frozen
-class Finding:
-    """A meeting on which store and provider do not agree, and what is to be done."""
-
-    subject: LostMeeting | OpenMeeting
-    action: Action
-    reason: str
+class NoHostKnown(Exception):
+    """The provider knows none of the hosts: nothing can be concluded. The message says what to look at."""
 
 
-@frozen
-class Survey:
-    """What was found; `lists` is False where the provider cannot list what it has."""
-
-    findings: Sequence[Finding]
-    lists: bool = True
+class ManyCancelled(Exception):
+    """More would be cancelled than customers cancel; nothing was. The message says what to look at."""
 
 
 @frozen
@@ -135,22 +103,36 @@ class ReconcileRestore:
             adopts: whether lost meetings are to be adopted where they can be; else all are to be removed.
 
         Raises:
+            NoHostKnown: the provider knows none of the hosts.
             ProviderRefused, ProviderUnknown, ExceptionGroup: a host's list, or a meeting, is not known.
         """
         if not self.provider.abilities.keeps_memos:
             return Survey((), lists=False)
-        lists: list[HostList] = []
-        for some in _portions(await self.registry.list_hosts(), _AT_ONCE):
-            listed = await gather_all(self.provider.list_host(each.provider_user_id) for each in some)
-            lists += zip(some, listed, strict=True)
+        lists = await self._lists()
         lost = await self._lost(lists, since - CLOCKS_DIFFER_BY)
-        now = self.runtime.now()
+        gone, open_meetings = await self._gone(lists)
+        judged = await self._judged(gone, since)
         return Survey(
-            [
-                *(_decided(each, adopts=adopts) for each in lost),
-                *await self._judged(await self._gone(lists), now),
-            ]
+            [*(decide_lost(each, adopts=adopts) for each in lost), *judged], open_meetings=open_meetings
         )
+
+    async def _lists(self) -> Sequence[HostList]:
+        hosts, lists = await self.registry.list_hosts(), list[HostList]()
+        for some in _portions(hosts, _AT_ONCE):
+            listed = await gather_all(self._list(each) for each in some)
+            lists += [(host, found) for host, found in zip(some, listed, strict=True) if found is not None]
+        if hosts and not lists:
+            raise NoHostKnown(
+                "the provider knows none of the hosts of this database: are its credentials those of the "
+                "account whose meetings were sold?"
+            )
+        return lists
+
+    async def _list(self, host: Host) -> Sequence[ListedMeeting] | None:
+        try:
+            return await self.provider.list_host(host.provider_user_id)
+        except HostUnknown:
+            return None
 
     async def _lost(self, lists: Sequence[HostList], since: datetime) -> Sequence[LostMeeting]:
         candidates = [(host, one) for host, listed in lists for one in listed if one.created_at >= since]
@@ -183,9 +165,10 @@ class ReconcileRestore:
         compared = [evolve(each, known=records.get(each.meeting_id)) for each in found]
         return [each for each in compared if not each.is_recorded]
 
-    async def _gone(self, lists: Sequence[HostList]) -> Sequence[OpenMeeting]:
+    async def _gone(self, lists: Sequence[HostList]) -> tuple[Sequence[OpenMeeting], int]:
+        """Return what the store has and no list, and how many open meetings the store has in all."""
         there = {host.provider_user_id: {one.provider_meeting_id for one in listed} for host, listed in lists}
-        gone: list[OpenMeeting] = []
+        gone, seen = list[OpenMeeting](), 0
         after: UUID | None = None
         while True:
             async with self.store.begin() as tx:
@@ -195,26 +178,44 @@ class ReconcileRestore:
                 for each in page
                 if each.meeting.provider_meeting_id not in there.get(each.provider_user_id, ())
             ]
+            seen += len(page)
             if len(page) < _PAGE:
-                return gone
+                return gone, seen
             after = page[-1].meeting.id
 
-    async def _judged(self, gone: Sequence[OpenMeeting], now: datetime) -> Sequence[Finding]:
+    async def _judged(self, gone: Sequence[OpenMeeting], since: datetime) -> Sequence[Finding]:
         judged: list[Finding] = []
         for some in _portions(gone, _AT_ONCE):
-            judged += await gather_all(self._judge(each, now) for each in some)
+            judged += await gather_all(self._judge(each, since) for each in some)
         return judged
 
-    async def _judge(self, gone: OpenMeeting, now: datetime) -> Finding:
-        """Decide on one; what would be cancelled is asked for itself.
+    async def _judge(self, gone: OpenMeeting, since: datetime) -> Finding:
+        """Decide on one, for which the provider is asked by its name.
 
         It is in no list of the host that the store names: the user may have been renamed or removed at the
         provider, its meetings moved, or the list may be late.
         """
-        decided, name = _decided_gone(gone, now), gone.meeting.provider_meeting_id
-        if decided.action is not Action.CANCEL or name is None or await self.provider.read(name) is None:
-            return decided
-        return Finding(gone, Action.LEAVE, "it is at the provider, on another host")
+        name = gone.meeting.provider_meeting_id
+        is_there = name is not None and await self.provider.read(name) is not None
+        return decide_gone(gone, since, is_there=is_there)
+
+    async def apply_all(self, survey: Survey, *, cancels_many: bool = False) -> Sequence[Finding]:
+        """Do what was found; returns what became of each.
+
+        Args:
+            survey: of the store as it is now.
+            cancels_many: whether many cancellations are meant.
+
+        Raises:
+            ManyCancelled: they are many, and not said to be meant.
+            StoreUnavailable: see `apply`.
+        """
+        if survey.cancels_many and not cancels_many:
+            raise ManyCancelled(
+                f"{survey.cancelled} of {survey.open_meetings} open meetings would be cancelled and refunded"
+                ": look whether they are gone, or the provider's credentials are those of another account"
+            )
+        return [await self.apply(each) for each in survey.findings]
 
     async def apply(self, finding: Finding) -> Finding:
         """Do what was found; returns what became of it.
@@ -228,12 +229,12 @@ class ReconcileRestore:
         try:
             if isinstance(subject, OpenMeeting):
                 return await self._cancel(finding, subject) if finding.action is Action.CANCEL else finding
-            if finding.action is Action.ADOPT and subject.memo is not None:
-                return await self._adopt(finding, subject, subject.memo)
+            if finding.action is Action.ADOPT and subject.sold is not None:
+                return await self._adopt(finding, subject, subject.sold)
             if finding.action is Action.REMOVE:
                 return await self._remove(finding, subject)
         except (ProviderRefused, ProviderUnknown) as error:
-            return evolve(finding, action=Action.LEAVE, reason=f"the provider did not do it: {error}")
+            return finding.left(f"the provider did not do it: {error}")
         return finding
 
     async def _adopt(self, finding: Finding, lost: LostMeeting, memo: MeetingMemo) -> Finding:
@@ -250,34 +251,47 @@ class ReconcileRestore:
 
     async def _remove(self, finding: Finding, lost: LostMeeting) -> Finding:
         # The key first: where this process dies before the removal, the next survey lists the meeting again.
-        if lost.memo is not None and lost.known is None:
-            await self._refuse_key(lost, lost.memo)
+        if not await self._give_up(lost):
+            return evolve(finding, action=Action.LEAVE, reason=ADOPTED_MEANWHILE)
         state = await self.provider.remove(lost.listed.provider_meeting_id)
         if state in _OVER:
             return finding
-        return evolve(
-            finding, action=Action.LEAVE, reason="it runs: people are in it; survey again when it is over"
-        )
+        return finding.left("it runs: people are in it; survey again when it is over")
 
-    async def _refuse_key(self, lost: LostMeeting, memo: MeetingMemo) -> None:
-        """Let a retry with the key of a meeting that is removed be refused, where its account is there."""
-        now, key, fingerprint = self.runtime.now(), memo.idempotency_key, memo.fingerprint
+    async def _give_up(self, lost: LostMeeting) -> bool:
+        """Let a retry with the key of a lost meeting be refused, where its account is there.
+
+        Returns:
+            False where the store has the meeting by now: another run surveyed before, and adopted it.
+        """
+        memo, now = lost.sold, self.runtime.now()
         async with self.store.begin() as tx:
-            try:
-                await tx.lock_account(memo.account_id)
-            except NotFound:
-                return  # nobody has it any more who could ask
-            await self._record(tx, now, "meeting.lost", lost, memo)
-            if key is None or fingerprint is None:
-                return
-            view = await tx.idempotency.load_locked(memo.account_id, key)
-            if view.record is None or not view.record.is_done:
-                request = IdempotentRequest(key, fingerprint)
-                details = {"id": str(lost.meeting_id)}
-                refusal = Refusal(
-                    IdempotencyKeyReused.code, REMOVED_UNDER_KEY, details, str(self.runtime.new_id(now))
-                )
-                await store_outcome(tx, memo.account_id, request, Outcome(refusal=refusal), lost.meeting_id)
+            # Who adopts holds the account's lock, so that what it wrote is read behind it.
+            has_account = memo is not None and await _lock_account(tx, memo.account_id)
+            if await self._is_recorded(tx, lost):
+                return False
+            if memo is not None and has_account and lost.known is None:
+                await self._refuse_key(tx, now, lost, memo)
+        return True
+
+    async def _is_recorded(self, tx: Transaction, lost: LostMeeting) -> bool:
+        name = lost.listed.provider_meeting_id
+        if name in await tx.restores.known_at_provider(self.provider.abilities.name, [name]):
+            return True
+        return lost.known is None and lost.meeting_id in await tx.restores.meetings_by_id([lost.meeting_id])
+
+    async def _refuse_key(self, tx: Transaction, now: datetime, lost: LostMeeting, memo: MeetingMemo) -> None:
+        key, fingerprint = memo.idempotency_key, memo.fingerprint
+        await self._record(tx, now, "meeting.lost", lost, memo)
+        if key is None or fingerprint is None:
+            return
+        view = await tx.idempotency.load_locked(memo.account_id, key)
+        if view.record is None or not view.record.is_done:
+            request, details = IdempotentRequest(key, fingerprint), {"id": str(lost.meeting_id)}
+            refusal = Refusal(
+                IdempotencyKeyReused.code, REMOVED_UNDER_KEY, details, str(self.runtime.new_id(now))
+            )
+            await store_outcome(tx, memo.account_id, request, Outcome(refusal=refusal), lost.meeting_id)
 
     async def _record(
         self, tx: Transaction, now: datetime, action: str, lost: LostMeeting, memo: MeetingMemo
@@ -293,7 +307,7 @@ class ReconcileRestore:
         async with self.store.begin() as tx:
             view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
             if view is None or view.meeting.status is not MeetingStatus.SCHEDULED or view.is_leased:
-                return evolve(finding, action=Action.LEAVE, reason="it has changed meanwhile")
+                return finding.left("it has changed meanwhile: survey again")
             marked = await mark_cancelling(tx, view.meeting, lease, None)
             await record_action(
                 tx, self.runtime, now, self.origin, "meeting.gone", meeting.account_id, meeting.id,
@@ -303,24 +317,13 @@ class ReconcileRestore:
         return finding
 
 
-def _decided(lost: LostMeeting, *, adopts: bool) -> Finding:
-    if lost.known is not None:
-        if lost.known.status is MeetingStatus.PROVISIONING:
-            return Finding(lost, Action.LEAVE, "its making was under way: workers end it after the release")
-        return Finding(lost, Action.REMOVE, "the meeting with this reference is another one at the provider")
-    if lost.memo is None:
-        return Finding(lost, Action.REMOVE, "it has no memo that opens: whose it is cannot be known")
-    if not adopts:
-        return Finding(lost, Action.REMOVE, "asked for")
-    return Finding(lost, Action.ADOPT, "sold in the lost time")
-
-
-def _decided_gone(gone: OpenMeeting, now: datetime) -> Finding:
-    if gone.meeting.status is MeetingStatus.CANCELLING:
-        return Finding(gone, Action.LEAVE, "its cancellation was under way: workers end it after the release")
-    if gone.meeting.status is not MeetingStatus.SCHEDULED or gone.meeting.start_at <= now:
-        return Finding(gone, Action.LEAVE, "it has begun: it ends by the clock, and nothing is refunded")
-    return Finding(gone, Action.CANCEL, "gone at the provider: cancelled in the lost time")
+async def _lock_account(tx: Transaction, account_id: UUID) -> bool:
+    """Lock an account; returns whether it is there."""
+    try:
+        await tx.lock_account(account_id)
+    except NotFound:
+        return False
+    return True
 
 
 def _portions(items: Sequence[T], size: int) -> Iterable[Sequence[T]]:

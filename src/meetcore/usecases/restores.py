@@ -1,5 +1,6 @@
 """The fence after a restore of the database: put up before anything is started, released by an operator."""
 
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 
 from attrs import evolve, frozen
@@ -8,7 +9,7 @@ from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members.audit import SERVICE, ActionOrigin
 from meetcore.domain.requests.restores import Restore
-from meetcore.ports.restores import Fence
+from meetcore.ports.restores import Fence, FenceRefused
 from meetcore.ports.store import Store
 from meetcore.usecases.audit import record_action
 from meetcore.usecases.runtime import Runtime
@@ -54,6 +55,14 @@ class Restores:
                 )  # fmt: skip
         return restore
 
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Let no other process apply what it found, or release, while the block lasts.
+
+        Raises:
+            FenceRefused: another one is at it.
+        """
+        return self.fence.alone()
+
     async def latest(self) -> Restore | None:
         """The last restore."""
         async with self.store.begin() as tx:
@@ -64,8 +73,14 @@ class Restores:
 
         Raises:
             NotFound: no restore was ever fenced.
-            FenceRefused: it is released, and what enforced the fence is still there.
+            FenceRefused: the store does not allow it, or what was found is being applied, and nothing was
+                changed; or it is released, and some of what enforced the fence is still there, as it says.
         """
+        await self.fence.check_owner()
+        async with self.fence.alone():
+            return await self._release()
+
+    async def _release(self) -> Restore:
         now = self.runtime.now()
         async with self.store.begin() as tx:
             restore = await tx.restores.latest()
@@ -76,5 +91,11 @@ class Restores:
                 await record_action(
                     tx, self.runtime, now, self.origin, "restore.released", None, restore.epoch
                 )
-        await self.fence.take_away()
+        try:
+            await self.fence.take_away()
+        except FenceRefused as error:
+            raise FenceRefused(
+                f"It is released, and the service sells; what enforced the fence still costs time: {error}. "
+                "Then release once more."
+            ) from None
         return restore if released is None else released

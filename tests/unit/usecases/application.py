@@ -49,6 +49,7 @@ from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.cipher import KeyedCipher
 from meetcore.ports.metrics import NO_METRICS
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
@@ -205,6 +206,7 @@ class ApplicationHarness:
         self.notes_notifier = MemoryWorkerNotifier()
         self.resolver = SystemResolver()
         self.metrics = NO_METRICS
+        self.memo_cipher: KeyedCipher = PlainCipher()
         self.sandbox = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, timeout_s=0, now=self.clock.now,
@@ -243,7 +245,7 @@ class ApplicationHarness:
             self.notifier, self.notes_notifier, self.resolver, MemoryDocumentPrinter(), provider,
             self.fake_recordings,
             notes=NotePorts(self.editor, self.listener, self.scribe), metrics=self.metrics,
-            memo_cipher=PlainCipher(), fence=MemoryFence(),
+            memo_cipher=self.memo_cipher, fence=MemoryFence(),
         )  # fmt: skip
         return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))
 

@@ -9,16 +9,24 @@ from attrs import evolve, fields
 
 from meetcore.adapters.memory.state import Tables
 from meetcore.adapters.memory.store import MemoryStore
+from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.composition.application import Application
 from meetcore.domain.errors import IdempotencyKeyReused, NotFound, Unprocessable
 from meetcore.domain.ids import uuid7
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import StoreFenced
 from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.idempotency import Outcome
-from meetcore.usecases.reconcile_restore import Action, Finding, ReconcileRestore
+from meetcore.usecases.reconcile_restore import (
+    ADOPTED_MEANWHILE,
+    ManyCancelled,
+    NoHostKnown,
+    ReconcileRestore,
+)
+from meetcore.usecases.restore_findings import Action, Finding, Survey
 from tests.support.zoom_adapter import Zoom, zoom_at_hand
 from tests.unit.usecases.application import START, ApplicationHarness, CrashPoint, SimulatedCrash, request
 
@@ -76,7 +84,7 @@ class Operator:
     async def apply(self, restored: Restored, *, adopts: bool = True) -> list[Finding]:
         """Survey and apply."""
         survey = await self.reconcile.survey(restored.backup_at, adopts=adopts)
-        return [await self.reconcile.apply(each) for each in survey.findings]
+        return list(await self.reconcile.apply_all(survey))
 
     async def release(self) -> None:
         await self.restore_use_cases.fence.release()
@@ -150,6 +158,26 @@ async def test_a_lost_meeting_is_adopted_as_it_was_sold(restored: Restored) -> N
     assert restored.zoom.made == made, "nothing is sold twice"
 
 
+@pytest.mark.parametrize("adopts", [True, False])
+@pytest.mark.parametrize("key", ["key-0", None])
+async def test_what_one_run_adopted_another_that_surveyed_before_leaves(
+    restored: Restored, key: str | None, adopts: bool
+) -> None:
+    restored.remember()
+    restored.clock.advance(1)
+    await restored.sell(0, key)
+    await restored.set_back()
+    first, second = restored.operator(), restored.operator()
+    stale = await second.reconcile.survey(restored.backup_at, adopts=adopts)
+    assert [each.action for each in await first.apply(restored)] == [Action.ADOPT]
+    balance, made = restored.funds().balance, restored.zoom.made
+    (done,) = [await second.reconcile.apply(each) for each in stale.findings]
+    assert (done.action, done.reason) == (Action.LEAVE, ADOPTED_MEANWHILE)
+    assert restored.zoom.made == made, "its customer paid for it"
+    assert restored.funds().balance == balance
+    restored.prove()
+
+
 async def test_an_adopted_meeting_has_its_host(restored: Restored) -> None:
     await lose(restored, 1)
     await restored.operator().apply(restored)
@@ -195,6 +223,39 @@ async def test_a_meeting_without_a_memo_is_removed(restored: Restored) -> None:
     assert "memo" in done.reason
 
 
+@pytest.mark.parametrize("adopts", [True, False])
+async def test_one_whose_memo_is_under_a_key_that_is_not_given_is_left(
+    restored: Restored, adopts: bool
+) -> None:
+    key, another = AesGcmCipher([b"k" * 32]), AesGcmCipher([b"a" * 32])
+    restored.memo_cipher = key
+    await lose(restored, 1)
+    balance, made = restored.funds().balance, restored.zoom.made
+    restored.memo_cipher = another
+    (done,) = await restored.operator().apply(restored, adopts=adopts)
+    assert (done.action, done.needs_operator) == (Action.LEAVE, True)
+    assert done.reason == f"its memo is under key {key.key_ids[0].hex()}: add it to MEETCORE_SECRETS_KEY"
+    assert restored.zoom.made == made
+    restored.memo_cipher = AesGcmCipher([b"a" * 32, b"k" * 32])
+    (done,) = await restored.operator().apply(restored)
+    assert (done.action, done.needs_operator) == (Action.ADOPT, False)
+    assert restored.funds().balance == balance - 10
+
+
+async def test_one_whose_memo_was_changed_is_left_unless_all_are_to_be_removed(restored: Restored) -> None:
+    await lose(restored, 1)
+    lost = restored.zoom.stand_in.meetings[-1]
+    head, memo, reference = lost.fields["agenda"].partition("Memo: ")
+    lost.fields["agenda"] = f"{head}{memo}{reference.replace(reference[:40], reference[:39] + '-', 1)}"
+    (done,) = await restored.operator().apply(restored)
+    assert (done.action, done.needs_operator) == (Action.LEAVE, True)
+    assert "changed" in done.reason
+    assert len(restored.zoom.made) == 2
+    (done,) = await restored.operator().apply(restored, adopts=False)
+    assert done.action is Action.REMOVE
+    assert len(restored.zoom.made) == 1
+
+
 async def test_meetings_of_others_on_our_hosts_are_left(restored: Restored) -> None:
     await lose(restored, 0)
     fields_ = dict(restored.zoom.stand_in.meetings[0].fields) | {"agenda": "Somebody's own"}
@@ -237,6 +298,60 @@ async def test_one_that_is_under_another_host_is_neither_removed_nor_refunded(re
     assert restored.zoom.made == [str(kept.number)]
     assert restored.funds().balance == balance
     assert [each.status for each in restored.meetings()] == [MeetingStatus.SCHEDULED]
+
+
+@pytest.mark.parametrize("begins_after", [True, False])
+async def test_one_that_has_begun_is_cancelled_where_it_could_be_cancelled_in_the_lost_time(
+    restored: Restored, begins_after: bool
+) -> None:
+    await restored.sell(1, "kept")
+    (meeting,) = restored.meetings()
+    second = timedelta(seconds=1 if begins_after else -1)
+    restored.clock.advance((meeting.start_at - second - restored.now()).total_seconds())
+    restored.remember()
+    balance = restored.funds().balance
+    restored.zoom.stand_in.account.delete(restored.zoom.made[0])
+    await restored.set_back()
+    (done,) = await restored.operator().apply(restored)
+    assert done.action is (Action.CANCEL if begins_after else Action.LEAVE)
+    assert done.reason.startswith("gone at the provider")
+    assert restored.funds().balance == balance + (10 if begins_after else 0)
+
+
+async def test_nothing_is_concluded_where_the_provider_knows_no_host(restored: Restored) -> None:
+    await lose(restored, 1)
+    account = restored.zoom.stand_in.account
+    for name in ("host-0", "host-1"):
+        account.known(name).exists = False
+    with pytest.raises(NoHostKnown, match="credentials"):
+        await restored.lists()
+    account.known("host-0").exists = True
+    kept = "it is at the provider, on another host"
+    assert [each.reason for each in await restored.lists()] == ["sold in the lost time", kept]
+
+
+async def test_many_cancellations_are_counted_against_the_open_meetings(restored: Restored) -> None:
+    for number in range(8):
+        await restored.sell(number, None)
+    restored.remember()
+    await restored.set_back()
+    reconcile = restored.operator().reconcile
+
+    async def survey(gone: int) -> Survey:
+        while len(restored.zoom.made) > 8 - gone:
+            restored.zoom.stand_in.account.delete(restored.zoom.made[0])
+        found = await reconcile.survey(restored.backup_at)
+        assert (found.cancelled, found.open_meetings) == (gone, 8)
+        return found
+
+    assert not (await survey(0)).cancels_many
+    assert not (await survey(5)).cancels_many
+    many = await survey(6)
+    with pytest.raises(ManyCancelled, match="6 of 8"):
+        await reconcile.apply_all(many)
+    assert {each.status for each in restored.meetings()} == {MeetingStatus.SCHEDULED}
+    done = await reconcile.apply_all(many, cancels_many=True)
+    assert [each.action for each in done] == [Action.CANCEL] * 6
 
 
 async def test_one_that_was_being_made_is_left_to_the_workers(restored: Restored) -> None:
@@ -310,6 +425,18 @@ async def test_a_key_that_was_lost_after_a_backup_of_a_fenced_database_is_refuse
         await restored.sell(0, key)
     actions = [entry.action for entry in restored.state.committed.audit_log.values()]
     assert actions.count("restore.fenced") == 2
+
+
+async def test_nothing_is_released_while_what_was_found_is_applied(restored: Restored) -> None:
+    await lose(restored, 1)
+    use_cases = restored.operator().restore_use_cases.fence
+    async with use_cases.alone():
+        with pytest.raises(FenceRefused):
+            await use_cases.release()
+        latest = await use_cases.latest()
+        assert latest is not None
+        assert latest.is_fenced
+    assert not (await use_cases.release()).is_fenced
 
 
 async def test_what_cannot_be_fenced_or_released_is_refused(restored: Restored) -> None:

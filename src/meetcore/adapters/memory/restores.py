@@ -1,7 +1,8 @@
 """Restores in memory. The store itself refuses while one is fenced."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import asynccontextmanager
 from datetime import datetime
 from uuid import UUID
 
@@ -11,17 +12,33 @@ from meetcore.adapters.memory.state import Tables
 from meetcore.domain.meetings.meetings import OPEN, Meeting
 from meetcore.domain.requests.restores import Restore
 from meetcore.ports.clock import Clock
-from meetcore.ports.restores import OpenMeeting
+from meetcore.ports.restores import FenceRefused, OpenMeeting
 
 
 class MemoryFence:
     """Nothing to put up: `MemoryStore` looks at each transaction."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
 
     async def put_up(self) -> None:
         """Do nothing."""
 
     async def take_away(self) -> None:
         """Do nothing."""
+
+    async def check_owner(self) -> None:
+        """Do nothing."""
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        if self._is_taken:
+            raise FenceRefused("another process is at it")
+        self._is_taken = True
+        try:
+            yield
+        finally:
+            self._is_taken = False
 
 
 class MemoryRestoreRepository:

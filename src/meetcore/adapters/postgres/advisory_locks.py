@@ -11,6 +11,9 @@ PARTITIONS: Final = 6072401002
 NOTE_CLAIMS: Final = 6072401001
 """Held by the worker that claims notes, for its transaction: claims follow one another."""
 
+RECONCILIATION: Final = 6072401003
+"""Held by the process that applies what a survey after a restore found, for a transaction that does nothing else."""
+
 ACCOUNT_EMAIL: Final = "hashtextextended('account of ' || lower(%(email)s), 0)"
 """Held by the transaction that opens an account of an e-mail address; SQL, a number for each address."""
 

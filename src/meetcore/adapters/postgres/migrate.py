@@ -24,6 +24,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.connection import drop_socket
+from meetcore.adapters.postgres.fence import fencing
 from meetcore.adapters.postgres.migration_locks import Lock, locks_of
 from meetcore.adapters.postgres.migration_steps import (
     Migration,
@@ -226,7 +227,7 @@ def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: floa
         with connection.transaction():
             if not step.is_online:
                 _lock_tables(connection, step.text, lock_timeout_s, attempt)
-                with granting(connection):
+                with granting(connection), fencing(connection):
                     connection.execute(step.text.encode())
             connection.execute("DELETE FROM schema_migrations_batches WHERE checksum = %s", (step.checksum,))
             connection.execute(

@@ -1,36 +1,16 @@
-"""Restores in PostgreSQL, and the fence: a trigger on each table that refuses writes while a restore is fenced.
+"""Restores in PostgreSQL, and the reads that compare the database with the provider."""
 
-The trigger is there from `restore fence` to `restore release` only, so that a sale pays nothing for it. It refuses
-by the row of `restores`, which is written in one moment after all triggers are there and released before any is
-dropped: the fence goes up and down as a whole, also for sessions that are open.
-"""
-
-import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Final
 from uuid import UUID
-
-import psycopg
 
 from meetcore.adapters.postgres.columns import Columns
 from meetcore.adapters.postgres.meetings.rows import MEETING_COLUMNS, meeting
-from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.meetings.meetings import OPEN, Meeting
 from meetcore.domain.requests.restores import Restore
-from meetcore.ports.restores import FenceRefused, OpenMeeting
-
-OUTSIDE_FENCE: Final = (
-    "restores", "rate_counters", "ledger_verification", "sandbox_meetings", "sandbox_host_keys", "sandbox_removed_files",
-)  # fmt: skip
-"""Tables that the service writes behind the fence, too: counters, and what stands for a third party's memory."""
-
-_VERSIONS: Final = "schema_migrations"
-_TRIGGER: Final = "refuse_while_fenced"
-_LOCK_TIMEOUT_S: Final = 2.0
-_TRIES: Final = 30
+from meetcore.ports.restores import OpenMeeting
 
 _RESTORE = Columns(Restore, "r", "")
 
@@ -81,16 +61,6 @@ SELECT id FROM events
 WHERE (account_id, id) IN (SELECT * FROM unnest(%(accounts)s::uuid[], %(ids)s::uuid[]))
 """
 
-# The tables that the service writes, and whether each has the trigger.
-_TABLES = """
-SELECT quote_ident(c.relname) AS name, EXISTS (
-    SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = %(trigger)s) AS is_fenced
-FROM pg_class c
-WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
-    AND c.relname <> ALL(%(outside)s) AND NOT starts_with(c.relname, %(versions)s)
-ORDER BY c.relname
-"""
-
 
 class PostgresRestoreRepository(Repository):
     """Restores, and the reads that compare the database with the provider."""
@@ -133,51 +103,3 @@ class PostgresRestoreRepository(Repository):
     async def known_events(self, events: Sequence[tuple[UUID, UUID]]) -> AbstractSet[UUID]:
         accounts, ids = [each[0] for each in events], [each[1] for each in events]
         return {row["id"] for row in await self._all(_KNOWN_EVENTS, {"accounts": accounts, "ids": ids})}
-
-
-class PostgresFence:
-    """The triggers. Needs the role that owns the tables; each table is locked for itself, for a moment."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def put_up(self) -> None:
-        await self._change(
-            "CREATE OR REPLACE TRIGGER {trigger} BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table} "
-            "FOR EACH STATEMENT EXECUTE FUNCTION {trigger}()",
-            to_fence=True,
-        )
-
-    async def take_away(self) -> None:
-        await self._change("DROP TRIGGER IF EXISTS {trigger} ON {table}", to_fence=False)
-
-    async def _change(self, statement: str, *, to_fence: bool) -> None:
-        parameters = {"trigger": _TRIGGER, "outside": list(OUTSIDE_FENCE), "versions": _VERSIONS}
-        with translated():
-            for table in await self._pool.read(_TABLES, parameters):
-                if table["is_fenced"] is not to_fence:
-                    text = statement.format(trigger=_TRIGGER, table=table["name"])
-                    await self._patiently(table["name"], text)
-
-    async def _patiently(self, table: str, statement: str) -> None:
-        for _ in range(_TRIES):
-            try:
-                async with self._pool.connection() as connection, connection.transaction():
-                    await _alter(connection, statement)
-            except psycopg.errors.LockNotAvailable:
-                await asyncio.sleep(0.1)  # others go on meanwhile
-            except psycopg.errors.InsufficientPrivilege:
-                raise FenceRefused(
-                    "only the owner of the tables can do this: give this command its address in "
-                    "MEETCORE_DATABASE_URL, as for `meetcore migrate`"
-                ) from None
-            else:
-                return
-        raise FenceRefused(
-            f"the table {table} stays locked: end the long transactions that pg_stat_activity shows"
-        )
-
-
-async def _alter(connection: Connection, statement: str) -> None:
-    await connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT_S:g}s'", prepare=False)
-    await connection.execute(statement, prepare=False)

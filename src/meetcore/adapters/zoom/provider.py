@@ -46,6 +46,7 @@ from meetcore.ports.tracing import NO_TRACING, Tracing
 from meetcore.ports.video_provider import (
     FoundMeeting,
     HostUnavailable,
+    HostUnknown,
     ListedMeeting,
     ProviderOrder,
     ProviderRefused,
@@ -133,7 +134,11 @@ class ZoomProvider:
         Raises:
             ProviderRefused, ProviderUnknown: the outcome is not known.
         """
-        return await self._among(await self._listed(order.provider_user_id), order)
+        try:
+            listed = await self._listed(order.provider_user_id)
+        except HostUnknown:
+            return ()  # and with the user went its meetings
+        return await self._among(listed, order)
 
     async def list_host(self, provider_user_id: str) -> tuple[ListedMeeting, ...]:
         return listed_meetings(await self._listed(provider_user_id))
@@ -201,7 +206,7 @@ class ZoomProvider:
         if response.is_done:
             return decoded(response, MeetingPage)
         if response.code == _NO_USER:
-            return MeetingPage([])  # and with the user went its meetings
+            raise HostUnknown(f"zoom: no user {provider_user_id}")
         raise self._refusal("find", response, host=provider_user_id)
 
     async def _among(self, listed: list[Listed], order: ProviderOrder) -> tuple[Provisioned, ...]:

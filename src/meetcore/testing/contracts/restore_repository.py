@@ -14,6 +14,7 @@ from meetcore.domain.money.ledger import Reference
 from meetcore.domain.requests.restores import KEY_MARGIN, Restore
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
+from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import Store, StoreFenced, Transaction
 from meetcore.testing.contracts.reads import cancel_view
 from meetcore.testing.contracts.store_rig import RestoresRig
@@ -160,6 +161,21 @@ class RestoreRepositoryContract:
         customer = await open_customer(rig, 100)
         await rig.fence.take_away()
         assert await top_up(rig, customer, 1, "after") == 0
+
+    async def test_one_process_at_a_time_changes_a_restored_store(self, rig: RestoresRig) -> None:
+        customer = await open_customer(rig, 100)
+        async with fenced(rig):
+            async with rig.fence.alone():
+                with pytest.raises(FenceRefused):
+                    async with rig.fence.alone():
+                        pytest.fail("another one is in it")
+                async with rig.operator_store.begin() as tx:
+                    await tx.lock_account(customer.account_id)
+            async with rig.fence.alone():
+                pass
+
+    async def test_the_owner_may_put_up_the_fence_and_take_it_away(self, rig: RestoresRig) -> None:
+        await rig.fence.check_owner()
 
     async def test_a_key_of_the_lost_time_is_lost(self, rig: RestoresRig) -> None:
         customer = await open_customer(rig, 100)
