@@ -2364,6 +2364,16 @@ UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + 
     findings = %(findings)s, is_sound = is_sound AND %(is_sound)s
 WHERE lease_token = %(token)s;
 
+-- Keeps a claim, for its holder only.
+-- _RENEW
+UPDATE ledger_verification SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE lease_token = %(token)s;
+
+-- Keeps the result of a verification beside the runs, unless there is one of a later instant.
+-- _KEEP_RESULT
+UPDATE ledger_verification SET verified_at = %(at)s, is_sound = %(is_sound)s
+WHERE verified_at IS NULL OR verified_at <= %(at)s;
+
 -- Keeps the result of a run and forgets its progress, for the holder of its claim only.
 -- _FINISH
 UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second',

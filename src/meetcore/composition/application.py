@@ -55,6 +55,7 @@ from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.track_key_use import TrackKeyUse
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.transcribe_recording import TranscribeRecording
+from meetcore.usecases.verify_by_hand import VerifyByHand
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
@@ -92,7 +93,7 @@ class Application:
     restore: Restore | None
     dashboard: DashboardUseCases
     console: ConsoleUseCases
-    verify_ledger: VerifyLedger
+    verify_ledger: VerifyByHand
     seal_ledger: SealLedger
     meetings: Meetings
     recordings: Recordings
@@ -138,7 +139,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         _restore(ports, runtime, meetings),
         build_dashboard(ports, policy, runtime, api, administration, access, account_data),
         build_console(ports, policy, runtime, administration, access, meetings.provider),
-        verify_ledger,
+        VerifyByHand(verify_ledger, ports.verification_log, runtime),
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,
         periodic_tasks(ports, policy, reports, runtime, work),
