@@ -72,15 +72,18 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     )),
     ("PostgreSQL", (
         Panel("Connections", "short", [
-            now("pool_connections", "instance", how="sum"),
-            ("sum by (instance) (meetcore_pool_idle_connections)", "{{instance}} idle"),
+            now("pool_connections", "instance", "pool", how="sum"),
+            ("sum by (instance, pool) (meetcore_pool_idle_connections)", "{{instance}} {{pool}} idle"),
         ]),
         Panel("Waiting for a connection", "short", [
-            now("pool_waiting", "instance", how="sum"),
-            (f"sum by (instance) (rate(meetcore_pool_waits_total{RATE}))", "{{instance}} waits a second"),
+            now("pool_waiting", "instance", "pool", how="sum"),
+            (
+                f"sum by (instance, pool) (rate(meetcore_pool_waits_total{RATE}))",
+                "{{instance}} {{pool}} waits a second",
+            ),
         ]),
-        Panel("Time waited", "s", [rate("pool_wait_seconds_total", "instance")]),
-        Panel("Unavailable", "cps", [rate("store_unavailable_total", "kind")]),
+        Panel("Time waited", "s", [rate("pool_wait_seconds_total", "instance", "pool")]),
+        Panel("Unavailable", "cps", [rate("store_unavailable_total", "pool", "kind")]),
         Panel("Oldest transaction, replication lag", "s", [
             now("oldest_transaction_seconds"), now("replication_lag_seconds"),
         ]),

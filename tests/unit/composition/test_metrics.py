@@ -146,9 +146,11 @@ def test_totals_of_the_pool_are_counted_once() -> None:
     kept = Kept()
     metrics = kept.metrics()
     metrics.pool_state(PoolState(4, 1, 2, 10, 1.5))
+    metrics.pool_state(PoolState(2, 0, 1, 5, 0.5, "lists"))
     metrics.pool_state(PoolState(3, 3, 0, 12, 1.75))
-    assert (kept("pool_connections"), kept("pool_idle_connections"), kept("pool_waiting")) == (3, 3, 0)
-    assert (kept("pool_waits_total"), kept("pool_wait_seconds_total")) == (12, 1.75)
+    names = ("connections", "idle_connections", "waiting", "waits_total", "wait_seconds_total")
+    assert [kept(f"pool_{name}", pool="primary") for name in names] == [3, 3, 0, 12, 1.75]
+    assert [kept(f"pool_{name}", pool="lists") for name in names] == [2, 0, 1, 5, 0.5]
 
 
 def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:

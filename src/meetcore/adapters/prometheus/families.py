@@ -61,18 +61,26 @@ REQUEST_DURATION: Final = Family(
     ("operation",), _REQUEST_S,
 )  # fmt: skip
 IN_PROGRESS: Final = _gauge("meetcore_requests_in_progress", "requests that are not answered yet")
-POOL_SIZE: Final = _gauge("meetcore_pool_connections", "connections to PostgreSQL that are open")
-POOL_IDLE: Final = _gauge("meetcore_pool_idle_connections", "of these, those that nothing uses")
-POOL_WAITING: Final = _gauge("meetcore_pool_waiting", "transactions and reads that wait for a connection")
-POOL_WAITS: Final = _counter("meetcore_pool_waits_total", "transactions and reads that had to wait for one")
-POOL_WAITED: Final = _counter("meetcore_pool_wait_seconds_total", "seconds for which they waited")
+POOL_SIZE: Final = _gauge(
+    "meetcore_pool_connections",
+    "connections to PostgreSQL that are open, to the `primary` and to the standby for `lists`", "pool",
+)  # fmt: skip
+POOL_IDLE: Final = _gauge("meetcore_pool_idle_connections", "of these, those that nothing uses", "pool")
+POOL_WAITING: Final = _gauge(
+    "meetcore_pool_waiting", "transactions and reads that wait for a connection", "pool"
+)
+POOL_WAITS: Final = _counter(
+    "meetcore_pool_waits_total", "transactions and reads that had to wait for one", "pool"
+)
+POOL_WAITED: Final = _counter("meetcore_pool_wait_seconds_total", "seconds for which they waited", "pool")
 STORE_UNAVAILABLE: Final = _counter(
     "meetcore_store_unavailable_total",
     "transactions and reads that PostgreSQL was unavailable for: `pool` (no connection became free), "
     "`timeout`, "
-    "`lost`, `full` (no connection left at the server), `login`, `read_only`, `away`",
-    "kind",
-)
+    "`lost`, `full` (no connection left at the server), `login`, `read_only`, `away`. Those of `lists` went "
+    "to the primary",
+    "pool", "kind",
+)  # fmt: skip
 ATTEMPTS: Final = _counter(
     "meetcore_delivery_attempts_total",
     "posts of webhooks: `2xx`, another class of status, or the error of a post without an answer",
