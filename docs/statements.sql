@@ -809,7 +809,8 @@ FROM (
     WHERE status = 'held' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
     ORDER BY held_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
-WHERE d.account_id = old.account_id AND d.id = old.id;
+WHERE d.account_id = old.account_id AND d.id = old.id
+RETURNING d.account_id, d.id AS delivery_id, d.endpoint_id, d.event_id;
 
 -- Releases the next portion at every active endpoint that anything is held at, found by a loose scan of the index:
 -- what is left of a reactivation, and what a race between an event and a change of its endpoint set aside.
@@ -1404,15 +1405,15 @@ ON CONFLICT (provider, digest) DO NOTHING;
 -- Takes what is due, the longest due first, and passes over what another worker is taking.
 -- _CLAIM
 WITH due AS (
-    SELECT id, due_at FROM provider_events WHERE due_at <= statement_timestamp()
+    SELECT id, due_at, lease_token IS NOT NULL AS had_lease FROM provider_events WHERE due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE provider_events e SET tries = e.tries + 1, lease_token = %(token)s,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE e.id = due.id
-    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at
+    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at, due.had_lease
 )
-SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id;
+SELECT id, payload, tries, had_lease FROM claimed ORDER BY was_due_at, id;
 
 -- Gives an event back until later, for the holder of its claim only.
 -- _POSTPONE

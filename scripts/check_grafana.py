@@ -102,6 +102,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
             quantile(each, "delivery_attempt_duration_seconds") for each in (0.5, 0.99)
         ]),
         Panel("Endpoints", "short", [now("endpoints", "state")]),
+        Panel("Deliveries failed", "cps", [rate("deliveries_failed_total", "reason")]),
         Panel("Endpoints disabled", "cps", [rate("endpoints_disabled_total")]),
         Panel("Partitions ahead", "short", [now("partitions_ahead", how="min")]),
     )),

@@ -176,7 +176,9 @@ def _meetings(
         ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s),
         track,
         ReceiveProviderEvent(store, notifier, runtime),
-        HandleProviderEvents(store, track, recordings.collect_files, runtime, reports.handled_event),
+        HandleProviderEvents(
+            store, track, recordings.collect_files, runtime, reports.handled_event, reports.expired_event
+        ),
     )  # fmt: skip
 
 
@@ -250,6 +252,7 @@ def _deliver(
         policy.claim_limits, mails=mails, events_kept=policy.partition_rules.kept,
         on_failed=reports.failed_delivery, on_delivered=reports.delivered,
         on_disabled=reports.disabled_endpoint, on_expired_lease=reports.expired_delivery,
+        on_given_up=reports.given_up_delivery,
     )  # fmt: skip
 
 

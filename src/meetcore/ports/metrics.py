@@ -77,6 +77,9 @@ class Metrics(Protocol):
     def attempted(self, result: str, duration_s: float) -> None:
         """Count an attempt at a delivery, and its duration."""
 
+    def delivery_failed(self, reason: str) -> None:
+        """Count a delivery that ended without success."""
+
     def endpoint_disabled(self) -> None:
         """Count an endpoint that failures disabled."""
 
@@ -124,6 +127,9 @@ class NoMetrics:
         """Do nothing."""
 
     def attempted(self, result: str, duration_s: float) -> None:
+        """Do nothing."""
+
+    def delivery_failed(self, reason: str) -> None:
         """Do nothing."""
 
     def endpoint_disabled(self) -> None:

@@ -1,5 +1,6 @@
 """What the application reports to the metrics, as Prometheus would read it."""
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -135,6 +136,22 @@ async def test_attempts_and_endpoints_that_they_disable_are_counted() -> None:
     assert kept("delivery_attempts_total", result=result_of(BAD)) == DISABLE_AFTER_FAILURES
     assert kept("delivery_attempt_duration_seconds_count") == DISABLE_AFTER_FAILURES
     assert kept("endpoints_disabled_total") == 1
+
+
+async def test_deliveries_that_end_without_success_are_counted_by_the_reason() -> None:
+    rig, kept = MemoryRig(), Kept()
+    ports = evolve(
+        ApplicationHarness().process().ports, clock=rig.clock, store=rig.store, sender=cast(Any, Sender()),
+        metrics=kept.metrics(),
+    )  # fmt: skip
+    deliver = build(ports, Policy(retry_schedule=RetrySchedule(()))).deliver
+    assert deliver is not None
+    await outbox(rig, 2, secret=new_secret(bytes(32)))
+    await deliver.record([await deliver.post(one) for one in await deliver.claim(1)])
+    rig.clock.advance(timedelta(days=400).total_seconds())
+    await deliver.claim(1)
+    for reason in ("attempts", "past_retention"):
+        assert kept("deliveries_failed_total", reason=reason) == 1, reason
 
 
 def test_attempts_have_few_results() -> None:

@@ -89,11 +89,17 @@ ATTEMPTS: Final = _counter(
 ATTEMPT_DURATION: Final = Family(
     "meetcore_delivery_attempt_duration_seconds", Kind.HISTOGRAM, "time of a post of a webhook", (), _CALL_S
 )
+DELIVERIES_FAILED: Final = _counter(
+    "meetcore_deliveries_failed_total",
+    "deliveries that ended without success: `attempts` (the last one failed), `held_too_long` (their "
+    "endpoint was inactive for too long), `past_retention` (their event was)",
+    "reason",
+)
 ENDPOINTS_DISABLED: Final = _counter("meetcore_endpoints_disabled_total", "endpoints that failures disabled")
 LEASES_EXPIRED: Final = _counter(
     "meetcore_leases_expired_total",
-    "work that was taken over because its process died or stood still: `meeting`, `delivery`, `recording`, "
-    "`note`",
+    "work that was taken over because its process died or stood still, or could not carry it out: `meeting`, "
+    "`delivery`, `recording`, `note`, `provider_event`, `mail`",
     "subject",
 )
 RECONCILED: Final = _counter(

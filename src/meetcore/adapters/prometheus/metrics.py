@@ -49,6 +49,7 @@ class PrometheusMetrics:
         self._unavailable = _Children(own[families.STORE_UNAVAILABLE.name])
         self._attempts = _Children(own[families.ATTEMPTS.name])
         self._attempt_duration = own[families.ATTEMPT_DURATION.name]
+        self._failed = _Children(own[families.DELIVERIES_FAILED.name])
         self._disabled = own[families.ENDPOINTS_DISABLED.name]
         self._expired = _Children(own[families.LEASES_EXPIRED.name])
         self._reconciled = _Children(own[families.RECONCILED.name])
@@ -88,6 +89,9 @@ class PrometheusMetrics:
     def attempted(self, result: str, duration_s: float) -> None:
         self._attempts[result].inc()
         self._attempt_duration.observe(duration_s)
+
+    def delivery_failed(self, reason: str) -> None:
+        self._failed[reason].inc()
 
     def endpoint_disabled(self) -> None:
         self._disabled.inc()

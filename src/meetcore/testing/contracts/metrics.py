@@ -19,6 +19,7 @@ class MetricsContract:
             metrics.store_unavailable("pool", "primary")
             metrics.store_unavailable("pool", "lists")
             metrics.attempted("2xx", 0.3)
+            metrics.delivery_failed("attempts")
             metrics.endpoint_disabled()
             metrics.lease_expired("meeting")
             metrics.reconciled("finished")
