@@ -5,7 +5,7 @@ Tests build it on the memory adapters, a process on what `infrastructure` opens.
 
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.composition.access import Access, build_access
 from meetcore.composition.counted_reports import counted
@@ -39,6 +39,7 @@ from meetcore.usecases.export_account import ExportAccount
 from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
+from meetcore.usecases.measured_files import MeasuredFiles
 from meetcore.usecases.meeting_memos import MeetingMemos
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
@@ -112,6 +113,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         reports: where events for operators go; nowhere if `None`.
     """
     reports = counted(reports or Reports(), ports.metrics)
+    ports = evolve(ports, files=MeasuredFiles(ports.files, ports.metrics, ports.tracing))
     chain_key = policy.chain_keys[0] if policy.chain_keys else None
     runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics, ports.tracing)
     recordings = _recordings(ports, policy, reports, runtime)

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve, field, frozen
 from prometheus_client import CollectorRegistry, generate_latest
 
+from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.prometheus import exposition
 from meetcore.adapters.prometheus.exposition import ENDED_KEPT, Exposition, forget_ended
 from meetcore.adapters.prometheus.families import FAMILIES
@@ -22,10 +23,12 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.figures import Figures
 from meetcore.ports.metrics import PoolState
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.contracts.outbox import BAD, outbox
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import result_of
+from tests.support.recording_fakes import a_recording
 from tests.support.scrape import samples_of, value
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.note_scenario import note_scenario
@@ -81,6 +84,39 @@ async def test_refusals_of_the_provider_are_counted_by_their_code() -> None:
         await create(harness, "a", request(title="[sandbox:refuse]"))
     assert kept("provider_calls_total", call="create", result="refused") == 1
     assert kept("credits_total", kind="meeting_charge") == 0
+
+
+async def test_calls_about_files_of_recordings_are_counted_by_what_became_of_them() -> None:
+    kept, at_provider = Kept(), MemoryRecordingFiles()
+    ports = evolve(ApplicationHarness().process().ports, files=at_provider, metrics=kept.metrics())
+    files = build(ports, Policy()).ports.files
+    [file] = a_recording(sizes=[200_000]).files
+    at_provider.put("meeting-1", file, bytes(200_000))
+    assert await files.find("meeting-1") == (file,)
+    async with files.open(file, ByteRange(10)) as opened:
+        assert sum([len(chunk) async for chunk in opened.chunks]) == 199_990
+    at_provider.breaks_after = 100_000
+    with pytest.raises(FilesUnavailable):
+        async with files.open(file) as opened:
+            _ = [chunk async for chunk in opened.chunks]
+    with pytest.raises(RangeUnsatisfiable):
+        async with files.open(file, ByteRange(200_000)):
+            pass
+    await files.remove("meeting-1", file)
+    with pytest.raises(FileGone):
+        async with files.open(file):
+            pass
+    at_provider.is_unavailable = True
+    with pytest.raises(FilesUnavailable):
+        await files.find("meeting-1")
+    counts = {
+        ("files_find", "done"): 1, ("files_open", "done"): 2, ("files_read", "unavailable"): 1,
+        ("files_open", "out_of_range"): 1, ("files_remove", "done"): 1, ("files_open", "gone"): 1,
+        ("files_find", "unavailable"): 1,
+    }  # fmt: skip
+    for (call, result), count in counts.items():
+        assert kept("provider_calls_total", call=call, result=result) == count, (call, result)
+    assert kept("provider_calls_total") == sum(counts.values())
 
 
 async def test_a_meeting_that_another_process_left_is_counted_by_its_outcome() -> None:

@@ -110,7 +110,9 @@ RECONCILED: Final = _counter(
 )
 PROVIDER_CALLS: Final = _counter(
     "meetcore_provider_calls_total",
-    "calls of the video provider: `done`, `unknown` (no answer), or the code of a refusal",
+    "calls of the video provider: `done`, `unknown` (no answer), or the code of a refusal. Calls about the "
+    "files of recordings (`files_find`, `files_open`, `files_remove`; `files_read` is one that broke off) "
+    "end as `done`, `unavailable`, `gone`, `out_of_range` or `unknown`",
     "call", "result",
 )  # fmt: skip
 PROVIDER_DURATION: Final = Family(
