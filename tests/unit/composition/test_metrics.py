@@ -1,5 +1,6 @@
 """What the application reports to the metrics, as Prometheus would read it."""
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -227,13 +228,23 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
 def test_processes_that_ended_leave_their_counts_and_only_so_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exposition, "_is_alive", lambda pid: pid == 1)
+    monkeypatch.setattr(exposition, "_is_kept", lambda file, pid: pid == 1)
     for pid in range(1, ENDED_KEPT + 12):
         for kind in ("counter", "gauge_livesum"):
             (tmp_path / f"{kind}_{pid}.db").touch()
     forget_ended(tmp_path)
     assert [file.name for file in tmp_path.glob("gauge_*")] == ["gauge_livesum_1.db"]
     assert len(list(tmp_path.glob("counter_*"))) == ENDED_KEPT + 1
+
+
+def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: Path) -> None:
+    gauges = tmp_path / f"gauge_livesum_{os.getpid()}.db"
+    gauges.touch()
+    with gauges.open("ab"):
+        forget_ended(tmp_path)
+        assert gauges.exists()
+    forget_ended(tmp_path)
+    assert not gauges.exists()
 
 
 def test_names_follow_the_conventions() -> None:
