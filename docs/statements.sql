@@ -1260,6 +1260,8 @@ SELECT
     (SELECT min(due_at) FROM deliveries WHERE status = 'pending' AND NOT is_throttled) AS deliveries,
     (SELECT min(due_at) FROM provider_events WHERE due_at IS NOT NULL) AS provider_events,
     (SELECT min(due_at) FROM mails WHERE due_at IS NOT NULL) AS mails,
+    (SELECT min(created_at) FROM (SELECT created_at, attempts_made FROM mails WHERE due_at IS NOT NULL
+        ORDER BY due_at, id LIMIT %(most)s) AS m WHERE attempts_made > 0) AS failing_mails,
     (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
         SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
         ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
@@ -1271,10 +1273,27 @@ SELECT
     (SELECT max(number) FROM schema_migrations) AS schema_version,
     statement_timestamp() AS now;
 
--- The oldest note of each step, among the thousand that have been due longest.
+-- The oldest note in progress of each step: by when it was due, by when it was asked for, and that among those whose
+-- last try failed: they are due in the future, each time later.
 -- _NOTES
-SELECT step, min(due_at) AS due_at, statement_timestamp() AS now
-FROM (SELECT step, due_at FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1000) AS n GROUP BY step;
+SELECT step, min(due_at) AS due_at, min(created_at) AS created_at,
+    min(created_at) FILTER (WHERE tries > 0) AS failing, statement_timestamp() AS now
+FROM (SELECT step, due_at, created_at, tries FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT %(most)s) AS n
+GROUP BY step;
+
+-- What the balances of all accounts gained and lost today, by the kind of transfer. A day begins at 00:00 WIB.
+-- _CREDITS
+SELECT kind AS state, sum(credits)::bigint AS number FROM ledger_day_totals
+WHERE day = ((statement_timestamp() AT TIME ZONE 'UTC') + interval '7 hours')::date GROUP BY kind;
+
+-- The standbys that follow: what takes a copy streams, too, and replays nothing. By bytes one that hangs is further and
+-- further behind; the lag by time that the server knows ends with what it replayed last.
+-- _STANDBYS
+SELECT pg_has_role('pg_read_all_stats', 'usage') AS is_seen,
+    count(*) FILTER (WHERE state = 'streaming' AND replay_lsn IS NOT NULL) AS streaming,
+    COALESCE(max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
+        replay_lsn)), 0)::float8 AS lag_bytes
+FROM pg_stat_replication;
 
 -- Endpoints that are not active, and all by the server's own statistics.
 -- _ENDPOINTS

@@ -87,6 +87,8 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
         Panel("Oldest transaction, replication lag", "s", [
             now("oldest_transaction_seconds"), now("replication_lag_seconds"),
         ]),
+        Panel("Standbys that follow", "short", [now("standbys_streaming")]),
+        Panel("Replication lag by size", "bytes", [now("replication_lag_bytes")]),
         Panel("Requests counted without the rate store", "short", [now("rate_store_fallback", how="sum")]),
         Panel("Rounds over what is past its retention", "s", [now("retention_round_seconds", "records")]),
         Panel("Lists by where they were read", "reqps", [rate("list_reads_total", "source")]),
@@ -94,7 +96,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     ("Webhooks", (
         Panel("Oldest due", "s", [
             now("deliveries_oldest_due_seconds"), now("provider_events_oldest_due_seconds"),
-            now("mails_oldest_due_seconds"),
+            now("mails_oldest_due_seconds"), now("mails_oldest_failing_seconds"),
         ]),
         Panel("Waiting deliveries", "short", [now("deliveries", "state")]),
         Panel("Attempts", "cps", [rate("delivery_attempts_total", "result")]),
@@ -118,8 +120,13 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     )),
     ("Notes and credits", (
         Panel("Oldest note by step", "s", [now("notes_oldest_due_seconds", "step")]),
+        Panel("Age of notes in progress", "s", [
+            ("max by (step) (meetcore_notes_oldest_failing_seconds)", "{{step}} failing"),
+            now("notes_oldest_seconds", "step"),
+        ]),
         Panel("Notes failed", "cps", [rate("notes_failed_total", "reason")]),
         Panel("Credits moved", "short", [rate("credits_total", "kind")]),
+        Panel("Credits today", "short", [now("ledger_credits_today", "kind")]),
         Panel("Since the ledger was verified", "s", [
             ("time() - max(meetcore_ledger_verified_timestamp_seconds)", "age"),
         ]),

@@ -210,16 +210,24 @@ def test_totals_of_the_pool_are_counted_once() -> None:
 def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     figures = Figures(
         deliveries_oldest_due_s=7.5, deliveries={"pending": 3}, hosts={"free": 2},
-        notes_oldest_due_s={"write": 4}, retention_rounds_s={"meetings": 60.0}, schema_version=38,
+        notes_oldest_due_s={"write": 4}, notes_oldest_failing_s={"write": 5}, notes_oldest_s={"write": 6},
+        retention_rounds_s={"meetings": 60.0}, schema_version=38, credits_today={"topup": 70},
+        standbys_streaming=0, replication_lag_bytes=1e9,
     )  # fmt: skip
     seen = samples_of(Exposition(tmp_path, lambda: figures, "1.2").render().decode())
     assert value(seen, "meetcore_deliveries_oldest_due_seconds") == 7.5
     assert value(seen, "meetcore_deliveries", state="pending") == 3
     assert value(seen, "meetcore_notes_oldest_due_seconds", step="write") == 4
+    assert value(seen, "meetcore_notes_oldest_failing_seconds", step="write") == 5
+    assert value(seen, "meetcore_ledger_credits_today", kind="topup") == 70
+    assert value(seen, "meetcore_replication_lag_bytes") == 1e9
     assert value(seen, "meetcore_retention_round_seconds", records="meetings") == 60
     assert value(seen, "meetcore_build_info", version="1.2") == 1
     names = {name for name, _ in seen}
     assert {family.name for family in FAMILIES if family.of_store} - names == {"meetcore_endpoints"}
+    unseen = samples_of(Exposition(tmp_path, Figures, "1.2").render().decode())
+    of_standbys = {"meetcore_standbys_streaming", "meetcore_replication_lag_bytes"}
+    assert of_standbys & {name for name, _ in unseen} == set()
     nothing = samples_of(Exposition(tmp_path, lambda: None, "1.2").render().decode())
     assert {name for name, _ in nothing} == {"meetcore_build_info", "meetcore_store_figures_up"}
     assert value(nothing, "meetcore_store_figures_up") == 0

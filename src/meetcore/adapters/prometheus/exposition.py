@@ -88,6 +88,7 @@ def _shown(figures: Figures) -> Iterator[Metric]:
         families.DELIVERIES_OLDEST: figures.deliveries_oldest_due_s,
         families.EVENTS_OLDEST: figures.provider_events_oldest_due_s,
         families.MAILS_OLDEST: figures.mails_oldest_due_s,
+        families.MAILS_FAILING: figures.mails_oldest_failing_s,
         families.IN_PROGRESS_OLDEST: figures.meetings_oldest_in_progress_s,
         families.LEDGER_VERIFIED: 0.0 if verified is None else verified.timestamp(),
         families.LEDGER_SOUND: float(figures.ledger_is_sound),
@@ -98,10 +99,19 @@ def _shown(figures: Figures) -> Iterator[Metric]:
     }
     for family, value in ages.items():
         yield _gauge(family, {(): value})
+    unless_unknown = {
+        families.STANDBYS: figures.standbys_streaming, families.LAG_BYTES: figures.replication_lag_bytes
+    }  # fmt: skip
+    for family, known in unless_unknown.items():
+        if known is not None:
+            yield _gauge(family, {(): float(known)})
     several = {
         families.DELIVERIES: figures.deliveries,
         families.ENDPOINTS: figures.endpoints,
         families.NOTES_OLDEST: figures.notes_oldest_due_s,
+        families.NOTES_FAILING: figures.notes_oldest_failing_s,
+        families.NOTES_AGE: figures.notes_oldest_s,
+        families.CREDITS_TODAY: figures.credits_today,
         families.HOSTS: figures.hosts,
         families.RETENTION: figures.retention_rounds_s,
     }

@@ -129,7 +129,7 @@ CREDITS: Final = _counter(
     "meetcore_credits_total",
     "credits that this process moved: `topup`, `meeting_charge`, `meeting_refund`, `notulen_charge`, "
     "`adjustment_added`, `adjustment_taken`. Commands such as `meetcore credits topup` are processes "
-    "without metrics",
+    "without metrics: `meetcore_ledger_credits_today` has theirs, too",
     "kind",
 )
 LISTS: Final = _counter(
@@ -166,6 +166,10 @@ EVENTS_OLDEST: Final = _figure(
 MAILS_OLDEST: Final = _figure(
     "meetcore_mails_oldest_due_seconds", "for how long the oldest mail has been due"
 )
+MAILS_FAILING: Final = _figure(
+    "meetcore_mails_oldest_failing_seconds",
+    "age of the oldest mail whose last attempt failed and that is tried again: it is due in the future",
+)
 IN_PROGRESS_OLDEST: Final = _figure(
     "meetcore_meetings_oldest_in_progress_seconds",
     "age of the oldest creation in progress, or for how long the lease of a cancellation has been over",
@@ -173,6 +177,15 @@ IN_PROGRESS_OLDEST: Final = _figure(
 NOTES_OLDEST: Final = _figure(
     "meetcore_notes_oldest_due_seconds", "for how long the oldest note of a step has been due", "step"
 )
+NOTES_FAILING: Final = _figure(
+    "meetcore_notes_oldest_failing_seconds",
+    "age of the oldest note of a step whose last try failed and that is tried again: it is due in the future",
+    "step",
+)
+NOTES_AGE: Final = _figure(
+    "meetcore_notes_oldest_seconds", "age of the oldest note in progress of a step, whatever it waits for",
+    "step",
+)  # fmt: skip
 HOSTS: Final = _figure(
     "meetcore_hosts",
     "hosts now: `free`, `busy` (as many meetings as it can have), `unavailable` (the provider refused it "
@@ -193,6 +206,13 @@ LEDGER_VERIFIED: Final = _figure(
 LEDGER_SOUND: Final = _figure(
     "meetcore_ledger_sound", "1 where it was sound then, else 0; 1 before the first time"
 )
+CREDITS_TODAY: Final = _figure(
+    "meetcore_ledger_credits_today",
+    "what the balances of all accounts gained since 00:00 WIB, negative where they lost, by whichever "
+    "process: `topup`, `meeting_charge`, `meeting_refund`, `notulen_charge`, `adjustment` (the sum of "
+    "those added and taken)",
+    "kind",
+)
 TRANSACTION_OLDEST: Final = _figure(
     "meetcore_oldest_transaction_seconds",
     "age of the oldest transaction in the database. The role sees its own only, unless it has "
@@ -201,6 +221,14 @@ TRANSACTION_OLDEST: Final = _figure(
 LAG: Final = _figure(
     "meetcore_replication_lag_seconds",
     "of the standby that is furthest behind; 0 without one. The role needs `pg_read_all_stats`",
+)
+STANDBYS: Final = _figure(
+    "meetcore_standbys_streaming", "standbys that follow the server; left out without `pg_read_all_stats`"
+)
+LAG_BYTES: Final = _figure(
+    "meetcore_replication_lag_bytes",
+    "what the standby that is furthest behind has not replayed: it grows where one hangs; 0 without one, "
+    "left out without `pg_read_all_stats`",
 )
 PARTITIONS_AHEAD: Final = _figure(
     "meetcore_partitions_ahead",
