@@ -126,7 +126,9 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
         ]),
         Panel("Notes failed", "cps", [rate("notes_failed_total", "reason")]),
         Panel("Credits moved", "short", [rate("credits_total", "kind")]),
-        Panel("Credits today", "short", [now("ledger_credits_today", "kind")]),
+        Panel("Credits today", "short", [  # what was taken is negative
+            ("abs(max by (kind) (meetcore_ledger_credits_today))", "{{kind}}"),
+        ]),
         Panel("Since the ledger was verified", "s", [
             ("time() - max(meetcore_ledger_verified_timestamp_seconds)", "age"),
         ]),

@@ -12,6 +12,8 @@ from attrs import evolve
 from structlog.testing import capture_logs
 
 from meetcore.composition import operation_logs
+from meetcore.composition.application import build
+from meetcore.composition.policy import Policy
 from meetcore.ports.lease import Lease
 from meetcore.ports.ledger_verification import VerificationRun
 from meetcore.ports.store import StoreReadOnly
@@ -23,6 +25,7 @@ from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.verify_by_hand import VerifyByHand
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.verify_periodically import FINDINGS_KEPT, LEASE_S, VerifyPeriodically
+from tests.unit.usecases.application import ApplicationHarness
 
 DAY_S = 86_400.0
 
@@ -167,8 +170,11 @@ async def test_a_verification_by_hand_is_kept(is_sound: bool) -> None:
     customer = await open_customer(rig, 10)
     if not is_sound:
         await rig.tamper(customer.account_id, 1, Tampering.BALANCE)
-    verify = VerifyByHand(VerifyLedger(rig.audit), rig.verification_log, Runtime(rig.clock, SeededEntropy(3)))
-    assert (await verify()).is_sound is is_sound
+    ports = evolve(
+        ApplicationHarness().process().ports, clock=rig.clock, store=rig.store, audit=rig.audit,
+        verification_log=rig.verification_log,
+    )  # fmt: skip
+    assert (await build(ports, Policy()).verify_ledger()).is_sound is is_sound
     found = await rig.figures.read()
     assert (found.ledger_verified_at, found.ledger_is_sound) == (rig.now(), is_sound)
 

@@ -1,6 +1,7 @@
 """The figures that an operator watches, by a few statements that stay cheap however much is stored.
 
-Each age is the first entry of an index of what is due; each count stops at `MOST_COUNTED` entries of one.
+Each age is the first entry of an index of what is due; each count stops at `MOST_COUNTED` entries of one, and so does
+the look at what fails. The credits of a day are summed over the accounts that moved any.
 """
 
 from collections.abc import Mapping
