@@ -127,15 +127,15 @@ async def _claim(pool: Pool) -> float:
     started = time.perf_counter()
     async with pool.connection() as connection, connection.transaction():
         deliveries = PostgresTransaction(connection, NoCipher()).deliveries
-        claimed = await deliveries.claim_due(ClaimLimits(total=CLAIMED), Lease(UUID(int=1), 30.0))
+        batch = await deliveries.claim_due(ClaimLimits(total=CLAIMED), Lease(UUID(int=1), 30.0))
         spent_ms = (time.perf_counter() - started) * 1000
         # Sent past the driver, which discards all prepared statements when it sees a rollback: each claim
         # would be measured with the planning of its statements, which a worker's connection does once.
         undone = connection.pgconn.exec_(b"ROLLBACK AND CHAIN")
         if undone.status != ExecStatus.COMMAND_OK:
             raise RuntimeError(undone.error_message)
-    if len(claimed) < min(CLAIMED, DUE):
-        raise RuntimeError(f"{len(claimed)} were claimed")
+    if len(batch.claimed) < min(CLAIMED, DUE):
+        raise RuntimeError(f"{len(batch.claimed)} were claimed")
     return spent_ms
 
 

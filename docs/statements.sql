@@ -820,7 +820,8 @@ FROM (
     WHERE status = 'held' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
     ORDER BY held_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
-WHERE d.account_id = old.account_id AND d.id = old.id;
+WHERE d.account_id = old.account_id AND d.id = old.id
+RETURNING d.account_id, d.id AS delivery_id, d.endpoint_id, d.event_id;
 
 -- Releases the next portion at every active endpoint that anything is held at, found by a loose scan of the index:
 -- what is left of a reactivation, and what a race between an event and a change of its endpoint set aside.
@@ -1291,6 +1292,8 @@ SELECT
     (SELECT min(due_at) FROM deliveries WHERE status = 'pending' AND NOT is_throttled) AS deliveries,
     (SELECT min(due_at) FROM provider_events WHERE due_at IS NOT NULL) AS provider_events,
     (SELECT min(due_at) FROM mails WHERE due_at IS NOT NULL) AS mails,
+    (SELECT min(created_at) FROM (SELECT created_at, attempts_made FROM mails WHERE due_at IS NOT NULL
+        ORDER BY due_at, id LIMIT %(most)s) AS m WHERE attempts_made > 0) AS failing_mails,
     (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
         SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
         ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
@@ -1302,10 +1305,27 @@ SELECT
     (SELECT max(number) FROM schema_migrations) AS schema_version,
     statement_timestamp() AS now;
 
--- The oldest note of each step, among the thousand that have been due longest.
+-- The oldest note in progress of each step: by when it was due, by when it was asked for, and that among those whose
+-- last try failed: they are due in the future, each time later.
 -- _NOTES
-SELECT step, min(due_at) AS due_at, statement_timestamp() AS now
-FROM (SELECT step, due_at FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1000) AS n GROUP BY step;
+SELECT step, min(due_at) AS due_at, min(created_at) AS created_at,
+    min(created_at) FILTER (WHERE tries > 0) AS failing, statement_timestamp() AS now
+FROM (SELECT step, due_at, created_at, tries FROM notes WHERE due_at IS NOT NULL ORDER BY due_at LIMIT %(most)s) AS n
+GROUP BY step;
+
+-- What the balances of all accounts gained and lost today, by the kind of transfer. A day begins at 00:00 WIB.
+-- _CREDITS
+SELECT kind AS state, sum(credits)::bigint AS number FROM ledger_day_totals
+WHERE day = ((statement_timestamp() AT TIME ZONE 'UTC') + interval '7 hours')::date GROUP BY kind;
+
+-- The standbys that follow: what takes a copy streams, too, and replays nothing. By bytes one that hangs is further and
+-- further behind; the lag by time that the server knows ends with what it replayed last.
+-- _STANDBYS
+SELECT pg_has_role('pg_read_all_stats', 'usage') AS is_seen,
+    count(*) FILTER (WHERE state = 'streaming' AND replay_lsn IS NOT NULL) AS streaming,
+    COALESCE(max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
+        replay_lsn)), 0)::float8 AS lag_bytes
+FROM pg_stat_replication;
 
 -- Endpoints that are not active, and all by the server's own statistics.
 -- _ENDPOINTS
@@ -1436,15 +1456,15 @@ ON CONFLICT (provider, digest) DO NOTHING;
 -- Takes what is due, the longest due first, and passes over what another worker is taking.
 -- _CLAIM
 WITH due AS (
-    SELECT id, due_at FROM provider_events WHERE due_at <= statement_timestamp()
+    SELECT id, due_at, lease_token IS NOT NULL AS had_lease FROM provider_events WHERE due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE provider_events e SET tries = e.tries + 1, lease_token = %(token)s,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE e.id = due.id
-    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at
+    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at, due.had_lease
 )
-SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id;
+SELECT id, payload, tries, had_lease FROM claimed ORDER BY was_due_at, id;
 
 -- Gives an event back until later, for the holder of its claim only.
 -- _POSTPONE
@@ -2395,6 +2415,16 @@ UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + 
     after_account = %(after_account)s, accounts = %(accounts)s, entries = %(entries)s,
     findings = %(findings)s, is_sound = is_sound AND %(is_sound)s
 WHERE lease_token = %(token)s;
+
+-- Keeps a claim, for its holder only.
+-- _RENEW
+UPDATE ledger_verification SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE lease_token = %(token)s;
+
+-- Keeps the result of a verification beside the runs, unless there is one of a later instant.
+-- _KEEP_RESULT
+UPDATE ledger_verification SET verified_at = %(at)s, is_sound = %(is_sound)s
+WHERE verified_at IS NULL OR verified_at <= %(at)s;
 
 -- Keeps the result of a run and forgets its progress, for the holder of its claim only.
 -- _FINISH

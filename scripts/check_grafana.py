@@ -72,18 +72,23 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     )),
     ("PostgreSQL", (
         Panel("Connections", "short", [
-            now("pool_connections", "instance", how="sum"),
-            ("sum by (instance) (meetcore_pool_idle_connections)", "{{instance}} idle"),
+            now("pool_connections", "instance", "pool", how="sum"),
+            ("sum by (instance, pool) (meetcore_pool_idle_connections)", "{{instance}} {{pool}} idle"),
         ]),
         Panel("Waiting for a connection", "short", [
-            now("pool_waiting", "instance", how="sum"),
-            (f"sum by (instance) (rate(meetcore_pool_waits_total{RATE}))", "{{instance}} waits a second"),
+            now("pool_waiting", "instance", "pool", how="sum"),
+            (
+                f"sum by (instance, pool) (rate(meetcore_pool_waits_total{RATE}))",
+                "{{instance}} {{pool}} waits a second",
+            ),
         ]),
-        Panel("Time waited", "s", [rate("pool_wait_seconds_total", "instance")]),
-        Panel("Unavailable", "cps", [rate("store_unavailable_total", "kind")]),
+        Panel("Time waited", "s", [rate("pool_wait_seconds_total", "instance", "pool")]),
+        Panel("Unavailable", "cps", [rate("store_unavailable_total", "pool", "kind")]),
         Panel("Oldest transaction, replication lag", "s", [
             now("oldest_transaction_seconds"), now("replication_lag_seconds"),
         ]),
+        Panel("Standbys that follow", "short", [now("standbys_streaming")]),
+        Panel("Replication lag by size", "bytes", [now("replication_lag_bytes")]),
         Panel("Requests counted without the rate store", "short", [now("rate_store_fallback", how="sum")]),
         Panel("Rounds over what is past its retention", "s", [now("retention_round_seconds", "records")]),
         Panel("Lists by where they were read", "reqps", [rate("list_reads_total", "source")]),
@@ -91,7 +96,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     ("Webhooks", (
         Panel("Oldest due", "s", [
             now("deliveries_oldest_due_seconds"), now("provider_events_oldest_due_seconds"),
-            now("mails_oldest_due_seconds"),
+            now("mails_oldest_due_seconds"), now("mails_oldest_failing_seconds"),
         ]),
         Panel("Waiting deliveries", "short", [now("deliveries", "state")]),
         Panel("Attempts", "cps", [rate("delivery_attempts_total", "result")]),
@@ -99,6 +104,7 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
             quantile(each, "delivery_attempt_duration_seconds") for each in (0.5, 0.99)
         ]),
         Panel("Endpoints", "short", [now("endpoints", "state")]),
+        Panel("Deliveries failed", "cps", [rate("deliveries_failed_total", "reason")]),
         Panel("Endpoints disabled", "cps", [rate("endpoints_disabled_total")]),
         Panel("Partitions ahead", "short", [now("partitions_ahead", how="min")]),
     )),
@@ -114,8 +120,15 @@ ROWS: Sequence[tuple[str, Sequence[Panel]]] = (
     )),
     ("Notes and credits", (
         Panel("Oldest note by step", "s", [now("notes_oldest_due_seconds", "step")]),
+        Panel("Age of notes in progress", "s", [
+            ("max by (step) (meetcore_notes_oldest_failing_seconds)", "{{step}} failing"),
+            now("notes_oldest_seconds", "step"),
+        ]),
         Panel("Notes failed", "cps", [rate("notes_failed_total", "reason")]),
         Panel("Credits moved", "short", [rate("credits_total", "kind")]),
+        Panel("Credits today", "short", [  # what was taken is negative
+            ("abs(max by (kind) (meetcore_ledger_credits_today))", "{{kind}}"),
+        ]),
         Panel("Since the ledger was verified", "s", [
             ("time() - max(meetcore_ledger_verified_timestamp_seconds)", "age"),
         ]),

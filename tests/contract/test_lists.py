@@ -13,6 +13,7 @@ from attrs import define, field
 
 from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.memory.standby import MemoryReplica, MemoryStandbyLists
+from meetcore.adapters.postgres.figures import PostgresFigures
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.standby import Standby, StandbyLists
@@ -163,6 +164,46 @@ async def test_a_primary_is_no_standby(standby_rig: PostgresListsRig, pair: Pair
     assert misled.sources.counts == {ListSource.BEHIND: 1}
 
 
+async def backends(pool: Pool) -> set[int]:
+    """The processes of the server behind the connections that a pool keeps."""
+    async with pool.connection() as connection:
+        row = await (await connection.execute("SELECT pg_backend_pid() AS pid")).fetchone()
+    assert row is not None
+    return {row["pid"]}
+
+
+@pytest.mark.parametrize(
+    ("is_promoted", "renew_s", "is_renewed"), [(True, 30, True), (False, 0, True), (False, 30, False)]
+)
+async def test_connections_that_lead_to_no_use_are_replaced(
+    standby_rig: PostgresListsRig, pair: Pair, monkeypatch: pytest.MonkeyPatch, is_promoted: bool,
+    renew_s: float, is_renewed: bool,
+) -> None:  # fmt: skip
+    """Their address may lead to another server by now; of one that is behind only when it stays so."""
+    monkeypatch.setattr("meetcore.adapters.postgres.standby._RENEW_EVERY_S", renew_s)
+    customer = await open_customer(standby_rig, 100)
+    pool = make_pool(pair.primary.url if is_promoted else pair.standby.url, max_size=1, deadline_s=3)
+    await pool.open(wait=True)
+    try:
+        before = await backends(pool)
+        rig = PostgresListsRig(pair, standby_rig.pool, pool, most_s=-1.0)
+        assert await listed(rig, customer) == []
+        assert (await backends(pool) != before) is is_renewed
+    finally:
+        await pool.close()
+
+
+async def test_the_figures_have_the_standbys_that_follow_and_what_one_that_hangs_lacks(
+    standby_rig: PostgresListsRig, pair: Pair
+) -> None:
+    await standby_rig.pause()
+    pair.ask(pair.primary, "SELECT pg_logical_emit_message(true, 'meetcore', repeat('x', 100000))")
+    found = await PostgresFigures(standby_rig.pool).read()
+    assert found.standbys_streaming == 1
+    assert found.replication_lag_bytes is not None
+    assert found.replication_lag_bytes > 100_000
+
+
 async def test_a_statement_that_is_in_the_way_of_replaying_goes_to_the_primary(
     standby_rig: PostgresListsRig, pair: Pair
 ) -> None:
@@ -224,6 +265,8 @@ async def test_a_standby_that_dies_fails_no_list(standby_rig: PostgresListsRig, 
     for _ in range(20):
         assert await listed(rig, customer) == [meeting]
     assert rig.sources.counts[ListSource.AWAY] == 20
+    found = await PostgresFigures(rig.pool).read()
+    assert (found.standbys_streaming, found.replication_lag_bytes) == (0, 0)
     await asyncio.to_thread(pair.start, pair.standby)
     before = rig.sources.counts[ListSource.STANDBY]
     async with asyncio.timeout(30):

@@ -30,6 +30,7 @@ from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.video_provider import order_for
+from meetcore.usecases.measured_files import MeasuredFiles
 from tests.support.zoom_adapter import zoom_at_hand
 
 START = datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
@@ -37,14 +38,26 @@ END = START + timedelta(minutes=36)
 CONTENTS = {"audio": bytes(range(256)) * 9000 + b"end", "transcript": b"WEBVTT\n\n"}
 
 
+def memory_files() -> MemoryRecordingFiles:
+    files = MemoryRecordingFiles()
+    for name, content in CONTENTS.items():
+        file = RecordingFile(name, FileKind(name), len(content), START, END, f"memory:{name}")
+        files.put("meeting-1", file, content)
+    return files
+
+
 class TestMemory(RecordingFilesContract):
     @pytest.fixture
     def place(self) -> RecordingPlace:
-        files = MemoryRecordingFiles()
-        for name, content in CONTENTS.items():
-            file = RecordingFile(name, FileKind(name), len(content), START, END, f"memory:{name}")
-            files.put("meeting-1", file, content)
-        return RecordingPlace(files, "meeting-1", CONTENTS, ("meeting-2",))
+        return RecordingPlace(memory_files(), "meeting-1", CONTENTS, ("meeting-2",))
+
+
+class TestMeasured(RecordingFilesContract):
+    """Files whose calls are counted are the same files."""
+
+    @pytest.fixture
+    def place(self) -> RecordingPlace:
+        return RecordingPlace(MeasuredFiles(memory_files()), "meeting-1", CONTENTS, ("meeting-2",))
 
 
 class TestZoom(RecordingFilesContract):

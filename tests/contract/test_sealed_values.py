@@ -7,13 +7,16 @@ import os
 from uuid import UUID
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.sealed_values import MemorySealedValues
+from meetcore.adapters.postgres import sealed_values
 from meetcore.adapters.postgres.deliveries.outbox import event_context
 from meetcore.adapters.postgres.pool import Pool
-from meetcore.adapters.postgres.sealed_values import COLUMNS, PostgresSealedValues
+from meetcore.adapters.postgres.sealed_values import COLUMNS, LOGGED_AT_MOST, PostgresSealedValues
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.testing.contracts import SealedValuesContract, SealedValuesRig
 from meetcore.testing.contracts.transactions import AT, new_id, open_customer
@@ -106,9 +109,9 @@ class TestPostgresSealedValues(SealedValuesContract):
         return sealed
 
 
-async def fill(sealed: PostgresSealed, owner: UUID) -> dict[UUID, bytes]:
+async def fill(sealed: PostgresSealed, owner: UUID, number: int = VALUES) -> dict[UUID, bytes]:
     """Many events of an account, sealed under the old key; their contents."""
-    old, found = sealed.cipher("old"), {new_id(): os.urandom(40) for _ in range(VALUES)}
+    old, found = sealed.cipher("old"), {new_id(): os.urandom(40) for _ in range(number)}
     await sealed.rig.rows(
         "INSERT INTO events (account_id, id, kind, payload, created_at)"
         " SELECT %(owner)s, e.id, 'meeting.created', e.payload, now()"
@@ -117,6 +120,35 @@ async def fill(sealed: PostgresSealed, owner: UUID) -> dict[UUID, bytes]:
         payloads=[old.seal(content, event_context(owner, id_)) for id_, content in found.items()],
     )  # fmt: skip
     return found
+
+
+async def recorded(sealed: PostgresSealed) -> list[str]:
+    """What the audit log has of reseals to this new key."""
+    found = await sealed.rig.rows(
+        "SELECT action FROM audit_log WHERE action LIKE 'secrets.%%' AND target_id = %(key)s ORDER BY action",
+        key=sealed.new_id,
+    )
+    return [row["action"] for row in found]
+
+
+async def test_values_that_do_not_open_are_named_up_to_a_number(
+    store_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sealed_values, "log", structlog.get_logger("meetcore.postgres"))
+    sealed = PostgresSealed(store_pool)
+    await sealed.empty()
+    owner = (await open_customer(sealed.rig)).account_id
+    ids = list(await fill(sealed, owner, LOGGED_AT_MOST + 3))
+    with capture_logs() as lines:
+        for after in (None, (owner, ids[49])):
+            await sealed.values("new").reseal("events.payload", after, 50)
+    assert [(line["table"], line["account_id"], line["id"]) for line in lines] == [
+        ("events", str(owner), str(id_)) for id_ in ids[:100]
+    ]
+    values = sealed.values("new")
+    with capture_logs() as lines:
+        found = await values.reseal("events.payload", None, VALUES)
+    assert (found.unreadable, len(lines)) == (len(ids), LOGGED_AT_MOST)
 
 
 async def test_many_values_are_resealed_under_load_and_after_a_kill(store_pool: Pool) -> None:
@@ -158,14 +190,19 @@ async def test_many_values_are_resealed_under_load_and_after_a_kill(store_pool: 
         killed.cancel()
         await asyncio.sleep(0)
     assert killed.cancelled()
+    assert await recorded(sealed) == ["secrets.reseal_started"]
     half = await reseal(dry_run=True)
-    done = await reseal()
+    steps: list[tuple[int, int]] = []
+    done = await reseal(on_progress=lambda *step: steps.append(step))
     again = await reseal()
     stop.set()
     assert min(await asyncio.gather(*load)) > 0
     assert not half.is_done
     assert again.is_done
     assert (again.resealed, again.unreadable) == (0, 0)
+    assert await recorded(sealed) == ["secrets.reseal_started", "secrets.reseal_started", "secrets.resealed"]
+    assert steps == sorted(steps)
+    assert 0 < steps[-1][0] <= steps[-1][1] == steps[0][1]
     assert again.left[sealed.new_id] >= VALUES
     assert done.unreadable == 0
     new = sealed.cipher("new")

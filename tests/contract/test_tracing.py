@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from uuid import UUID
@@ -12,7 +13,7 @@ from uuid import UUID
 import pytest
 import structlog
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, StatusCode
@@ -22,7 +23,7 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.openai.access import AiAccess
 from meetcore.adapters.openai.http import HttpClient as AiHttp
 from meetcore.adapters.otlp import exporter
-from meetcore.adapters.otlp.exporter import QUEUED_SPANS, close_provider, open_provider
+from meetcore.adapters.otlp.exporter import QUEUED_SPANS, CollectorExporter, close_provider, open_provider
 from meetcore.adapters.otlp.sampling import Sampling
 from meetcore.adapters.otlp.tracing import OtlpTracing
 from meetcore.adapters.postgres.pool import make_pool
@@ -237,6 +238,58 @@ def test_a_collector_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -
             provider.force_flush()
         close_provider(provider)
     assert [line["cause"] for line in lines] == ["ConnectError"]
+
+
+class _Endless(BaseHTTPRequestHandler):
+    """Sends an answer piece by piece: its head, or a body, without an end until `is_over` is set."""
+
+    answer: bytes
+    is_over: threading.Event
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        with suppress(OSError):
+            self.wfile.write(self.answer)
+            while not self.is_over.wait(0.02):
+                self.wfile.write(b"x")
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.0 200 OK\r\n\r\n"])
+def test_an_answer_that_does_not_end_is_waited_for_once(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "SEND_S", 0.3)
+    is_over = threading.Event()
+    handler = type("Handler", (_Endless,), {"answer": answer, "is_over": is_over})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    sender = CollectorExporter(f"http://127.0.0.1:{server.server_port}/", {})
+    try:
+        began = time.monotonic()
+        with capture_logs() as lines:
+            assert sender.export([]) is SpanExportResult.FAILURE
+        assert time.monotonic() - began < 2
+    finally:
+        is_over.set()
+        sender.shutdown()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert [line["cause"] for line in lines] == ["TimeoutError"]
+
+
+def test_batches_share_a_connection(collector: Collector) -> None:
+    sender = CollectorExporter(collector.url, {})
+    assert [sender.export([]) for _ in range(2)] == [SpanExportResult.SUCCESS] * 2
+    sender.shutdown()
+    assert sender.export([]) is SpanExportResult.FAILURE
+    assert len(collector.peers) == 2
+    assert len(set(collector.peers)) == 1
 
 
 async def test_what_is_done_in_postgresql_is_a_span(database_url: str) -> None:

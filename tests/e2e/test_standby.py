@@ -19,6 +19,7 @@ from tests.support.replicated_postgres import Pair, find_programs, postgres_pair
 from tests.support.scrape import scrape, value
 
 LISTS = "meetcore_list_reads_total"
+CREDITS = 10_000
 SLOWEST_S = 4.0
 """A list that asked a dying standby first, on a busy machine."""
 OF_LISTS = "SELECT DISTINCT 1 FROM pg_stat_activity WHERE application_name ~ '^meetcore serve lists'"
@@ -92,16 +93,18 @@ def pair() -> Iterator[Pair]:
 def test_lists_come_from_the_standby_with_what_the_key_has_written(pair: Pair, launcher: Launcher) -> None:
     site = Site(launcher, pair.primary.url, {"database_read_url": pair.standby.url})
     add_hosts(site, 3)
-    _, _, key = enrol(site)
+    _, _, key = enrol(site, CREDITS)
     port = free_port()
     # There is no standby yet: the service starts, and serves.
     with site.serve(None, "--metrics-port", port) as api, client(api.url, key) as http:
         made: list[str] = []
+        paid: list[int] = []
 
         def make() -> None:
             answer = http.post("/meetings", json=meeting_body())
             assert answer.status_code == 201, answer.text
             made.insert(0, answer.json()["id"])
+            paid.append(answer.json()["credits_deducted"])
             assert listed() == made
 
         def listed() -> list[str]:
@@ -121,7 +124,9 @@ def test_lists_come_from_the_standby_with_what_the_key_has_written(pair: Pair, l
             make()
         behind = read_from(port, "own_write") + read_from(port, "behind")
         assert behind >= 3
-        assert http.get("/me").json()["credits"]["balance"] == http.get("/credits").json()["balance"]
+        left = CREDITS - sum(paid)
+        assert left < CREDITS
+        assert http.get("/me").json()["credits"]["balance"] == http.get("/credits").json()["balance"] == left
 
         pair.ask(pair.standby, "SELECT pg_wal_replay_resume()")
         before = read_from(port, "standby")

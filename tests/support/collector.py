@@ -41,6 +41,8 @@ class Collector:
     batches: list[dict[str, str]] = field(factory=list)
     """The headers of each batch, names in lower case."""
     bodies: list[bytes] = field(factory=list)
+    peers: list[int] = field(factory=list)
+    """The port that each batch came from."""
     release: threading.Event = field(factory=threading.Event)
 
     def named(self, name: str, **attributes: object) -> list[Received]:
@@ -97,6 +99,7 @@ def collecting() -> Iterator[Collector]:
             if is_there and collector.status == 200:
                 collector.spans += spans_of(body)
             collector.bodies.append(body)
+            collector.peers.append(self.client_address[1])
             collector.batches.append({name.lower(): value for name, value in self.headers.items()})
             self.send_response(collector.status if is_there else 404)
             self.send_header("Content-Length", "0")

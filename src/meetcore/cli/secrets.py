@@ -8,6 +8,7 @@ from meetcore.adapters.settings import Settings, load_settings
 from meetcore.cli.inputs import Json
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import ExitCode, print_message, show
+from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, with_settings
 from meetcore.composition.application import Application
 from meetcore.composition.secret_keys import kept_of_removed, open_sealed_values
@@ -30,7 +31,8 @@ def reseal(*, dry_run: Annotated[bool, Parameter(negative="")] = False, json: Js
         async with open_sealed_values(settings) as values:
             use_case = ResealSecrets(values, application.ports.store, application.runtime)
             origin = application.account_data.erase.origin
-            done = await use_case.acting_as(origin)(dry_run=dry_run)
+            with progress("values encrypted") as report:
+                done = await use_case.acting_as(origin)(dry_run=dry_run, on_progress=report)
         if done.resealed:
             log_action("secrets reseal", {"amount": done.resealed})
         return done

@@ -5,7 +5,7 @@ Tests build it on the memory adapters, a process on what `infrastructure` opens.
 
 from collections.abc import Mapping, Sequence
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.composition.access import Access, build_access
 from meetcore.composition.counted_reports import counted
@@ -39,6 +39,7 @@ from meetcore.usecases.export_account import ExportAccount
 from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.mail_queue import MailQueue
+from meetcore.usecases.measured_files import MeasuredFiles
 from meetcore.usecases.meeting_memos import MeetingMemos
 from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
@@ -55,6 +56,7 @@ from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.track_key_use import TrackKeyUse
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.transcribe_recording import TranscribeRecording
+from meetcore.usecases.verify_by_hand import VerifyByHand
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
@@ -92,7 +94,7 @@ class Application:
     restore: Restore | None
     dashboard: DashboardUseCases
     console: ConsoleUseCases
-    verify_ledger: VerifyLedger
+    verify_ledger: VerifyByHand
     seal_ledger: SealLedger
     meetings: Meetings
     recordings: Recordings
@@ -111,6 +113,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         reports: where events for operators go; nowhere if `None`.
     """
     reports = counted(reports or Reports(), ports.metrics)
+    ports = evolve(ports, files=MeasuredFiles(ports.files, ports.metrics, ports.tracing))
     chain_key = policy.chain_keys[0] if policy.chain_keys else None
     runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics, ports.tracing)
     recordings = _recordings(ports, policy, reports, runtime)
@@ -138,7 +141,7 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
         _restore(ports, runtime, meetings),
         build_dashboard(ports, policy, runtime, api, administration, access, account_data),
         build_console(ports, policy, runtime, administration, access, meetings.provider),
-        verify_ledger,
+        VerifyByHand(verify_ledger, ports.verification_log, runtime),
         SealLedger(ports.audit, policy.chain_keys, runtime),
         meetings, recordings, queue, mail_queue, deliver, notes,
         periodic_tasks(ports, policy, reports, runtime, work),
@@ -175,7 +178,9 @@ def _meetings(
         ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s),
         track,
         ReceiveProviderEvent(store, notifier, runtime),
-        HandleProviderEvents(store, track, recordings.collect_files, runtime, reports.handled_event),
+        HandleProviderEvents(
+            store, track, recordings.collect_files, runtime, reports.handled_event, reports.expired_event
+        ),
     )  # fmt: skip
 
 
@@ -249,6 +254,7 @@ def _deliver(
         policy.claim_limits, mails=mails, events_kept=policy.partition_rules.kept,
         on_failed=reports.failed_delivery, on_delivered=reports.delivered,
         on_disabled=reports.disabled_endpoint, on_expired_lease=reports.expired_delivery,
+        on_given_up=reports.given_up_delivery,
     )  # fmt: skip
 
 

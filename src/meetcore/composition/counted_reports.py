@@ -7,6 +7,8 @@ from attrs import evolve
 
 from meetcore.composition.policy import Reports
 from meetcore.domain.notes.notes import Note, NoteFault
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.ports.deliveries import GivenUp, Recorded
 from meetcore.ports.metrics import Metrics
 from meetcore.usecases.create_meeting import CapacityRefusal
 
@@ -21,6 +23,15 @@ def counted(reports: Reports, metrics: Metrics) -> Reports:
     def failed_note(note: Note, fault: NoteFault) -> None:
         metrics.note_failed(fault.value)
         reports.failed_note(note, fault)
+
+    def failed_delivery(recorded: Recorded) -> None:
+        if recorded.delivery.status is DeliveryStatus.FAILED:
+            metrics.delivery_failed("attempts")
+        reports.failed_delivery(recorded)
+
+    def given_up_delivery(given_up: GivenUp) -> None:
+        metrics.delivery_failed(given_up.reason.value)
+        reports.given_up_delivery(given_up)
 
     def disabled_endpoint(endpoint: Any) -> None:
         metrics.endpoint_disabled()
@@ -37,9 +48,13 @@ def counted(reports: Reports, metrics: Metrics) -> Reports:
         reports,
         no_capacity=no_capacity,
         failed_note=failed_note,
+        failed_delivery=failed_delivery,
+        given_up_delivery=given_up_delivery,
         disabled_endpoint=disabled_endpoint,
         expired_lease=expired("meeting", reports.expired_lease),
         expired_delivery=expired("delivery", reports.expired_delivery),
         expired_recording=expired("recording", reports.expired_recording),
         expired_note=expired("note", reports.expired_note),
+        expired_event=expired("provider_event", reports.expired_event),
+        expired_mail=expired("mail", reports.expired_mail),
     )

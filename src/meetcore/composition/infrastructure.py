@@ -263,10 +263,17 @@ async def _open_pool(
         passes_fence=role == COMMAND,
     )
     pool.tracing = tracing
-    await pool.open(wait=False)
-    sampling = None if metrics is NO_METRICS else asyncio.create_task(sample_pool(pool, metrics))
-    try:
+    async with _opened(pool):
         yield pool
+
+
+@asynccontextmanager
+async def _opened(pool: Pool) -> AsyncIterator[None]:
+    """Open a pool whose server need not be there, and report its state where something keeps it."""
+    await pool.open(wait=False)
+    sampling = None if pool.metrics is NO_METRICS else asyncio.create_task(sample_pool(pool, pool.metrics))
+    try:
+        yield
     finally:
         if sampling is not None:
             sampling.cancel()
@@ -288,13 +295,12 @@ async def _open_lists(
         deadline_s=min(settings.database_timeout_s, STANDBY_DEADLINE_S),
         is_pooled=settings.is_pooled,
         role=f"{role_of(parts)} lists",
+        metrics=metrics,
+        serves="lists",
     )
     pool.tracing = primary.tracing
-    await pool.open(wait=False)
-    try:
+    async with _opened(pool):
         yield StandbyLists(Standby(pool, settings.database_read_lag_s, metrics), primary, cipher)
-    finally:
-        await pool.close()
 
 
 def _partitions(settings: Settings) -> PostgresPartitions | None:

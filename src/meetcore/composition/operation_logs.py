@@ -12,9 +12,10 @@ from meetcore.domain.meetings.provider_events import EventOutcome
 from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.ports.deliveries import Claimed, Recorded
+from meetcore.ports.deliveries import Claimed, GivenUp, Recorded
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.ledger_verification import VerificationRun
+from meetcore.ports.mails import ClaimedMail
 from meetcore.ports.meetings import ExpiredLease
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.partitions import FEW_AHEAD, Maintained
@@ -39,6 +40,14 @@ def _log_failed_delivery(recorded: Recorded) -> None:
         status=delivery.status.value, attempts=delivery.attempts_made,
         status_code=attempt.status_code, error=attempt.error, duration_ms=attempt.duration_ms,
         next_attempt_at=None if due is None else due.isoformat(),
+    )  # fmt: skip
+
+
+def _log_given_up(given_up: GivenUp) -> None:
+    """Log a delivery that ended without a last attempt, and why."""
+    log.warning(
+        "delivery given up", account_id=str(given_up.account_id), webhook_id=str(given_up.endpoint_id),
+        delivery_id=str(given_up.delivery_id), event_id=str(given_up.event_id), reason=given_up.reason.value,
     )  # fmt: skip
 
 
@@ -97,6 +106,19 @@ def _log_expired_note(task: NoteTask) -> None:
         "expired lease taken over", account_id=str(task.note.account_id), note_id=str(task.note.id),
         step=task.note.step.value, expired=task.lease_expirations,
     )  # fmt: skip
+
+
+def _log_expired_event(claimed: ClaimedEvent) -> None:
+    """Log an event of a provider whose worker died or stood still, or whose handling met a fault."""
+    log.warning(
+        "expired lease taken over", provider_event_id=str(claimed.id), provider=claimed.event.provider,
+        tries=claimed.tries,
+    )  # fmt: skip
+
+
+def _log_expired_mail(claimed: ClaimedMail) -> None:
+    """Log a mail whose worker died or stood still."""
+    log.warning("expired lease taken over", mail_id=str(claimed.mail.id), kind=claimed.mail.kind.value)
 
 
 def _log_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
@@ -196,6 +218,8 @@ LOGGED = Reports(
     expired_delivery=_log_expired_delivery,
     expired_recording=_log_expired_recording,
     expired_note=_log_expired_note,
+    expired_event=_log_expired_event,
+    expired_mail=_log_expired_mail,
     orphan=_log_orphan,
     kept_host_key=_log_kept_key,
     no_capacity=_log_capacity_refusal,
@@ -203,6 +227,7 @@ LOGGED = Reports(
     failed_recording=_log_failed_recording,
     failed_note=_log_failed_note,
     failed_delivery=_log_failed_delivery,
+    given_up_delivery=_log_given_up,
     delivered=_log_delivered,
     disabled_endpoint=_log_disabled_endpoint,
     failed_mail=_log_failed_mail,

@@ -87,8 +87,9 @@ def _mail_tasks(
     if ports.mails is None:
         return ()
     send = SendMails(
-        ports.store, ports.mails.mailer, ports.mails.texts, runtime, policy.mail_schedule, reports.failed_mail
-    )
+        ports.store, ports.mails.mailer, ports.mails.texts, runtime, policy.mail_schedule,
+        reports.failed_mail, reports.expired_mail,
+    )  # fmt: skip
     statements = MailStatements(ports.store, ports.queries, queue, ports.notifier, runtime)
     return (
         PeriodicTask("mails", send, policy.periods.mails_s, runs_on_notify=True),

@@ -20,9 +20,10 @@ from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT, Endpoint
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
-from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimLimits, GivenUp, Recorded
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.ledger_verification import VerificationRun
+from meetcore.ports.mails import ClaimedMail
 from meetcore.ports.meetings import ExpiredLease
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.partitions import Maintained, PartitionRules
@@ -107,6 +108,8 @@ class Reports:
     expired_delivery: Callable[[Claimed], object] = _ignore
     expired_recording: Callable[[RecordingTask], object] = _ignore
     expired_note: Callable[[NoteTask], object] = _ignore
+    expired_event: Callable[[ClaimedEvent], object] = _ignore
+    expired_mail: Callable[[ClaimedMail], object] = _ignore
     orphan: Callable[[OrphanReport], None] = _ignore
     kept_host_key: Callable[[DueHostKey, ProviderRefused], None] = _ignore
     no_capacity: Callable[[CapacityRefusal], None] = _ignore
@@ -114,6 +117,7 @@ class Reports:
     failed_recording: Callable[[RecordingTask, Exception], None] = _ignore
     failed_note: Callable[[Note, NoteFault], object] = _ignore
     failed_delivery: Callable[[Recorded], object] = _ignore
+    given_up_delivery: Callable[[GivenUp], object] = _ignore
     delivered: Callable[[Recorded], object] = _ignore
     disabled_endpoint: Callable[[Endpoint], object] = _ignore
     failed_mail: Callable[[Mail], object] = _ignore

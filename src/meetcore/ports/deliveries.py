@@ -7,6 +7,7 @@ hundreds of posts in flight and a transaction for each would be most of the work
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
 
@@ -17,7 +18,10 @@ from meetcore.domain.webhooks.destinations import HostFailures
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.lease import Lease
 
-__all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded", "RecordedHost", "Saved"]
+__all__ = [
+    "ClaimLimits", "Claimed", "ClaimedBatch", "ClaimedView", "DeliveryRepository", "GiveUpReason", "GivenUp",
+    "Recorded", "RecordedHost", "Saved", "Swept",
+]  # fmt: skip
 
 
 _FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
@@ -67,6 +71,40 @@ class Claimed:
     cause: str | None = None
 
 
+class GiveUpReason(StrEnum):
+    """Why a delivery ended without a last attempt."""
+
+    HELD_TOO_LONG = "held_too_long"
+    PAST_RETENTION = "past_retention"
+
+
+@frozen
+class GivenUp:
+    """A delivery that ended without a last attempt."""
+
+    account_id: UUID
+    delivery_id: UUID
+    endpoint_id: UUID
+    event_id: UUID
+    reason: GiveUpReason
+
+
+@frozen
+class ClaimedBatch:
+    """What a claim took, and what it gave up instead."""
+
+    claimed: Sequence[Claimed] = ()
+    given_up: Sequence[GivenUp] = ()
+
+
+@frozen
+class Swept:
+    """How many deliveries may be claimed, now or soon, that could not be before, and what was given up."""
+
+    due: int = 0
+    given_up: Sequence[GivenUp] = ()
+
+
 @frozen
 class ClaimedView:
     """A claimed delivery, its endpoint and the failures at its host as they are now, all locked.
@@ -110,13 +148,13 @@ class Saved:
 class DeliveryRepository(Protocol):
     """The outbox as the worker sees it."""
 
-    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> ClaimedBatch:
         """Take deliveries that are due at active endpoints, as many as the limits leave room for.
 
         The longest due first at one endpoint; among accounts the one with the least in flight first.
         What has no room is passed over without keeping others from their turn; what its host has no room for
         is due again later, as far behind as there is before it. No two callers get the same one while the
-        lease lasts. One whose event is past its retention fails instead.
+        lease lasts. One whose event is past its retention is given up instead.
         """
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
@@ -155,12 +193,9 @@ class DeliveryRepository(Protocol):
         """
         ...
 
-    async def sweep(self, pace: ReleasePace) -> int:
+    async def sweep(self, pace: ReleasePace) -> Swept:
         """Release held deliveries, expire old ones and recover those of crashed workers.
 
         Releases the next portion at every active endpoint that holds anything, and gives up what was
         held for too long.
-
-        Returns:
-            How many deliveries may be claimed, now or soon, that could not be before.
         """

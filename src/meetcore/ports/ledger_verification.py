@@ -37,6 +37,13 @@ class VerificationLog(Protocol):
             StoreUnavailable: the store does not answer.
         """
 
+    async def renew(self, run: VerificationRun, seconds: float) -> bool:
+        """Keep the claim on a run for so many seconds from now; false when the lease is lost.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+
     async def save(self, run: VerificationRun, wait_s: float) -> bool:
         """Keep how far a run is, and let it go on after so many seconds; false when the lease is lost.
 
@@ -49,6 +56,16 @@ class VerificationLog(Protocol):
     async def finish(self, run: VerificationRun, at: datetime, next_s: float) -> bool:
         """Keep the result of a run that is over; the next is due so many seconds after it. False when the
         lease is lost.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+
+    async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
+        """Keep that the whole ledger was verified at an instant, and whether it was sound then.
+
+        A run in progress and the time of the next one stay as they are, and so does a result of a later
+        instant.
 
         Raises:
             StoreUnavailable: the store does not answer.

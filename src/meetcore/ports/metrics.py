@@ -32,9 +32,10 @@ class ServedRequest:
 
 @frozen
 class PoolState:
-    """The connections to the store of one process.
+    """The connections of one process to a server of the store.
 
     `waiting` are requests for a connection that wait now. `waits` and `waited_s` are totals since the start.
+    `pool` is `primary`, or `lists` for the standby that lists are read from.
     """
 
     size: int
@@ -42,6 +43,7 @@ class PoolState:
     waiting: int
     waits: int
     waited_s: float
+    pool: str = "primary"
 
 
 class ListSource(StrEnum):
@@ -66,14 +68,17 @@ class Metrics(Protocol):
     def served(self, request: ServedRequest) -> None:
         """Count an answer, and its duration."""
 
-    def store_unavailable(self, kind: str) -> None:
-        """Count a transaction or read that the store was unavailable for."""
+    def store_unavailable(self, kind: str, pool: str) -> None:
+        """Count a transaction or read that the store was unavailable for, by the pool that it asked."""
 
     def pool_state(self, state: PoolState) -> None:
-        """Replace the state of the pool."""
+        """Replace the state of a pool."""
 
     def attempted(self, result: str, duration_s: float) -> None:
         """Count an attempt at a delivery, and its duration."""
+
+    def delivery_failed(self, reason: str) -> None:
+        """Count a delivery that ended without success."""
 
     def endpoint_disabled(self) -> None:
         """Count an endpoint that failures disabled."""
@@ -115,13 +120,16 @@ class NoMetrics:
     def served(self, request: ServedRequest) -> None:
         """Do nothing."""
 
-    def store_unavailable(self, kind: str) -> None:
+    def store_unavailable(self, kind: str, pool: str) -> None:
         """Do nothing."""
 
     def pool_state(self, state: PoolState) -> None:
         """Do nothing."""
 
     def attempted(self, result: str, duration_s: float) -> None:
+        """Do nothing."""
+
+    def delivery_failed(self, reason: str) -> None:
         """Do nothing."""
 
     def endpoint_disabled(self) -> None:

@@ -54,12 +54,16 @@ instant. Raises `SignatureInvalid` and `WebhookMalformed`."""
 
 @frozen
 class ClaimedEvent:
-    """An event to work on now, under a token. `tries` counts this time too."""
+    """An event to work on now, under a token. `tries` counts this time too.
+
+    `had_expired_lease` where an earlier claim ended without a record.
+    """
 
     id: UUID
     event: ProviderEvent
     tries: int
     token: UUID = field(repr=False)
+    had_expired_lease: bool = False
 
 
 class ProviderEventInbox(Protocol):

@@ -240,8 +240,8 @@ class StoreDriver:
         """Post all that is due, to receivers that answer with this status; what was posted, in order."""
         lease = Lease(self.new_id(), LEASE_S)
         async with self.rig.store.begin() as tx:
-            claimed = await tx.deliveries.claim_due(CLAIM_MANY, lease)
-        posts = sorted(claimed, key=lambda one: (one.event_id, one.url))
+            batch = await tx.deliveries.claim_due(CLAIM_MANY, lease)
+        posts = sorted(batch.claimed, key=lambda one: (one.event_id, one.url))
         posted: list[object] = []
         for post in posts:
             posted.append((post.event_id, post.event_kind, post.url, post.secret, post.body))
@@ -263,7 +263,7 @@ class StoreDriver:
     async def sweep(self) -> object:
         """Release what is held at active endpoints; how many deliveries became due."""
         async with self.rig.store.begin() as tx:
-            return await tx.deliveries.sweep(UNPACED)
+            return (await tx.deliveries.sweep(UNPACED)).due
 
     # What an account left
 

@@ -18,7 +18,7 @@ from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import signing_headers
 from meetcore.domain.webhooks.urls import parse_webhook_url
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, GivenUp, Recorded
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
@@ -53,7 +53,7 @@ class DeliverWebhooks:
     `lease_s` must exceed the sender's time limit. `limits` bound the posts in flight over all workers. Once
     an attempt is kept, `on_failed` is called where it failed and `on_delivered` where it did not, and
     `on_disabled` with an endpoint that it disabled. `on_expired_lease` is called with a delivery that is
-    claimed because its lease expired.
+    claimed because its lease expired, and `on_given_up` with one that ends without a last attempt.
     """
 
     store: Store
@@ -69,6 +69,7 @@ class DeliverWebhooks:
     on_delivered: Callable[[Recorded], object] = _ignore
     on_disabled: Callable[[Endpoint], object] = _ignore
     on_expired_lease: Callable[[Claimed], object] = _ignore
+    on_given_up: Callable[[GivenUp], object] = _ignore
 
     async def claim(self, limit: int) -> Sequence[Claimed]:
         """Take up to `limit` deliveries that are due and have room."""
@@ -76,11 +77,13 @@ class DeliverWebhooks:
         lease = Lease(self.runtime.new_id(now), self.lease_s)
         limits = evolve(self.limits, total=limit, events_since=now - self.events_kept)
         async with self.store.begin() as tx:
-            claimed = await tx.deliveries.claim_due(limits, lease)
-        for one in claimed:
+            batch = await tx.deliveries.claim_due(limits, lease)
+        for given_up in batch.given_up:
+            self.on_given_up(given_up)
+        for one in batch.claimed:
             if one.had_expired_lease:
                 self.on_expired_lease(one)
-        return claimed
+        return batch.claimed
 
     async def post(self, claimed: Claimed) -> Made:
         """Sign with this moment and post.
@@ -146,7 +149,10 @@ class DeliverWebhooks:
     async def sweep(self) -> int:
         """Release and expire what is due; returns how many deliveries may be claimed by it."""
         async with self.store.begin() as tx:
-            return await tx.deliveries.sweep(self.pace)
+            swept = await tx.deliveries.sweep(self.pace)
+        for given_up in swept.given_up:
+            self.on_given_up(given_up)
+        return swept.due
 
 
 def result_of(attempt: Attempt) -> str:

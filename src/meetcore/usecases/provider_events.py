@@ -64,7 +64,8 @@ class HandleProviderEvents:
     """Works on what is in the inbox, `in_flight` events at a time.
 
     `lease_s` must exceed the time that a batch takes. An event that comes too early is tried again, as
-    `retry_delay` says. `on_handled` is called with each event that was worked on and its outcome.
+    `retry_delay` says. `on_handled` is called with each event that was worked on and its outcome,
+    `on_expired_lease` with one that is claimed because its lease expired.
     """
 
     store: Store
@@ -72,6 +73,7 @@ class HandleProviderEvents:
     record: CollectRecordingFiles
     runtime: Runtime
     on_handled: Callable[[ClaimedEvent, EventOutcome], None] = lambda claimed, outcome: None
+    on_expired_lease: Callable[[ClaimedEvent], object] = lambda claimed: None
     batch: int = 50
     in_flight: int = 4
     lease_s: float = 60.0
@@ -87,6 +89,9 @@ class HandleProviderEvents:
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
+        for one in claimed:
+            if one.had_expired_lease:
+                self.on_expired_lease(one)
         room = asyncio.Semaphore(self.in_flight)
 
         async def handle(one: ClaimedEvent) -> None:

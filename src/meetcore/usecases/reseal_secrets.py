@@ -5,13 +5,13 @@ over what is done; two at a time do the work once.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 from attrs import evolve, field, frozen
 
 from meetcore.domain.members.audit import SERVICE, ActionOrigin
-from meetcore.ports.sealed_values import SealedValues
+from meetcore.ports.sealed_values import Resealed, SealedValues
 from meetcore.ports.store import Store
 from meetcore.usecases.audit import record_action
 from meetcore.usecases.runtime import Runtime
@@ -54,29 +54,45 @@ class ResealSecrets:
         """The same use case, on behalf of somebody."""
         return evolve(self, origin=origin)
 
-    async def __call__(self, *, dry_run: bool = False) -> Resealing:
+    async def __call__(
+        self, *, dry_run: bool = False, on_progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> Resealing:
         """Seal every value under the first key, and count what is left under each.
+
+        That it began is in the audit log before anything is written, and what was done at its end.
 
         Args:
             dry_run: count only.
+            on_progress: called with how many values are seen to, and how many were under other keys.
         """
-        resealed = changed = unreadable = 0
-        for column in () if dry_run else self.values.columns:
-            after: tuple[object, ...] | None = None
-            while True:
-                found = await self.values.reseal(column, after, self.portion)
-                resealed, changed = resealed + found.resealed, changed + found.changed
-                unreadable, after = unreadable + found.unreadable, found.after
-                if after is None:
-                    break
-        if resealed:
-            async with self.store.begin() as tx:
-                await record_action(
-                    tx, self.runtime, self.runtime.now(), self.origin, "secrets.resealed", None,
-                    self.values.key_ids[0], values=resealed,
-                )  # fmt: skip
+        keys = tuple(self.values.key_ids)
         left = await self._count()
-        return Resealing(tuple(self.values.key_ids), resealed, changed, unreadable, left)
+        waiting = sum(count for key, count in left.items() if key != keys[0])
+        if dry_run or not waiting:
+            return Resealing(keys, left=left)
+        await self._record("secrets.reseal_started", waiting)
+        total = Resealed()
+        for column in self.values.columns:
+            async for portion in self._resealed(column):
+                total = _sum(total, portion)
+                done = total.resealed + total.changed + total.unreadable
+                on_progress(min(done, waiting), waiting)
+        if total.resealed:
+            await self._record("secrets.resealed", total.resealed)
+        return Resealing(keys, total.resealed, total.changed, total.unreadable, await self._count())
+
+    async def _resealed(self, column: str) -> AsyncIterator[Resealed]:
+        after: tuple[object, ...] | None = None
+        while True:
+            portion = await self.values.reseal(column, after, self.portion)
+            yield portion
+            if (after := portion.after) is None:
+                return
+
+    async def _record(self, action: str, values: int) -> None:
+        now, first = self.runtime.now(), self.values.key_ids[0]
+        async with self.store.begin() as tx:
+            await record_action(tx, self.runtime, now, self.origin, action, None, first, values=values)
 
     async def _count(self) -> Mapping[str, int]:
         left: Counter[str] = Counter()
@@ -88,3 +104,11 @@ class ResealSecrets:
                 if (after := found.after) is None:
                     break
         return dict(left)
+
+
+def _sum(one: Resealed, other: Resealed) -> Resealed:
+    return Resealed(
+        resealed=one.resealed + other.resealed,
+        changed=one.changed + other.changed,
+        unreadable=one.unreadable + other.unreadable,
+    )

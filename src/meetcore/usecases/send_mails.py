@@ -24,7 +24,7 @@ FAULT = "fault"
 """The error of a mail that could not be written: a defect of ours, which the log has."""
 
 
-def _ignore(_: Mail) -> None:
+def _ignore(_: object) -> None:
     return None
 
 
@@ -33,7 +33,8 @@ class SendMails:
     """Sends due mails, `in_flight` at a time.
 
     `lease_s` must exceed the ten seconds that a mailer may take. `on_failed` is called with a mail as it is
-    after an attempt that failed, or when it has expired.
+    after an attempt that failed, or when it has expired, and `on_expired_lease` with one that is claimed
+    because its lease expired.
     """
 
     store: Store
@@ -42,6 +43,7 @@ class SendMails:
     runtime: Runtime
     schedule: RetrySchedule = field(factory=lambda: RetrySchedule(MAIL_DELAYS_S))
     on_failed: Callable[[Mail], object] = _ignore
+    on_expired_lease: Callable[[ClaimedMail], object] = _ignore
     lease_s: float = 30.0
     in_flight: int = 8
 
@@ -55,6 +57,9 @@ class SendMails:
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
             claimed = await tx.mails.claim_due(self.in_flight, lease)
+        for one in claimed:
+            if one.had_expired_lease:
+                self.on_expired_lease(one)
         await gather_all(self._handle(one) for one in claimed)
         return len(claimed) == self.in_flight
 

@@ -7,6 +7,7 @@ slices; what is verified is `verify_ledger`'s.
 
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from functools import partial
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -15,12 +16,13 @@ from meetcore.domain.money.chain_keys import secrets_of
 from meetcore.ports.audit import LedgerSnapshot
 from meetcore.ports.lease import Lease
 from meetcore.ports.ledger_verification import VerificationLog, VerificationRun
+from meetcore.usecases.lease import LeaseLost, with_heartbeat
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.verify_ledger import VerifyLedger, VerifyPortion, finding_of
 
 FINDINGS_KEPT = 20
-LEASE_S = 600.0
-"""Longer than any slice: the history of one account is verified whole."""
+LEASE_S = 60.0
+"""How long the run of a dead worker waits. The lease is renewed: a long history takes longer than it."""
 
 
 def _ignore(_: VerificationRun) -> None:
@@ -32,7 +34,7 @@ class VerifyPeriodically:
     """Verifies a slice of the ledger. `report` is called with each run that is over.
 
     A run begins `every_s` after the end of the one before. A slice ends with the portion that it was at after
-    `slice_s`.
+    `slice_s`. The claim on a run lasts `lease_s` and is renewed three times in it.
     """
 
     verify: VerifyLedger
@@ -41,20 +43,28 @@ class VerifyPeriodically:
     every_s: float
     report: Callable[[VerificationRun], object] = _ignore
     slice_s: float = 1.0
+    lease_s: float = LEASE_S
 
     async def __call__(self) -> bool:
         """Verify the next slice, if a run is due; false, as nothing else is due by it."""
         start = self.runtime.now()
-        run = await self.log.claim(Lease(self.runtime.new_id(start), LEASE_S), start)
-        if run is None:
+        claimed = await self.log.claim(Lease(self.runtime.new_id(start), self.lease_s), start)
+        if claimed is None:
             return False
-        async with self.verify.audit.snapshot() as snapshot:
-            run, is_over = await self._verify_slice(snapshot, run)
+        renew = partial(self.log.renew, claimed, self.lease_s)
+        try:
+            run, is_over = await with_heartbeat(self._slice(claimed), renew, self.lease_s / 3)
+        except LeaseLost:
+            return False
         if not is_over:
             await self.log.save(run, 0.0)
         elif await self.log.finish(run, self.runtime.now(), self.every_s):
             self.report(run)
         return False
+
+    async def _slice(self, run: VerificationRun) -> tuple[VerificationRun, bool]:
+        async with self.verify.audit.snapshot() as snapshot:
+            return await self._verify_slice(snapshot, run)
 
     async def _verify_slice(
         self, snapshot: LedgerSnapshot, run: VerificationRun

@@ -1,5 +1,7 @@
 """What the application reports to the metrics, as Prometheus would read it."""
 
+import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -7,6 +9,7 @@ import pytest
 from attrs import evolve, field, frozen
 from prometheus_client import CollectorRegistry, generate_latest
 
+from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.prometheus import exposition
 from meetcore.adapters.prometheus.exposition import ENDED_KEPT, Exposition, forget_ended
 from meetcore.adapters.prometheus.families import FAMILIES
@@ -21,10 +24,12 @@ from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.figures import Figures
 from meetcore.ports.metrics import PoolState
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.contracts.outbox import BAD, outbox
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import result_of
+from tests.support.recording_fakes import a_recording
 from tests.support.scrape import samples_of, value
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.note_scenario import note_scenario
@@ -82,6 +87,39 @@ async def test_refusals_of_the_provider_are_counted_by_their_code() -> None:
     assert kept("credits_total", kind="meeting_charge") == 0
 
 
+async def test_calls_about_files_of_recordings_are_counted_by_what_became_of_them() -> None:
+    kept, at_provider = Kept(), MemoryRecordingFiles()
+    ports = evolve(ApplicationHarness().process().ports, files=at_provider, metrics=kept.metrics())
+    files = build(ports, Policy()).ports.files
+    [file] = a_recording(sizes=[200_000]).files
+    at_provider.put("meeting-1", file, bytes(200_000))
+    assert await files.find("meeting-1") == (file,)
+    async with files.open(file, ByteRange(10)) as opened:
+        assert sum([len(chunk) async for chunk in opened.chunks]) == 199_990
+    at_provider.breaks_after = 100_000
+    with pytest.raises(FilesUnavailable):
+        async with files.open(file) as opened:
+            _ = [chunk async for chunk in opened.chunks]
+    with pytest.raises(RangeUnsatisfiable):
+        async with files.open(file, ByteRange(200_000)):
+            pass
+    await files.remove("meeting-1", file)
+    with pytest.raises(FileGone):
+        async with files.open(file):
+            pass
+    at_provider.is_unavailable = True
+    with pytest.raises(FilesUnavailable):
+        await files.find("meeting-1")
+    counts = {
+        ("files_find", "done"): 1, ("files_open", "done"): 2, ("files_read", "unavailable"): 1,
+        ("files_open", "out_of_range"): 1, ("files_remove", "done"): 1, ("files_open", "gone"): 1,
+        ("files_find", "unavailable"): 1,
+    }  # fmt: skip
+    for (call, result), count in counts.items():
+        assert kept("provider_calls_total", call=call, result=result) == count, (call, result)
+    assert kept("provider_calls_total") == sum(counts.values())
+
+
 async def test_a_meeting_that_another_process_left_is_counted_by_its_outcome() -> None:
     harness, kept = await measured()
     with pytest.raises(SimulatedCrash):
@@ -137,6 +175,22 @@ async def test_attempts_and_endpoints_that_they_disable_are_counted() -> None:
     assert kept("endpoints_disabled_total") == 1
 
 
+async def test_deliveries_that_end_without_success_are_counted_by_the_reason() -> None:
+    rig, kept = MemoryRig(), Kept()
+    ports = evolve(
+        ApplicationHarness().process().ports, clock=rig.clock, store=rig.store, sender=cast(Any, Sender()),
+        metrics=kept.metrics(),
+    )  # fmt: skip
+    deliver = build(ports, Policy(retry_schedule=RetrySchedule(()))).deliver
+    assert deliver is not None
+    await outbox(rig, 2, secret=new_secret(bytes(32)))
+    await deliver.record([await deliver.post(one) for one in await deliver.claim(1)])
+    rig.clock.advance(timedelta(days=400).total_seconds())
+    await deliver.claim(1)
+    for reason in ("attempts", "past_retention"):
+        assert kept("deliveries_failed_total", reason=reason) == 1, reason
+
+
 def test_attempts_have_few_results() -> None:
     assert result_of(evolve(BAD, status_code=503)) == "5xx"
     assert result_of(evolve(BAD, status_code=None, error="timeout")) == "timeout"
@@ -146,24 +200,34 @@ def test_totals_of_the_pool_are_counted_once() -> None:
     kept = Kept()
     metrics = kept.metrics()
     metrics.pool_state(PoolState(4, 1, 2, 10, 1.5))
+    metrics.pool_state(PoolState(2, 0, 1, 5, 0.5, "lists"))
     metrics.pool_state(PoolState(3, 3, 0, 12, 1.75))
-    assert (kept("pool_connections"), kept("pool_idle_connections"), kept("pool_waiting")) == (3, 3, 0)
-    assert (kept("pool_waits_total"), kept("pool_wait_seconds_total")) == (12, 1.75)
+    names = ("connections", "idle_connections", "waiting", "waits_total", "wait_seconds_total")
+    assert [kept(f"pool_{name}", pool="primary") for name in names] == [3, 3, 0, 12, 1.75]
+    assert [kept(f"pool_{name}", pool="lists") for name in names] == [2, 0, 1, 5, 0.5]
 
 
 def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     figures = Figures(
         deliveries_oldest_due_s=7.5, deliveries={"pending": 3}, hosts={"free": 2},
-        notes_oldest_due_s={"write": 4}, retention_rounds_s={"meetings": 60.0}, schema_version=38,
+        notes_oldest_due_s={"write": 4}, notes_oldest_failing_s={"write": 5}, notes_oldest_s={"write": 6},
+        retention_rounds_s={"meetings": 60.0}, schema_version=38, credits_today={"topup": 70},
+        standbys_streaming=0, replication_lag_bytes=1e9,
     )  # fmt: skip
     seen = samples_of(Exposition(tmp_path, lambda: figures, "1.2").render().decode())
     assert value(seen, "meetcore_deliveries_oldest_due_seconds") == 7.5
     assert value(seen, "meetcore_deliveries", state="pending") == 3
     assert value(seen, "meetcore_notes_oldest_due_seconds", step="write") == 4
+    assert value(seen, "meetcore_notes_oldest_failing_seconds", step="write") == 5
+    assert value(seen, "meetcore_ledger_credits_today", kind="topup") == 70
+    assert value(seen, "meetcore_replication_lag_bytes") == 1e9
     assert value(seen, "meetcore_retention_round_seconds", records="meetings") == 60
     assert value(seen, "meetcore_build_info", version="1.2") == 1
     names = {name for name, _ in seen}
     assert {family.name for family in FAMILIES if family.of_store} - names == {"meetcore_endpoints"}
+    unseen = samples_of(Exposition(tmp_path, Figures, "1.2").render().decode())
+    of_standbys = {"meetcore_standbys_streaming", "meetcore_replication_lag_bytes"}
+    assert of_standbys & {name for name, _ in unseen} == set()
     nothing = samples_of(Exposition(tmp_path, lambda: None, "1.2").render().decode())
     assert {name for name, _ in nothing} == {"meetcore_build_info", "meetcore_store_figures_up"}
     assert value(nothing, "meetcore_store_figures_up") == 0
@@ -180,13 +244,23 @@ def test_figures_that_the_service_may_not_see_are_left_out(tmp_path: Path) -> No
 def test_processes_that_ended_leave_their_counts_and_only_so_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exposition, "_is_alive", lambda pid: pid == 1)
+    monkeypatch.setattr(exposition, "_is_kept", lambda file, pid: pid == 1)
     for pid in range(1, ENDED_KEPT + 12):
         for kind in ("counter", "gauge_livesum"):
             (tmp_path / f"{kind}_{pid}.db").touch()
     forget_ended(tmp_path)
     assert [file.name for file in tmp_path.glob("gauge_*")] == ["gauge_livesum_1.db"]
     assert len(list(tmp_path.glob("counter_*"))) == ENDED_KEPT + 1
+
+
+def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: Path) -> None:
+    gauges = tmp_path / f"gauge_livesum_{os.getpid()}.db"
+    gauges.touch()
+    with gauges.open("ab"):
+        forget_ended(tmp_path)
+        assert gauges.exists()
+    forget_ended(tmp_path)
+    assert not gauges.exists()
 
 
 def test_names_follow_the_conventions() -> None:

@@ -9,14 +9,18 @@ from attrs import evolve
 from structlog.testing import capture_logs
 
 from meetcore.adapters.memory.mail_texts import PlainMailTexts
+from meetcore.adapters.memory.mailer import MemoryMailer
 from meetcore.adapters.worker import note_worker
 from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.composition import operation_logs
+from meetcore.composition.application import build
 from meetcore.composition.operation_logs import LOGGED
+from meetcore.composition.policy import Policy
 from meetcore.domain.mails.contents import SignInLink
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.notes.recordings import RETENTION
-from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.webhooks.deliveries import HELD_FOR
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, pause
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
@@ -26,7 +30,8 @@ from meetcore.ports.partitions import Maintained
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
-from meetcore.testing.contracts.transactions import KIND, new_endpoint, register, top_up
+from meetcore.testing.contracts.provider_event_inbox import add_event, claim_events, provider_event
+from meetcore.testing.contracts.transactions import KIND, new_endpoint, register, save_endpoint, top_up
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.runtime import Runtime
@@ -61,7 +66,7 @@ def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverW
     return DeliverWebhooks(
         rig.store, cast(Any, sender), schedule, runtime, limits=PLENTY,
         on_failed=LOGGED.failed_delivery, on_disabled=LOGGED.disabled_endpoint,
-        on_expired_lease=LOGGED.expired_delivery,
+        on_expired_lease=LOGGED.expired_delivery, on_given_up=LOGGED.given_up_delivery,
     )  # fmt: skip
 
 
@@ -291,3 +296,57 @@ def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_l
     assert (line["event"], line["log_level"], line["ahead"]) == ("partitions", level, done.ahead)
     assert (line["is_busy"], line["is_fenced"]) == (done.is_busy, done.is_fenced)
     assert (line["made"], line["problems"]) == (list(done.made), list(done.problems))
+
+
+async def test_a_mail_of_a_worker_that_died_is_one_line() -> None:
+    harness, report = await ApplicationHarness().start(), LOGGED.expired_mail
+    link = SignInLink("https://meet.example/?token=SEALED", harness.now() + timedelta(days=1))
+    async with harness.store.begin() as tx:
+        queue = harness.process(sends_mails=True).mail_queue
+        await queue.add(tx, [Recipient("dewi@example.com")], link, harness.caller.account.id)
+        [lost] = await tx.mails.claim_due(1, Lease(harness.caller.account.id, 30.0))
+    harness.clock.advance(31)
+    send = SendMails(
+        harness.store, MemoryMailer(), PlainMailTexts(), harness.runtime, on_expired_lease=report
+    )  # fmt: skip
+    with capture_logs() as lines:
+        await send()
+    [line] = lines
+    assert (line["event"], line["mail_id"]) == ("expired lease taken over", str(lost.mail.id))
+    assert "dewi" not in str(line)
+
+
+async def test_an_event_of_a_provider_whose_worker_died_is_one_line() -> None:
+    rig = MemoryRig()
+    id_ = await add_event(rig, provider_event())
+    await claim_events(rig, seconds=-1)
+    ports = evolve(ApplicationHarness().process().ports, clock=rig.clock, store=rig.store)
+    handle = build(ports, Policy(), LOGGED).meetings.handle_events
+    with capture_logs() as lines:
+        await handle()
+    [line] = [each for each in lines if each["event"] == "expired lease taken over"]
+    assert (line["provider_event_id"], line["tries"]) == (str(id_), 2)
+
+
+async def test_deliveries_that_end_without_an_attempt_are_one_line_each() -> None:
+    rig = MemoryRig()
+    _, endpoint = await outbox(rig, 2, secret=SECRET)
+    worker = evolve(deliver(rig, Sender(), RetrySchedule()), events_kept=timedelta(days=30))
+    await worker.claim(1)
+    await save_endpoint(rig, pause(endpoint))
+    rig.clock.advance(HELD_FOR.total_seconds() + 1)
+    with capture_logs() as lines:
+        await worker.sweep()
+    [held] = lines
+    await save_endpoint(rig, endpoint)
+    await worker.sweep()
+    rig.clock.advance(timedelta(days=31).total_seconds())
+    with capture_logs() as lines:
+        assert await worker.claim(100) == []
+    [old] = lines
+    assert (held["event"], held["log_level"], held["reason"]) == (
+        "delivery given up", "warning", "held_too_long",
+    )  # fmt: skip
+    assert (old["event"], old["reason"]) == ("delivery given up", "past_retention")
+    assert {held["webhook_id"], old["webhook_id"]} == {str(endpoint.id)}
+    assert held["delivery_id"] != old["delivery_id"]

@@ -28,7 +28,7 @@ from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.events import Event
-from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.deliveries import ClaimedBatch, ClaimLimits
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.mails import ClaimedMail, MailView
@@ -85,7 +85,7 @@ class ReservesTwice(MemoryMeetingRepository):
 class LeavesClaimsDue(MemoryDeliveryRepository):
     """Hands a delivery out and leaves it for the next who asks."""
 
-    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> ClaimedBatch:
         before = dict(self._tables.deliveries)
         found = await super().claim_due(limits, lease)
         for name, stored in before.items():

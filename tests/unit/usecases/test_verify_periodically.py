@@ -1,21 +1,31 @@
 """Verifying the ledger a little at a time: it goes on where it was left, and its result is reported once."""
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, cast
 
+import pytest
 import structlog
 from attrs import evolve
 from structlog.testing import capture_logs
 
 from meetcore.composition import operation_logs
+from meetcore.composition.application import build
+from meetcore.composition.policy import Policy
 from meetcore.ports.lease import Lease
 from meetcore.ports.ledger_verification import VerificationRun
+from meetcore.ports.store import StoreReadOnly
 from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.store_rig import Tampering
 from meetcore.testing.contracts.transactions import new_id, open_customer
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.verify_by_hand import VerifyByHand
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.verify_periodically import FINDINGS_KEPT, LEASE_S, VerifyPeriodically
+from tests.unit.usecases.application import ApplicationHarness
 
 DAY_S = 86_400.0
 
@@ -94,6 +104,90 @@ async def test_a_run_whose_lease_was_lost_reports_nothing() -> None:
     await task(rig, reported, slice_s=1.0)()
     assert not await rig.verification_log.finish(lost, rig.now(), DAY_S)
     assert len(reported) == 1
+
+
+class _SlowAudit:
+    """A ledger whose snapshot takes until the lease that its reading is under was renewed so many times."""
+
+    def __init__(self, rig: MemoryRig, log: "_CountingLog", renewals: int) -> None:
+        self._rig, self._log, self._renewals = rig, log, renewals
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Any]:
+        async with self._rig.audit.snapshot() as snapshot:
+            await asyncio.wait_for(self._log.renewed(self._renewals), 5)
+            yield snapshot
+
+
+class _CountingLog:
+    """A log that passes time at each renewal, and counts them."""
+
+    def __init__(self, rig: MemoryRig) -> None:
+        self._rig, self._count, self._changed = rig, 0, asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rig.verification_log, name)
+
+    async def renew(self, run: VerificationRun, seconds: float) -> bool:
+        is_ours = await self._rig.verification_log.renew(run, seconds)
+        self._rig.clock.advance(seconds / 2)
+        self._count += 1
+        self._changed.set()
+        return is_ours
+
+    async def renewed(self, times: int) -> None:
+        while self._count < times:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def test_a_slice_that_takes_longer_than_its_lease_keeps_it_and_gets_on() -> None:
+    rig, reported = MemoryRig(), list[VerificationRun]()
+    await open_customer(rig, 10)
+    log = _CountingLog(rig)
+    verify = VerifyLedger(cast(Any, _SlowAudit(rig, log, renewals=5)))
+    await task(rig, reported, verify=verify, log=log, slice_s=1.0, lease_s=0.03)()
+    [run] = reported
+    assert (run.accounts, run.findings) == (1, ())
+
+
+async def test_a_slice_whose_lease_was_lost_ends_without_a_result() -> None:
+    rig, reported = MemoryRig(), list[VerificationRun]()
+    await open_customer(rig, 10)
+    log = _CountingLog(rig)
+    verify = VerifyLedger(cast(Any, _SlowAudit(rig, log, renewals=10_000)))
+    slow = asyncio.create_task(task(rig, reported, verify=verify, log=log, lease_s=0.03)())
+    await log.renewed(1)
+    rig.clock.advance(60)
+    assert await rig.verification_log.claim(Lease(new_id(), 3600.0), rig.now()) is not None
+    assert await slow is False
+    assert reported == []
+
+
+@pytest.mark.parametrize("is_sound", [True, False])
+async def test_a_verification_by_hand_is_kept(is_sound: bool) -> None:
+    rig = MemoryRig()
+    customer = await open_customer(rig, 10)
+    if not is_sound:
+        await rig.tamper(customer.account_id, 1, Tampering.BALANCE)
+    ports = evolve(
+        ApplicationHarness().process().ports, clock=rig.clock, store=rig.store, audit=rig.audit,
+        verification_log=rig.verification_log,
+    )  # fmt: skip
+    assert (await build(ports, Policy()).verify_ledger()).is_sound is is_sound
+    found = await rig.figures.read()
+    assert (found.ledger_verified_at, found.ledger_is_sound) == (rig.now(), is_sound)
+
+
+async def test_a_store_that_takes_no_writes_is_verified_by_hand() -> None:
+    class ReadOnlyLog:
+        async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
+            raise StoreReadOnly("the database takes no writes")
+
+    rig = MemoryRig()
+    log = cast(Any, ReadOnlyLog())
+    verify = VerifyByHand(VerifyLedger(rig.audit), log, Runtime(rig.clock, SeededEntropy(3)))
+    assert (await verify()).is_sound
 
 
 async def test_the_result_is_one_line(monkeypatch: Any) -> None:

@@ -16,7 +16,18 @@ from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, g
 from meetcore.domain.webhooks.destinations import HostFailures
 from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host, previous_secret
 from meetcore.ports.clock import Clock
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
+from meetcore.ports.deliveries import (
+    Claimed,
+    ClaimedBatch,
+    ClaimedView,
+    ClaimLimits,
+    GivenUp,
+    GiveUpReason,
+    Recorded,
+    RecordedHost,
+    Saved,
+    Swept,
+)
 from meetcore.ports.lease import Lease
 
 
@@ -27,7 +38,7 @@ class MemoryDeliveryRepository:
         self._tables = tables
         self._clock = clock
 
-    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> ClaimedBatch:
         now = self._clock.now()
         seats = Counter(stored.delivery.endpoint_id for stored in self._in_flight(now))
         turns = Counter(stored.delivery.account_id for stored in self._in_flight(now))
@@ -52,8 +63,12 @@ class MemoryDeliveryRepository:
         chosen.sort(key=lambda pair: pair[0])
         until = now + timedelta(seconds=lease.seconds)
         since = first_id(limits.events_since)
-        claimed = (self._claim(delivery, lease.token, until, since) for _, delivery in chosen)
-        return [one for one in claimed if one is not None]
+        found = [(one, self._claim(one, lease.token, until, since)) for _, one in chosen]
+        purged = [delivery for delivery, claimed in found if claimed is None]
+        return ClaimedBatch(
+            [claimed for _, claimed in found if claimed is not None],
+            [_given_up(delivery, GiveUpReason.PAST_RETENTION) for delivery in purged],
+        )
 
     def _delay(self, delivery: Delivery, until: datetime) -> None:
         name = delivery.account_id, delivery.id
@@ -172,8 +187,8 @@ class MemoryDeliveryRepository:
             self._tables.deliveries[name] = StoredDelivery(recovered)
         return len(taken)
 
-    async def sweep(self, pace: ReleasePace) -> int:
-        now = self._clock.now()
+    async def sweep(self, pace: ReleasePace) -> Swept:
+        now, expired = self._clock.now(), list[GivenUp]()
         for name, stored in self._tables.deliveries.items():
             delivery = stored.delivery
             if (delivery.account_id, delivery.endpoint_id) not in self._tables.endpoints:
@@ -182,10 +197,16 @@ class MemoryDeliveryRepository:
             if due is not None and due <= now and not self._endpoint(delivery).is_active:
                 self._tables.deliveries[name] = StoredDelivery(hold(delivery, now))
             else:
-                self._tables.deliveries[name] = StoredDelivery(expire(delivery, now), stored.token)
-        return sum(
-            release_held(self._tables, one, pace, now) for one in list(self._tables.endpoints.values())
-        )
+                swept = expire(delivery, now)
+                self._tables.deliveries[name] = StoredDelivery(swept, stored.token)
+                if swept.status is not delivery.status:
+                    expired.append(_given_up(delivery, GiveUpReason.HELD_TOO_LONG))
+        endpoints = list(self._tables.endpoints.values())
+        return Swept(sum(release_held(self._tables, one, pace, now) for one in endpoints), expired)
 
     def _endpoint(self, delivery: Delivery) -> Endpoint:
         return self._tables.endpoints[delivery.account_id, delivery.endpoint_id]
+
+
+def _given_up(delivery: Delivery, reason: GiveUpReason) -> GivenUp:
+    return GivenUp(delivery.account_id, delivery.id, delivery.endpoint_id, delivery.event_id, reason)

@@ -28,6 +28,14 @@ class MemoryVerificationLog:
             tables.verification[True] = evolve(stored, run=run, due_at=due_at)
         return run
 
+    async def renew(self, run: VerificationRun, seconds: float) -> bool:
+        due_at = self._clock.now() + timedelta(seconds=seconds)
+        async with self._state.change() as tables:
+            stored = _claimed(tables, run)
+            if stored is not None:
+                tables.verification[True] = evolve(stored, due_at=due_at)
+        return stored is not None
+
     async def save(self, run: VerificationRun, wait_s: float) -> bool:
         async with self._state.change() as tables:
             stored = _claimed(tables, run)
@@ -47,6 +55,12 @@ class MemoryVerificationLog:
             if is_ours:
                 tables.verification[True] = StoredVerification(None, due_at, at, not run.findings)
         return is_ours
+
+    async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
+        async with self._state.change() as tables:
+            stored = tables.verification.get(True, StoredVerification())
+            if stored.verified_at is None or stored.verified_at <= at:
+                tables.verification[True] = evolve(stored, verified_at=at, is_sound=is_sound)
 
 
 def _claimed(tables: Tables, run: VerificationRun) -> StoredVerification | None:

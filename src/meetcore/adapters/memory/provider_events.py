@@ -44,7 +44,8 @@ class MemoryProviderEventInbox:
             taken = evolve(stored, tries=stored.tries + 1, token=lease.token, due_at=until)
             self._tables.provider_events[id_] = taken
             assert taken.event is not None  # what is due is not done
-            claimed.append(ClaimedEvent(id_, taken.event, taken.tries, lease.token))
+            had_lease = stored.token is not None
+            claimed.append(ClaimedEvent(id_, taken.event, taken.tries, lease.token, had_lease))
         return claimed
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:

@@ -5,8 +5,10 @@ cannot be sent is dropped: traces are not worth a queue that grows. The log says
 works again.
 """
 
+import asyncio
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import httpx
@@ -22,7 +24,9 @@ QUEUED_SPANS: Final = 2048
 BATCH_SPANS: Final = 512
 SEND_EVERY_S: Final = 2.0
 SEND_S: Final = 5.0
-"""Seconds for the connection, and for each piece of the answer."""
+"""Seconds for a batch, from the connection to the end of the answer."""
+ANSWER_BYTES: Final = 64 * 1024
+"""Bytes of an answer that are read, so that its connection serves again; nothing looks at them."""
 STOP_S: Final = 3.0
 """Seconds for what is left when the process ends."""
 
@@ -43,9 +47,11 @@ class CollectorExporter(SpanExporter):
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         self._url = url
         # No proxy, and no password file, of the environment: what is set is all there is.
-        self._http = httpx.Client(
-            headers={**headers, **_PROTOBUF}, timeout=SEND_S, trust_env=False, follow_redirects=False
-        )
+        self._http = httpx.AsyncClient(
+            headers={**headers, **_PROTOBUF}, timeout=2 * SEND_S, trust_env=False, follow_redirects=False
+        )  # that bounds each piece of an answer; the whole is bounded where it is sent
+        # The SDK exports one batch at a time, though not always in the same thread.
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._is_away = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -60,7 +66,9 @@ class CollectorExporter(SpanExporter):
 
     def shutdown(self) -> None:
         """Close the connection."""
-        self._http.close()
+        with suppress(RuntimeError):  # a batch is still being sent, and ends with the process
+            self._runner.run(self._http.aclose())
+            self._runner.close()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Do nothing: nothing waits here."""
@@ -68,11 +76,24 @@ class CollectorExporter(SpanExporter):
 
     def _post(self, body: bytes) -> str | None:
         """Return why the collector did not take it; `None` where it did."""
+        posting = self._status(body)
         try:
-            status = self._http.post(self._url, content=body).status_code
-        except (httpx.HTTPError, httpx.InvalidURL, RuntimeError) as error:  # the last: it is closed
+            status = self._runner.run(posting)
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, RuntimeError) as error:
+            # A RuntimeError: it is closed.
             return type(error).__name__
+        finally:
+            posting.close()
         return None if 200 <= status < 300 else f"status {status}"
+
+    async def _status(self, body: bytes) -> int:
+        async with asyncio.timeout(SEND_S), self._http.stream("POST", self._url, content=body) as answer:
+            left = ANSWER_BYTES
+            async for piece in answer.aiter_raw():
+                left -= len(piece)
+                if left < 0:
+                    break
+        return answer.status_code
 
 
 def open_provider(url: str, headers: Mapping[str, str], process: Mapping[str, str | int]) -> TracerProvider:

@@ -86,11 +86,12 @@ class Pool(KeepingPool):
 
     `deadline_s` is that time in seconds, from the request for a connection. `keeps_plans` says whether a connection's
     statements are prepared, and their plans must be renewed as tables grow. `metrics` take each use for which the
-    server was unavailable, `tracing` each read and transaction.
+    server was unavailable, under what the pool `serves`, and `tracing` each read and transaction.
     """
 
     deadline_s: float = DEADLINE_S
     keeps_plans = True
+    serves = "primary"
     metrics: Metrics = NO_METRICS
     tracing: Tracing = NO_TRACING
 
@@ -117,7 +118,7 @@ class Pool(KeepingPool):
         try:
             connection = await self.take(min(self.timeout if timeout is None else timeout, limit_s))
         except _UNAVAILABLE_ERRORS as error:
-            self.metrics.store_unavailable(kind_of(error) or "away")
+            self.metrics.store_unavailable(kind_of(error) or "away", self.serves)
             raise
         is_unfit = False
         timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
@@ -127,7 +128,7 @@ class Pool(KeepingPool):
             yield connection
         except psycopg.Error as error:
             if kind := "timeout" if connection.is_overdue else kind_of(error):
-                self.metrics.store_unavailable(kind)
+                self.metrics.store_unavailable(kind, self.serves)
             if connection.is_overdue:
                 raise psycopg.OperationalError(f"no answer within {limit_s:g} s") from error
             if (error.sqlstate or "").startswith(_CONNECTION_LOST):
@@ -169,7 +170,7 @@ class Pool(KeepingPool):
         found = self.get_stats()
         return PoolState(
             found.get("pool_size", 0), found.get("pool_available", 0) + self.kept, found.get("requests_waiting", 0),
-            found.get("requests_queued", 0), found.get("requests_wait_ms", 0) / 1000,
+            found.get("requests_queued", 0), found.get("requests_wait_ms", 0) / 1000, self.serves,
         )  # fmt: skip
 
 
@@ -184,6 +185,7 @@ def make_pool(
     is_pooled: bool = False,
     role: str = "",
     metrics: Metrics = NO_METRICS,
+    serves: str = "primary",
     passes_fence: bool = False,
 ) -> Pool:
     """Make a pool that is not yet open.
@@ -201,6 +203,7 @@ def make_pool(
             settings of the session, and nothing is prepared; see `pooler`.
         role: of this process, which the server then shows beside its pid in `application_name`.
         metrics: take each use for which the server was unavailable.
+        serves: what metrics call the pool.
         passes_fence: whether it writes while a restore is fenced, as an operator's commands do. Not through a pooler.
     """
     kwargs: dict[str, Any] = {
@@ -225,7 +228,7 @@ def make_pool(
         reconnect_timeout=_RECONNECT_S,
         open=False,
     )
-    pool.deadline_s, pool.metrics = deadline_s, metrics
+    pool.deadline_s, pool.metrics, pool.serves = deadline_s, metrics, serves
     pool.keeps_plans = not is_pooled
     return pool
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
+import structlog
 from attrs import frozen
 
 from meetcore.adapters.postgres.columns import Row
@@ -24,6 +25,11 @@ from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.adapters.postgres.recordings.rows import files_context
 from meetcore.ports.cipher import CipherRefused, KeyedCipher
 from meetcore.ports.sealed_values import Resealed
+
+LOGGED_AT_MOST: Final = 100
+"""Values that do not open and are named in the log, of one reseal; all are counted."""
+
+log = structlog.get_logger("meetcore.postgres")
 
 _LOWEST: Final[Mapping[str, object]] = {"uuid": UUID(int=0), "text": "", "integer": -1}
 
@@ -101,6 +107,7 @@ class PostgresSealedValues:
     def __init__(self, pool: Pool, cipher: KeyedCipher) -> None:
         self._pool = pool
         self._cipher = cipher
+        self._unreadable = 0
         self._columns = {f"{each.table}.{each.name}": each for each in COLUMNS}
 
     @property
@@ -125,6 +132,7 @@ class PostgresSealedValues:
             try:
                 again = self._cipher.seal(self._cipher.open(bytes(row["sealed"]), context), context)
             except CipherRefused:
+                self._log_unreadable(of, row)
                 continue
             read.append(row)
             resealed.append(again)
@@ -132,6 +140,13 @@ class PostgresSealedValues:
         return Resealed(
             _by_key(rows), done, len(read) - done, len(old) - len(read), self._place(column, rows, limit)
         )
+
+    def _log_unreadable(self, of: SealedColumn, row: Row) -> None:
+        """Log where a value is that does not open, of the first hundred."""
+        self._unreadable += 1
+        if self._unreadable <= LOGGED_AT_MOST:
+            place = {name: str(row[name]) for name, _ in of.key}
+            log.warning("value does not open", table=of.table, column=of.name, key_id=row["key_id"], **place)
 
     def _place(self, column: str, rows: Sequence[Row], limit: int) -> tuple[object, ...] | None:
         return tuple(rows[-1][name] for name, _ in self._columns[column].key) if len(rows) == limit else None

@@ -4,6 +4,7 @@ A list's statement goes to the standby behind one that compares the account's ve
 it authenticated the caller. Both go in one round trip, each with a snapshot of its own, the list's being the later one. The
 primary reads the list itself where the standby lacks that version, is too far behind, or does not answer: no list fails for
 it, and none waits for it long. After a failure it is left alone for a while, and then asked by one list first.
+Where it is no standby any more, or stays too far behind, the connections are replaced: its address may lead to another server.
 
 How far it is behind is the time of the last transaction that it replayed, by the primary's clock at both ends. A standby that
 follows nobody any more is too far behind after that time, whatever it has; on a primary that nobody writes to, lists do
@@ -36,6 +37,8 @@ ANSWER_S: Final = 1.5
 _CONNECTION_S = 0.2
 _REST_S = 2.0
 """Seconds for which a standby is left alone that did not answer or is too far behind."""
+_RENEW_EVERY_S = 30.0
+"""Seconds after which the connections to one that stays too far behind are replaced, and replaced again."""
 
 # What a standby has of an account: whether it follows a primary at all, what it replayed is of late, and it has the account in
 # that version or a later one.
@@ -65,6 +68,7 @@ class Standby:
         self._most_s = most_s
         self._metrics = metrics
         self._rests_until = 0.0
+        self._renews_at: float | None = None
         self._reason = ListSource.STANDBY
 
     async def read(self, query: str, parameters: Row, version: AccountVersion) -> list[Row] | None:
@@ -90,8 +94,10 @@ class Standby:
             took_too_long = error.sqlstate == _TOOK_TOO_LONG
             return self._rest(ListSource.GIVEN_UP if took_too_long else ListSource.AWAY), None
         if not (checked["is_standby"] and checked["is_near"]):
-            return self._rest(ListSource.BEHIND), None
-        self._reason, self._rests_until = ListSource.STANDBY, 0.0
+            self._rest(ListSource.BEHIND)
+            await self._renew(is_standby=checked["is_standby"])
+            return ListSource.BEHIND, None
+        self._reason, self._rests_until, self._renews_at = ListSource.STANDBY, 0.0, None
         return (ListSource.STANDBY, found) if checked["has_version"] else (ListSource.OWN_WRITE, None)
 
     async def _run(self, query: str, parameters: Row, version: AccountVersion) -> tuple[Row, list[Row]]:
@@ -106,6 +112,15 @@ class Standby:
                     listed = await connection.execute(query, parameters)
                 [checked] = await check.fetchall()
                 return checked, await listed.fetchall()
+
+    async def _renew(self, *, is_standby: bool) -> None:
+        """Replace the connections: at once where they lead to no standby, else when it has been behind for long."""
+        now = monotonic()
+        if self._renews_at is None:
+            self._renews_at = now + _RENEW_EVERY_S if is_standby else now
+        if now >= self._renews_at:
+            self._renews_at = now + _RENEW_EVERY_S
+            await self._pool.drain()
 
     def _rest(self, reason: ListSource) -> ListSource:
         self._reason, self._rests_until = reason, monotonic() + _REST_S

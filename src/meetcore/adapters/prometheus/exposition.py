@@ -3,6 +3,7 @@
 import os
 import platform
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +54,7 @@ def forget_ended(directory: Path) -> None:
     ended: dict[int, float] = {}
     for file in directory.glob("*.db"):
         pid = int(file.stem.rpartition("_")[2])
-        if pid not in ended and not _is_alive(pid):
+        if pid not in ended and not _is_kept(file, pid):
             mark_process_dead(pid, str(directory))  # type: ignore[no-untyped-call]  # of the package
             ended[pid] = 0.0
         if pid in ended and file.exists():
@@ -63,14 +64,22 @@ def forget_ended(directory: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _is_alive(pid: int) -> bool:
+def _is_kept(file: Path, pid: int) -> bool:
+    """Return whether a process has its file open. Another process may have the number by now, and has not."""
     try:
         os.kill(pid, 0)
+        opened = Path(f"/proc/{pid}/fd").iterdir()
+        return any(_leads_to(each, file.resolve()) for each in opened)
     except ProcessLookupError:
         return False
-    except PermissionError:
+    except (PermissionError, FileNotFoundError):  # another user's, or a system without /proc
         return True
-    return True
+
+
+def _leads_to(descriptor: Path, file: Path) -> bool:
+    with suppress(FileNotFoundError):  # closed meanwhile
+        return descriptor.readlink() == file
+    return False
 
 
 def _shown(figures: Figures) -> Iterator[Metric]:
@@ -79,21 +88,27 @@ def _shown(figures: Figures) -> Iterator[Metric]:
         families.DELIVERIES_OLDEST: figures.deliveries_oldest_due_s,
         families.EVENTS_OLDEST: figures.provider_events_oldest_due_s,
         families.MAILS_OLDEST: figures.mails_oldest_due_s,
+        families.MAILS_FAILING: figures.mails_oldest_failing_s,
         families.IN_PROGRESS_OLDEST: figures.meetings_oldest_in_progress_s,
         families.LEDGER_VERIFIED: 0.0 if verified is None else verified.timestamp(),
         families.LEDGER_SOUND: float(figures.ledger_is_sound),
         families.TRANSACTION_OLDEST: figures.oldest_transaction_s,
         families.LAG: figures.replication_lag_s,
+        families.STANDBYS: figures.standbys_streaming,
+        families.LAG_BYTES: figures.replication_lag_bytes,
         families.PARTITIONS_AHEAD: float(figures.partitions_ahead),
         families.SCHEMA: float(figures.schema_version),
     }
     for family, value in ages.items():
         if value is not None:
-            yield _gauge(family, {(): value})
+            yield _gauge(family, {(): float(value)})
     several = {
         families.DELIVERIES: figures.deliveries,
         families.ENDPOINTS: figures.endpoints,
         families.NOTES_OLDEST: figures.notes_oldest_due_s,
+        families.NOTES_FAILING: figures.notes_oldest_failing_s,
+        families.NOTES_AGE: figures.notes_oldest_s,
+        families.CREDITS_TODAY: figures.credits_today,
         families.HOSTS: figures.hosts,
         families.RETENTION: figures.retention_rounds_s,
     }

@@ -61,18 +61,26 @@ REQUEST_DURATION: Final = Family(
     ("operation",), _REQUEST_S,
 )  # fmt: skip
 IN_PROGRESS: Final = _gauge("meetcore_requests_in_progress", "requests that are not answered yet")
-POOL_SIZE: Final = _gauge("meetcore_pool_connections", "connections to PostgreSQL that are open")
-POOL_IDLE: Final = _gauge("meetcore_pool_idle_connections", "of these, those that nothing uses")
-POOL_WAITING: Final = _gauge("meetcore_pool_waiting", "transactions and reads that wait for a connection")
-POOL_WAITS: Final = _counter("meetcore_pool_waits_total", "transactions and reads that had to wait for one")
-POOL_WAITED: Final = _counter("meetcore_pool_wait_seconds_total", "seconds for which they waited")
+POOL_SIZE: Final = _gauge(
+    "meetcore_pool_connections",
+    "connections to PostgreSQL that are open, to the `primary` and to the standby for `lists`", "pool",
+)  # fmt: skip
+POOL_IDLE: Final = _gauge("meetcore_pool_idle_connections", "of these, those that nothing uses", "pool")
+POOL_WAITING: Final = _gauge(
+    "meetcore_pool_waiting", "transactions and reads that wait for a connection", "pool"
+)
+POOL_WAITS: Final = _counter(
+    "meetcore_pool_waits_total", "transactions and reads that had to wait for one", "pool"
+)
+POOL_WAITED: Final = _counter("meetcore_pool_wait_seconds_total", "seconds for which they waited", "pool")
 STORE_UNAVAILABLE: Final = _counter(
     "meetcore_store_unavailable_total",
     "transactions and reads that PostgreSQL was unavailable for: `pool` (no connection became free), "
     "`timeout`, "
-    "`lost`, `full` (no connection left at the server), `login`, `read_only`, `away`",
-    "kind",
-)
+    "`lost`, `full` (no connection left at the server), `login`, `read_only`, `away`. Those of `lists` went "
+    "to the primary",
+    "pool", "kind",
+)  # fmt: skip
 ATTEMPTS: Final = _counter(
     "meetcore_delivery_attempts_total",
     "posts of webhooks: `2xx`, another class of status, or the error of a post without an answer",
@@ -81,11 +89,17 @@ ATTEMPTS: Final = _counter(
 ATTEMPT_DURATION: Final = Family(
     "meetcore_delivery_attempt_duration_seconds", Kind.HISTOGRAM, "time of a post of a webhook", (), _CALL_S
 )
+DELIVERIES_FAILED: Final = _counter(
+    "meetcore_deliveries_failed_total",
+    "deliveries that ended without success: `attempts` (the last one failed), `held_too_long` (their "
+    "endpoint was inactive for too long), `past_retention` (their event was)",
+    "reason",
+)
 ENDPOINTS_DISABLED: Final = _counter("meetcore_endpoints_disabled_total", "endpoints that failures disabled")
 LEASES_EXPIRED: Final = _counter(
     "meetcore_leases_expired_total",
-    "work that was taken over because its process died or stood still: `meeting`, `delivery`, `recording`, "
-    "`note`",
+    "work that was taken over because its process died or stood still, or could not carry it out: `meeting`, "
+    "`delivery`, `recording`, `note`, `provider_event`, `mail`",
     "subject",
 )
 RECONCILED: Final = _counter(
@@ -96,7 +110,9 @@ RECONCILED: Final = _counter(
 )
 PROVIDER_CALLS: Final = _counter(
     "meetcore_provider_calls_total",
-    "calls of the video provider: `done`, `unknown` (no answer), or the code of a refusal",
+    "calls of the video provider: `done`, `unknown` (no answer), or the code of a refusal. Calls about the "
+    "files of recordings (`files_find`, `files_open`, `files_remove`; `files_read` is one that broke off) "
+    "end as `done`, `unavailable`, `gone`, `out_of_range` or `unknown`",
     "call", "result",
 )  # fmt: skip
 PROVIDER_DURATION: Final = Family(
@@ -113,7 +129,7 @@ CREDITS: Final = _counter(
     "meetcore_credits_total",
     "credits that this process moved: `topup`, `meeting_charge`, `meeting_refund`, `notulen_charge`, "
     "`adjustment_added`, `adjustment_taken`. Commands such as `meetcore credits topup` are processes "
-    "without metrics",
+    "without metrics: `meetcore_ledger_credits_today` has theirs, too",
     "kind",
 )
 LISTS: Final = _counter(
@@ -150,6 +166,10 @@ EVENTS_OLDEST: Final = _figure(
 MAILS_OLDEST: Final = _figure(
     "meetcore_mails_oldest_due_seconds", "for how long the oldest mail has been due"
 )
+MAILS_FAILING: Final = _figure(
+    "meetcore_mails_oldest_failing_seconds",
+    "age of the oldest mail whose last attempt failed and that is tried again: it is due in the future",
+)
 IN_PROGRESS_OLDEST: Final = _figure(
     "meetcore_meetings_oldest_in_progress_seconds",
     "age of the oldest creation in progress, or for how long the lease of a cancellation has been over",
@@ -157,6 +177,15 @@ IN_PROGRESS_OLDEST: Final = _figure(
 NOTES_OLDEST: Final = _figure(
     "meetcore_notes_oldest_due_seconds", "for how long the oldest note of a step has been due", "step"
 )
+NOTES_FAILING: Final = _figure(
+    "meetcore_notes_oldest_failing_seconds",
+    "age of the oldest note of a step whose last try failed and that is tried again: it is due in the future",
+    "step",
+)
+NOTES_AGE: Final = _figure(
+    "meetcore_notes_oldest_seconds", "age of the oldest note in progress of a step, whatever it waits for",
+    "step",
+)  # fmt: skip
 HOSTS: Final = _figure(
     "meetcore_hosts",
     "hosts now: `free`, `busy` (as many meetings as it can have), `unavailable` (the provider refused it "
@@ -177,6 +206,13 @@ LEDGER_VERIFIED: Final = _figure(
 LEDGER_SOUND: Final = _figure(
     "meetcore_ledger_sound", "1 where it was sound then, else 0; 1 before the first time"
 )
+CREDITS_TODAY: Final = _figure(
+    "meetcore_ledger_credits_today",
+    "what the balances of all accounts gained since 00:00 WIB, negative where they lost, by whichever "
+    "process: `topup`, `meeting_charge`, `meeting_refund`, `notulen_charge`, `adjustment` (the sum of "
+    "those added and taken)",
+    "kind",
+)
 TRANSACTION_OLDEST: Final = _figure(
     "meetcore_oldest_transaction_seconds",
     "age of the oldest transaction in the database; left out where the role lacks `pg_read_all_stats`",
@@ -185,6 +221,14 @@ LAG: Final = _figure(
     "meetcore_replication_lag_seconds",
     "of the standby that is furthest behind; 0 without one, and left out where the role lacks "
     "`pg_read_all_stats`",
+)
+STANDBYS: Final = _figure(
+    "meetcore_standbys_streaming", "standbys that follow the server; left out without `pg_read_all_stats`"
+)
+LAG_BYTES: Final = _figure(
+    "meetcore_replication_lag_bytes",
+    "what the standby that is furthest behind has not replayed: it grows where one hangs; 0 without one, "
+    "left out without `pg_read_all_stats`",
 )
 PARTITIONS_AHEAD: Final = _figure(
     "meetcore_partitions_ahead",

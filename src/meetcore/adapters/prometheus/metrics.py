@@ -16,7 +16,7 @@ from meetcore.adapters.prometheus.families import FAMILIES, Family, Kind
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.ports.metrics import ListSource, PoolState, ServedRequest
 
-_NO_POOL: Final = PoolState(0, 0, 0, 0, 0.0)
+_NEW_POOL: Final = PoolState(0, 0, 0, 0, 0.0)
 
 
 class _Children(dict[Any, Any]):
@@ -49,6 +49,7 @@ class PrometheusMetrics:
         self._unavailable = _Children(own[families.STORE_UNAVAILABLE.name])
         self._attempts = _Children(own[families.ATTEMPTS.name])
         self._attempt_duration = own[families.ATTEMPT_DURATION.name]
+        self._failed = _Children(own[families.DELIVERIES_FAILED.name])
         self._disabled = own[families.ENDPOINTS_DISABLED.name]
         self._expired = _Children(own[families.LEASES_EXPIRED.name])
         self._reconciled = _Children(own[families.RECONCILED.name])
@@ -60,26 +61,37 @@ class PrometheusMetrics:
         self._lists = _Children(own[families.LISTS.name])
         self._fallback = own[families.RATE_FALLBACK.name]
         self._own = own
-        self._pool = _NO_POOL
+        self._pools: dict[str, PoolState] = {}
 
     def served(self, request: ServedRequest) -> None:
         self._served[request.operation, request.rate_class, request.status, request.code].inc()
         self._durations[request.operation].observe(request.duration_s)
 
-    def store_unavailable(self, kind: str) -> None:
-        self._unavailable[kind].inc()
+    def store_unavailable(self, kind: str, pool: str) -> None:
+        self._unavailable[pool, kind].inc()
 
     def pool_state(self, state: PoolState) -> None:
-        self._own[families.POOL_SIZE.name].set(state.size)
-        self._own[families.POOL_IDLE.name].set(state.idle)
-        self._own[families.POOL_WAITING.name].set(state.waiting)
-        self._own[families.POOL_WAITS.name].inc(max(0, state.waits - self._pool.waits))
-        self._own[families.POOL_WAITED.name].inc(max(0.0, state.waited_s - self._pool.waited_s))
-        self._pool = state
+        before = self._pools.get(state.pool, _NEW_POOL)
+        now = {
+            families.POOL_SIZE: state.size, families.POOL_IDLE: state.idle,
+            families.POOL_WAITING: state.waiting,
+        }  # fmt: skip
+        for family, value in now.items():
+            self._own[family.name].labels(state.pool).set(value)
+        more = {
+            families.POOL_WAITS: state.waits - before.waits,
+            families.POOL_WAITED: state.waited_s - before.waited_s,
+        }
+        for family, added in more.items():
+            self._own[family.name].labels(state.pool).inc(max(0, added))
+        self._pools[state.pool] = state
 
     def attempted(self, result: str, duration_s: float) -> None:
         self._attempts[result].inc()
         self._attempt_duration.observe(duration_s)
+
+    def delivery_failed(self, reason: str) -> None:
+        self._failed[reason].inc()
 
     def endpoint_disabled(self) -> None:
         self._disabled.inc()

@@ -55,6 +55,7 @@ ACTION_TEXTS: Final[Mapping[str, str]] = {
     "portal_link.created": _("sign-in link made"),
     "restore.fenced": _("restored database fenced"),
     "restore.released": _("restored database released"),
+    "secrets.reseal_started": _("encryption of secrets under the new key begun"),
     "secrets.resealed": _("secrets encrypted under the new key"),
     "webhook.changed": _("webhook changed"),
     "webhook.deliveries_recovered": _("failed deliveries of a webhook sent again"),

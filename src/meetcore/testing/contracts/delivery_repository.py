@@ -11,9 +11,9 @@ from attrs import evolve
 from meetcore.domain.money import ledger
 from meetcore.domain.webhooks.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
-from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimedView, GivenUp, GiveUpReason, Recorded
 from meetcore.testing.contracts.host_failures import HostFailuresContract
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep
+from meetcore.testing.contracts.outbox import AT_ONCE, BAD, GOOD, claim, outbox, record, record_all, sweep
 from meetcore.testing.contracts.recovery import RecoveryContract
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
@@ -195,6 +195,13 @@ class DeliveryRepositoryContract(HostFailuresContract, RecoveryContract):
         since = rig.now() - HELD_FOR - timedelta(seconds=1)
         held = {"status": DeliveryStatus.HELD, "held_at": since, "next_attempt_at": None}
         await _rewrite(rig, claimed, lease.token, **held)
+        async with rig.store.begin() as tx:
+            swept = await tx.deliveries.sweep(AT_ONCE)
+        given_up = GivenUp(
+            customer.account_id, claimed.delivery_id, endpoint.id, claimed.event_id,
+            GiveUpReason.HELD_TOO_LONG,
+        )  # fmt: skip
+        assert (swept.due, list(swept.given_up)) == (0, [given_up])
         assert await sweep(rig) == 0
         delivery = await _only(rig, customer)
         assert (delivery.status, delivery.held_at) == (DeliveryStatus.EXPIRED, None)

@@ -6,11 +6,13 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.webhooks.endpoints import EndpointState
-from meetcore.testing.contracts.note_transactions import queued, recorded
+from meetcore.testing.contracts.mail_repository import add_mails, claim_mails, new_mail, record_mail
+from meetcore.testing.contracts.note_transactions import claim_notes, queued, recorded
 from meetcore.testing.contracts.outbox import claim, outbox, sweep
 from meetcore.testing.contracts.store_rig import FiguresRig
 from meetcore.testing.contracts.transactions import (
     MeetingSpec,
+    adjust,
     new_endpoint,
     new_host,
     open_customer,
@@ -36,6 +38,9 @@ class FigureReaderContract:
         assert dict(found.notes_oldest_due_s) == {"fetch": 0, "transcribe": 0, "write": 0, "settle": 0}
         assert found.deliveries_oldest_due_s == found.provider_events_oldest_due_s == 0
         assert found.mails_oldest_due_s == found.meetings_oldest_in_progress_s == 0
+        assert found.mails_oldest_failing_s == 0
+        for ages in (found.notes_oldest_failing_s, found.notes_oldest_s):
+            assert dict(ages) == {"fetch": 0, "transcribe": 0, "write": 0, "settle": 0}
         assert (found.ledger_verified_at, found.ledger_is_sound) == (None, True)
 
     async def test_deliveries_are_counted_and_one_that_is_claimed_is_not_due(self, rig: FiguresRig) -> None:
@@ -92,3 +97,41 @@ class FigureReaderContract:
         found = await rig.figures.read()
         assert 0 <= found.notes_oldest_due_s["fetch"] < 60
         assert found.notes_oldest_due_s["settle"] == 0
+
+    async def test_a_note_that_fails_and_is_tried_again_has_an_age_though_it_is_not_due(
+        self, rig: FiguresRig
+    ) -> None:
+        customer = await open_customer(rig, 50)
+        await queued(rig, customer, at=rig.now() - timedelta(minutes=1))
+        (task,) = await claim_notes(rig)
+        found = await rig.figures.read()
+        assert found.notes_oldest_s["fetch"] >= 60
+        assert found.notes_oldest_failing_s["fetch"] == 0
+        async with rig.store.begin() as tx:
+            assert await tx.notes.postpone(task, evolve(task.note, tries=1), 3600.0)
+        found = await rig.figures.read()
+        assert found.notes_oldest_due_s["fetch"] == 0
+        assert found.notes_oldest_failing_s["fetch"] >= 60
+        assert found.notes_oldest_failing_s["write"] == 0
+
+    async def test_a_mail_that_fails_and_is_tried_again_has_an_age_though_it_is_not_due(
+        self, rig: FiguresRig
+    ) -> None:
+        mail = new_mail(rig)
+        await add_mails(rig, evolve(mail, created_at=mail.created_at - timedelta(minutes=1)))
+        (claimed,) = await claim_mails(rig)
+        assert (await rig.figures.read()).mails_oldest_failing_s == 0
+        await record_mail(rig, claimed, "timeout", retry_s=3600)
+        found = await rig.figures.read()
+        assert found.mails_oldest_due_s == 0
+        assert found.mails_oldest_failing_s >= 60
+
+    async def test_the_credits_of_today_are_summed_by_kind(self, rig: FiguresRig) -> None:
+        customer = await open_customer(rig)
+        before = (await rig.figures.read()).credits_today
+        today, yesterday = rig.now(), rig.now() - timedelta(days=1)
+        for number, (amount, at) in enumerate([(500, yesterday), (70, today), (-20, today)]):
+            await adjust(rig, customer, amount, str(number), at)
+        found = (await rig.figures.read()).credits_today
+        assert found["adjustment"] - before["adjustment"] == 50
+        assert found["topup"] == before["topup"]

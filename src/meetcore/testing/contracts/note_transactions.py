@@ -4,6 +4,7 @@ Each function is one transaction, written as its use case writes it: load, decid
 that is the suites' business.
 """
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -76,13 +77,14 @@ async def ask(
     recording: Recording,
     language: Language = Language.INDONESIAN,
     price: int = 2,
+    at: datetime = AT,
 ) -> Note | DomainError:
     """Ask for a note: the one that is queued, or why it is not."""
     async with rig.store.begin() as tx:
         view = await tx.notes.load_note_creation(_query(customer, recording.id, language))
         try:
-            found = notes.admit_note(view.recording, view.existing_note, AT)
-            return await queue_note(tx, RUNTIME, view, found, language, price, AT)
+            found = notes.admit_note(view.recording, view.existing_note, at)
+            return await queue_note(tx, RUNTIME, view, found, language, price, at)
         except DomainError as refusal:
             return refusal
 
@@ -93,9 +95,10 @@ async def queued(
     recording: Recording | None = None,
     language: Language = Language.INDONESIAN,
     price: int = 2,
+    at: datetime = AT,
 ) -> Note:
     """A note that waits for a worker, where nothing stands in the way; of a recording of its own if none."""
-    note = await ask(rig, customer, recording or await recorded(rig, customer), language, price)
+    note = await ask(rig, customer, recording or await recorded(rig, customer), language, price, at)
     assert isinstance(note, Note), note
     return note
 

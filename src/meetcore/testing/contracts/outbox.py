@@ -59,7 +59,7 @@ async def claim(
     lease = Lease(new_id(), seconds)
     async with rig.store.begin() as tx:
         limits = ClaimLimits(limit, per_endpoint, per_account, per_host, per_host_per_s)
-        return list(await tx.deliveries.claim_due(limits, lease)), lease
+        return list((await tx.deliveries.claim_due(limits, lease)).claimed), lease
 
 
 async def record(
@@ -97,7 +97,7 @@ async def record_batch(
 async def sweep(rig: Rig, pace: ReleasePace = AT_ONCE) -> int:
     """What the sweeper does; how many deliveries became due."""
     async with rig.store.begin() as tx:
-        return await tx.deliveries.sweep(pace)
+        return (await tx.deliveries.sweep(pace)).due
 
 
 async def release(rig: Rig, endpoint: Endpoint, pace: ReleasePace = AT_ONCE) -> int:

@@ -10,7 +10,7 @@ from meetcore.domain.ids import RANDOM_BYTES, uuid7
 from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus, open_delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event, EventKind
-from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.deliveries import Claimed, ClaimedBatch, ClaimLimits, GivenUp, GiveUpReason
 from meetcore.ports.lease import Lease
 from meetcore.ports.partitions import FEW_AHEAD, PartitionRules
 from meetcore.testing.contracts.outbox import GOOD, outbox, record_all
@@ -36,12 +36,16 @@ async def posted(rig: Rig, endpoint: Endpoint, at: datetime) -> tuple[Event, Del
     return event, delivery
 
 
-async def taken(rig: Rig, since: datetime = AT - timedelta(days=365)) -> list[Claimed]:
+async def claimed_since(rig: Rig, since: datetime = AT - timedelta(days=365)) -> ClaimedBatch:
     """Claim what is due, without what was made before an instant."""
     async with rig.store.begin() as tx:
         limits = ClaimLimits(per_endpoint=100, per_host=100, events_since=since)
-        lease = Lease(new_id(), 60.0)
-        return [evolve(one, token=lease.token) for one in await tx.deliveries.claim_due(limits, lease)]
+        return await tx.deliveries.claim_due(limits, Lease(new_id(), 60.0))
+
+
+async def taken(rig: Rig) -> list[Claimed]:
+    """Claim what is due."""
+    return list((await claimed_since(rig)).claimed)
 
 
 @pytest.mark.asyncio
@@ -100,7 +104,9 @@ class PartitionsContract:
         assert await rig.queries.find_event(customer.account_id, event.id) is None
         assert set(await rig.deliveries(customer.account_id)) == {sent.id, waiting.id}
         assert await rig.attempts(customer.account_id) == [1]
-        assert await taken(rig) == [], "there is nothing to post"
+        batch = await claimed_since(rig)
+        assert batch.claimed == [], "there is nothing to post"
+        assert [one.delivery_id for one in batch.given_up] == [waiting.id]
         failed = (await rig.deliveries(customer.account_id))[waiting.id]
         assert (failed.status, failed.attempts_made) == (DeliveryStatus.FAILED, 0)
         assert (await rig.partitions.maintain(OVER, RULES)).waiting == ()
@@ -110,10 +116,13 @@ class PartitionsContract:
     async def test_an_event_that_is_past_its_retention_is_not_posted(self, rig: PartitionsRig) -> None:
         """Before its period is."""
         customer, endpoint = await outbox(rig, 0)
-        _, old = await posted(rig, endpoint, AT)
+        event, old = await posted(rig, endpoint, AT)
         _, young = await posted(rig, endpoint, AT + timedelta(milliseconds=1))
-        [claimed] = await taken(rig, since=AT + timedelta(milliseconds=1))
-        assert claimed.delivery_id == young.id
+        batch = await claimed_since(rig, since=AT + timedelta(milliseconds=1))
+        assert [one.delivery_id for one in batch.claimed] == [young.id]
+        assert list(batch.given_up) == [
+            GivenUp(customer.account_id, old.id, endpoint.id, event.id, GiveUpReason.PAST_RETENTION)
+        ]
         failed = (await rig.deliveries(customer.account_id))[old.id]
         assert (failed.status, failed.next_attempt_at) == (DeliveryStatus.FAILED, None)
         assert failed.failed_at is not None

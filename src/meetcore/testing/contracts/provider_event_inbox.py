@@ -136,6 +136,7 @@ class ProviderEventInboxContract:
         assert (again.id, again.event) == (left.id, left.event)
         assert again.token != left.token
         assert (left.tries, again.tries) == (1, 2)
+        assert (left.had_expired_lease, again.had_expired_lease) == (False, True)
 
     async def test_what_is_done_is_never_due_again(self, rig: StoreRig) -> None:
         await add_event(rig, provider_event())
@@ -151,6 +152,7 @@ class ProviderEventInboxContract:
         await _postpone(rig, late, 3600)
         (again,) = await claim_events(rig)
         assert (again.id, again.event, again.tries) == (soon.id, soon.event, 2)
+        assert not again.had_expired_lease
 
     @pytest.mark.parametrize("action", [finish_event, lambda rig, one: _postpone(rig, one, 3600)])
     async def test_a_lost_claim_changes_nothing(self, rig: StoreRig, action: Any) -> None:

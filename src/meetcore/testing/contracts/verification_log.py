@@ -53,6 +53,32 @@ class VerificationLogContract:
         assert await rig.verification_log.save(run, 0.0)
         assert (await _claimed(rig)).accounts == 0
 
+    async def test_a_claim_that_is_renewed_lasts_longer(self, rig: VerificationRig) -> None:
+        run = await _claimed(rig, 0.0)
+        assert await rig.verification_log.renew(run, 60.0)
+        assert await _claim(rig) is None
+        assert await rig.verification_log.renew(run, 0.0)
+        other = await _claimed(rig)
+        assert not await rig.verification_log.renew(run, 60.0)
+        assert await rig.verification_log.renew(other, 60.0)
+
+    async def test_a_result_of_another_verification_is_kept_beside_a_run(self, rig: VerificationRig) -> None:
+        run = await _claimed(rig)
+        kept = evolve(run, after_account=new_id(), accounts=3, findings=("a finding",))
+        assert await rig.verification_log.save(kept, 0.0)
+        await rig.verification_log.keep_result(AT, is_sound=True)
+        found = await rig.figures.read()
+        assert (found.ledger_verified_at, found.ledger_is_sound) == (AT, True)
+        again = await _claimed(rig)
+        assert again == evolve(kept, token=again.token)
+
+    async def test_an_earlier_result_replaces_no_later_one(self, rig: VerificationRig) -> None:
+        await rig.verification_log.keep_result(AT, is_sound=False)
+        await rig.verification_log.keep_result(AT - timedelta(minutes=1), is_sound=True)
+        found = await rig.figures.read()
+        assert (found.ledger_verified_at, found.ledger_is_sound) == (AT, False)
+        assert await _claim(rig) is not None, "the next run is due as before"
+
     async def test_a_run_that_is_over_leaves_its_result_and_the_next_begins_later(
         self, rig: VerificationRig
     ) -> None:

@@ -21,12 +21,12 @@ from attrs import asdict, evolve
 
 from meetcore.adapters.postgres.columns import Row, readable
 from meetcore.adapters.postgres.deliveries.outbox import event_context
-from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HELD, PENDING
+from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HELD, PENDING, given_up
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context, previous_context
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.ids import first_id
 from meetcore.ports.cipher import Cipher, CipherRefused
-from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.deliveries import Claimed, ClaimedBatch, ClaimLimits, GiveUpReason
 from meetcore.ports.lease import Lease
 
 log = structlog.get_logger("meetcore.postgres")
@@ -185,8 +185,8 @@ WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.status = '{PEN
 class DeliveryClaims(Repository):
     """Deliveries that a worker takes."""
 
-    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
-        """Take due deliveries; one whose event is past its retention fails instead.
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> ClaimedBatch:
+        """Take due deliveries; one whose event is past its retention is given up instead.
 
         One whose secret or payload does not open is logged and left to its lease, so that a key that
         went missing stops what was sealed under it and nothing else.
@@ -197,8 +197,10 @@ class DeliveryClaims(Repository):
             found += taken
             if is_all or len(found) >= limits.total:
                 break
-        await self._give_up([row for row in found if row["payload"] is None])
-        return _opened([row for row in found if row["payload"] is not None], self._cipher, lease.token)
+        purged = [row for row in found if row["payload"] is None]
+        await self._give_up(purged)
+        opened = _opened([row for row in found if row["payload"] is not None], self._cipher, lease.token)
+        return ClaimedBatch(opened, given_up(purged, GiveUpReason.PAST_RETENTION))
 
     async def _give_up(self, purged: Sequence[Row]) -> None:
         """Fail what was claimed of events that are past their retention: there is nothing to post."""

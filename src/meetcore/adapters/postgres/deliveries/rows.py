@@ -1,7 +1,10 @@
 """Deliveries and their attempts as rows."""
 
-from meetcore.adapters.postgres.columns import Columns
+from collections.abc import Iterable, Sequence
+
+from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.domain.webhooks.deliveries import TRANSITIONS, Attempt, Delivery, DeliveryEvent, DeliveryStatus
+from meetcore.ports.deliveries import GivenUp, GiveUpReason
 
 DELIVERY = Columns(Delivery, "d", "delivery_", renamed={"next_attempt_at": "due_at"})
 
@@ -32,3 +35,11 @@ RECOVER = (
     f"status = '{_RECOVERED.value}', held_at = clock_timestamp(), failed_at = NULL, "
     "attempts_before_recovery = d.attempts_made"
 )
+
+
+def given_up(rows: Iterable[Row], reason: GiveUpReason) -> Sequence[GivenUp]:
+    """Return what ended without a last attempt."""
+    return [
+        GivenUp(row["account_id"], row["delivery_id"], row["endpoint_id"], row["event_id"], reason)
+        for row in rows
+    ]

@@ -15,9 +15,11 @@ from meetcore.adapters.postgres.deliveries.rows import (
     RECOVER,
     RECOVERABLE,
     RELEASED,
+    given_up,
 )
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import HELD_FOR, ReleasePace
+from meetcore.ports.deliveries import GiveUpReason, Swept
 
 SWEPT_AT_ONCE = 1_000
 
@@ -77,6 +79,7 @@ FROM (
     ORDER BY held_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
 WHERE d.account_id = old.account_id AND d.id = old.id
+RETURNING d.account_id, d.id AS delivery_id, d.endpoint_id, d.event_id
 """
 
 # Releases the next portion at every active endpoint that anything is held at, found by a loose scan of the index:
@@ -141,11 +144,12 @@ class DeliverySweep(Repository):
         named = {"account_id": account_id, "id": endpoint_id, "since": since, "most": most}
         return (await self._connection.execute(_RECOVER, named)).rowcount
 
-    async def sweep(self, pace: ReleasePace) -> int:
+    async def sweep(self, pace: ReleasePace) -> Swept:
         portion = {"portion": SWEPT_AT_ONCE}
-        await self._connection.execute(_EXPIRE, portion | {"held_s": HELD_FOR.total_seconds()})
+        expired = await self._all(_EXPIRE, portion | {"held_s": HELD_FOR.total_seconds()})
         await self._connection.execute(_DROP_ORPHANS, portion)
-        return await self._due(_RELEASE_ALL, _paced(pace)) + await self._due(_RELEASE_THROTTLED, {})
+        due = await self._due(_RELEASE_ALL, _paced(pace)) + await self._due(_RELEASE_THROTTLED, {})
+        return Swept(due, given_up(expired, GiveUpReason.HELD_TOO_LONG))
 
 
 def _paced(pace: ReleasePace) -> Row:

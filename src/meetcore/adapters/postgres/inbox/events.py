@@ -28,15 +28,15 @@ ON CONFLICT (provider, digest) DO NOTHING
 # Takes what is due, the longest due first, and passes over what another worker is taking.
 _CLAIM = """
 WITH due AS (
-    SELECT id, due_at FROM provider_events WHERE due_at <= statement_timestamp()
+    SELECT id, due_at, lease_token IS NOT NULL AS had_lease FROM provider_events WHERE due_at <= statement_timestamp()
     ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE provider_events e SET tries = e.tries + 1, lease_token = %(token)s,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE e.id = due.id
-    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at
+    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at, due.had_lease
 )
-SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id
+SELECT id, payload, tries, had_lease FROM claimed ORDER BY was_due_at, id
 """
 
 # Gives an event back until later, for the holder of its claim only.
@@ -87,7 +87,7 @@ class PostgresProviderEventInbox(Repository):
         except (CipherRefused, msgspec.DecodeError):
             log.exception("provider event does not open", event_id=str(row["id"]))
             return None
-        return ClaimedEvent(row["id"], event, row["tries"], token)
+        return ClaimedEvent(row["id"], event, row["tries"], token, row["had_lease"])
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
         await self._connection.execute(_POSTPONE, {"id": id, "token": token, "seconds": seconds})

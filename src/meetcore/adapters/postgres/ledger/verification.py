@@ -22,6 +22,18 @@ UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + 
 WHERE lease_token = %(token)s
 """
 
+# Keeps a claim, for its holder only.
+_RENEW = """
+UPDATE ledger_verification SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE lease_token = %(token)s
+"""
+
+# Keeps the result of a verification beside the runs, unless there is one of a later instant.
+_KEEP_RESULT = """
+UPDATE ledger_verification SET verified_at = %(at)s, is_sound = %(is_sound)s
+WHERE verified_at IS NULL OR verified_at <= %(at)s
+"""
+
 # Keeps the result of a run and forgets its progress, for the holder of its claim only.
 _FINISH = """
 UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second',
@@ -49,6 +61,9 @@ class PostgresVerificationLog:
             tuple(row["findings"]),
         )  # fmt: skip
 
+    async def renew(self, run: VerificationRun, seconds: float) -> bool:
+        return await self._changed(_RENEW, {"token": run.token, "seconds": seconds})
+
     async def save(self, run: VerificationRun, wait_s: float) -> bool:
         progress = {
             "after_account": run.after_account,
@@ -60,6 +75,9 @@ class PostgresVerificationLog:
 
     async def finish(self, run: VerificationRun, at: datetime, next_s: float) -> bool:
         return await self._changed(_FINISH, _of(run, next_s) | {"at": at})
+
+    async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
+        await self._changed(_KEEP_RESULT, {"at": at, "is_sound": is_sound})
 
     async def _changed(self, query: str, parameters: Row) -> bool:
         with translated():
