@@ -32,8 +32,7 @@ async def read(url: str) -> Figures:
 
 
 async def test_what_a_role_may_not_see_of_the_server_is_no_figure(postgres_server_url: str) -> None:
-    if "host=%2F" in postgres_server_url:
-        pytest.skip("the embedded server lets nobody in but its own role")
+    servers.skip_without_roles(postgres_server_url)
     with servers.migrated_database(postgres_server_url) as url, servers.service_role(url) as service_url:
         found = await read(service_url)
         assert (found.oldest_transaction_s, found.replication_lag_s) == (None, None)

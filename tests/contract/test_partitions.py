@@ -280,9 +280,8 @@ async def test_a_long_transaction_delays_making_and_keeps_nobody(
 
 
 async def test_a_role_that_does_not_own_the_tables_is_told_so(url: str) -> None:
+    servers.skip_without_roles(url)
     with servers.service_role(url) as service_url:
-        if service_url == url:
-            pytest.skip("the embedded server lets nobody in but its own role")
         with pytest.raises(PartitionsRefused, match="run `meetcore partitions` as their owner"):
             await PostgresPartitions(service_url).maintain(NOW, RULES)
         await maintain(url)

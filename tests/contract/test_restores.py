@@ -27,6 +27,7 @@ from meetcore.usecases.cancel_meeting import Running, start_cancelling
 from meetcore.usecases.idempotency import IdempotentRequest
 from meetcore.usecases.restores import Restores
 from meetcore.usecases.runtime import Runtime
+from tests.support import servers
 from tests.support.postgres_rig import PostgresRig
 
 _UNFENCED = """
@@ -73,8 +74,9 @@ async def test_every_table_is_fenced_but_those_that_are_named(postgres_rig: Post
 
 
 async def test_the_services_own_role_cannot_put_the_fence_up_or_take_it_away(
-    postgres_rig: PostgresRig, service_pool: Pool
+    postgres_rig: PostgresRig, service_pool: Pool, postgres_server_url: str
 ) -> None:
+    servers.skip_without_roles(postgres_server_url)
     fence = PostgresFence(service_pool)
     with pytest.raises(FenceRefused, match="owner"):
         await fence.put_up()
@@ -85,8 +87,9 @@ async def test_the_services_own_role_cannot_put_the_fence_up_or_take_it_away(
 
 
 async def test_the_services_own_role_releases_nothing(
-    postgres_rig: PostgresRig, service_database: str
+    postgres_rig: PostgresRig, service_database: str, postgres_server_url: str
 ) -> None:
+    servers.skip_without_roles(postgres_server_url)
     pool = make_pool(service_database, min_size=0, max_size=2, passes_fence=True)
     await pool.open()
     use_cases = Restores(
