@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import psycopg
-import pytest
 
 from meetcore.adapters.postgres.figures import PostgresFigures
 from meetcore.adapters.postgres.pool import make_pool
