@@ -49,6 +49,7 @@ __all__ = [
     "EndpointRepository",
     "LedgerRepository",
     "LedgerView",
+    "OutcomeUnknown",
     "PostingView",
     "Store",
     "StoreFenced",
@@ -62,7 +63,10 @@ __all__ = [
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer. Nothing of the transaction was kept, unless the fault hit the commit."""
+    """The store does not answer.
+
+    Nothing of the transaction was kept, unless it is `OutcomeUnknown`.
+    """
 
 
 class StoreLoginRefused(StoreUnavailable):
@@ -86,15 +90,18 @@ class StoreFenced(StoreUnavailable):
 
 
 class ConnectionLost(StoreUnavailable):
-    """The connection ended in the middle; another may work at once.
+    """The connection ended before the commit; another may work at once. Nothing was kept."""
 
-    Nothing was kept of a transaction of `begin`: where the connection ends during the commit it is
-    `CommitLost`. Of a call of `at_once` the outcome is unknown.
+
+class OutcomeUnknown(StoreUnavailable):
+    """The store did not answer a commit, or a call of `at_once`, in time: it may be kept, now or later."""
+
+
+class CommitLost(OutcomeUnknown):
+    """The connection ended during the commit of `begin`, or a call of `at_once`, which commits by itself.
+
+    Another connection may work at once.
     """
-
-
-class CommitLost(StoreUnavailable):
-    """The connection ended during the commit of `begin`; another may work at once. The outcome is unknown."""
 
 
 @frozen
@@ -294,6 +301,7 @@ class Store(Protocol):
         of BEGIN and COMMIT.
 
         Raises:
+            OutcomeUnknown: on the call.
             StoreUnavailable: on entry or on the call.
         """
 
@@ -301,5 +309,6 @@ class Store(Protocol):
         """A clean exit commits, an exception rolls back.
 
         Raises:
+            OutcomeUnknown: on exit.
             StoreUnavailable: on entry, on any call, or on exit.
         """

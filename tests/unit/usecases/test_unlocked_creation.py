@@ -12,7 +12,7 @@ from meetcore.adapters.memory.ledger import account_state
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.ports.queries import Caller
-from meetcore.ports.store import CommitLost, ConnectionLost, Store
+from meetcore.ports.store import CommitLost, Store
 from meetcore.usecases.account_turns import AccountTurns
 from meetcore.usecases.provision import Provisioner
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
@@ -45,10 +45,10 @@ class _Losing:
             return
         self.is_lost = True
         if not self.is_kept:
-            raise ConnectionLost("the connection was lost")
+            raise CommitLost("the connection was lost")
         async with self.store.at_once() as tx:
             yield tx
-        raise ConnectionLost("the connection was lost")
+        raise CommitLost("the connection was lost")
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
@@ -69,7 +69,7 @@ class _Cut:
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
         assert self.turns is not None
-        while not self.cut and sum(map(len, self.turns._waiting.values())) < OTHERS:  # noqa: ASYNC110
+        while not self.cut and sum(map(len, self.turns._turns._waiting.values())) < OTHERS:  # noqa: ASYNC110
             await asyncio.sleep(0)
         async with self.store.at_once() as tx:
             yield tx
