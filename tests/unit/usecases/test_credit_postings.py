@@ -12,7 +12,9 @@ from attrs import define, evolve, field
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.money.ledger import Entry, Funds, Posting
 from meetcore.domain.money.transfers import Transfer
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable
+from meetcore.testing.contracts.transactions import Customer, new_endpoint
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.credit_postings import REMEMBERED, CreditPostings, PostingRequest
 from meetcore.usecases.move_credits import adjustment_request
@@ -283,13 +285,28 @@ async def test_so_many_accounts_are_remembered():
 
 
 async def test_the_event_of_a_top_up_is_due_and_notified_once():
-    harness, administration, _ = await _started()
-    before = len(harness.state.committed.events)
-    await asyncio.gather(*(administration.top_up(harness.caller.account.id, 5) for _ in range(4)))
-    assert len(harness.state.committed.events) == before + 4
-    entry: Entry = (await administration.top_up(harness.caller.account.id, 5, "again")).entry
-    assert (await administration.top_up(harness.caller.account.id, 5, "again")).entry == entry
-    assert len(harness.state.committed.events) == before + 5
+    harness, administration, watched = await _started()
+    account_id = harness.caller.account.id
+    customer = Customer(account_id, harness.caller.key.id, b"")
+    async with harness.store.begin() as tx:
+        await tx.lock_account(account_id)
+        await tx.endpoints.add(new_endpoint(customer))
+    await asyncio.gather(*(administration.top_up(account_id, 5) for _ in range(4)))
+    assert watched.opened == ["at once", "at once"]
+    assert (len(_due(harness)), harness.notifier.notifications) == (4, 4)
+    entry: Entry = (await administration.top_up(account_id, 5, "again")).entry
+    assert (len(_due(harness)), harness.notifier.notifications) == (5, 5)
+    assert (await administration.top_up(account_id, 5, "again")).entry == entry
+    assert (len(_due(harness)), harness.notifier.notifications) == (5, 5)
+
+
+def _due(harness: ApplicationHarness) -> set[UUID]:
+    """The events of deliveries that are due now."""
+    found = [each.delivery for each in harness.state.committed.deliveries.values()]
+    assert all(
+        each.status is DeliveryStatus.PENDING and each.next_attempt_at == harness.now() for each in found
+    )
+    return {each.event_id for each in found}
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
