@@ -11,7 +11,6 @@ Locks are taken in the order account, host, endpoint, mails. Leases run by the s
 view.
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -19,7 +18,6 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event
@@ -47,8 +45,6 @@ __all__ = [
     "CommitLost",
     "ConnectionLost",
     "EndpointRepository",
-    "LedgerRepository",
-    "LedgerView",
     "OutcomeUnknown",
     "PostingView",
     "Store",
@@ -102,32 +98,6 @@ class CommitLost(OutcomeUnknown):
 
     Another connection may work at once.
     """
-
-
-@frozen
-class LedgerView:
-    """An account's funds under its lock. `entry` is that of the operation asked for."""
-
-    funds: Funds
-    entry: Entry | None
-
-
-class LedgerRepository(Protocol):
-    """Money outside meetings: top-ups and adjustments."""
-
-    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
-        """Take the account's lock; read its funds and the transfer of this operation, if any.
-
-        Raises:
-            NotFound: no such account.
-        """
-
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        """Append an entry with both legs, write the funds after it, the events and their deliveries.
-
-        Returns:
-            How many deliveries are due now.
-        """
 
 
 @frozen
@@ -239,12 +209,8 @@ class Transaction(Protocol):
         """What is remembered of requests."""
 
     @property
-    def ledger(self) -> LedgerRepository:
-        """Money outside meetings."""
-
-    @property
     def postings(self) -> PostingRepository:
-        """The same, several at once."""
+        """Money outside meetings."""
 
     @property
     def meetings(self) -> MeetingRepository:

@@ -13,7 +13,6 @@ from meetcore.adapters.postgres.erasures import PostgresErasureRepository
 from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
-from meetcore.adapters.postgres.ledger.append import PostgresLedgerRepository
 from meetcore.adapters.postgres.ledger.post import PostgresPostingRepository
 from meetcore.adapters.postgres.mails.repository import PostgresMailRepository
 from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
@@ -51,7 +50,6 @@ class PostgresTransaction:
         self.proposals = PostgresProposalRepository(connection, cipher)
         self.passkeys = PostgresPasskeyRepository(connection, cipher)
         self.idempotency = PostgresIdempotencyRepository(connection, cipher)
-        self.ledger = PostgresLedgerRepository(connection, cipher)
         self.postings = PostgresPostingRepository(connection, cipher)
         self.meetings = PostgresMeetingRepository(connection, cipher)
         self.orphan_checks = PostgresOrphanCheckRepository(connection, cipher)

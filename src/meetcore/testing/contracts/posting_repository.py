@@ -13,12 +13,15 @@ from meetcore.domain.money import ledger
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.ledger import Entry, Funds, Reference
 from meetcore.ports.postings import AccountPostings, OperationsView
-from meetcore.testing.contracts.ledger_repository import prove_history
+from meetcore.testing.contracts.appending import append_one
+from meetcore.testing.contracts.ledger import LedgerContract, prove_history
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     AT,
+    KIND,
     MeetingSpec,
+    finish_cancelling,
     new_endpoint,
     new_event,
     new_host,
@@ -26,6 +29,8 @@ from meetcore.testing.contracts.transactions import (
     open_customer,
     register,
     reserved,
+    scheduled,
+    start_cancelling,
     top_up,
 )
 
@@ -70,8 +75,8 @@ async def append(rig: StoreRig, *postings: AccountPostings) -> dict[UUID, int]:
 
 
 @pytest.mark.asyncio
-class PostingRepositoryContract:
-    """What `ports.postings.PostingRepository` promises."""
+class PostingRepositoryContract(LedgerContract):
+    """What `ports.postings.PostingRepository` promises where there are meetings and events, too."""
 
     async def test_entries_of_several_accounts_are_appended_together(self, rig: StoreRig) -> None:
         customers = [await open_customer(rig, 100) for _ in range(3)]
@@ -192,3 +197,38 @@ class PostingRepositoryContract:
             await rig.until_lock_contended()
             await tx.postings.append_if_unchanged([made])
         assert await waiting == OperationsView(made.after, {"adjustment:ticket-0": made.entries[0]})
+
+    async def test_a_charge_is_reversed_once_whatever_the_operation_is_called(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.put_hosts(new_host())
+        meeting = await scheduled(rig, customer)
+        await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
+        refund = (await rig.entries(customer.account_id))[-1].transfer
+        funds = await funds_of(rig, customer)
+        again = ledger.post(funds, evolve(refund, id=new_id(), operation="refund:again"), AT)
+        with pytest.raises(rig.refusal):
+            async with rig.store.begin() as tx:
+                await append_one(tx, funds, again)
+        assert (await funds_of(rig, customer)).balance == 100
+
+    async def test_an_entry_and_its_events_are_one(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig)
+        await register(rig, new_endpoint(customer))
+        await register(rig, new_endpoint(customer))
+        assert await top_up(rig, customer, 5, "INV-1", KIND) == 2
+        assert len(await rig.deliveries(customer.account_id)) == 2
+
+    async def test_an_exception_undoes_the_events_of_an_entry_too(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await register(rig, new_endpoint(customer))
+        before = await funds_of(rig, customer)
+        posting = ledger.top_up(before, new_id(), "INV-9", 5, AT)
+
+        async def append_and_fail() -> None:
+            async with rig.store.begin() as tx:
+                assert await append_one(tx, before, posting, new_event(customer)) == 1
+                raise RuntimeError("too late")
+
+        with pytest.raises(RuntimeError, match="too late"):
+            await append_and_fail()
+        assert await rig.deliveries(customer.account_id) == {}
