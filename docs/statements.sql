@@ -36,12 +36,12 @@ FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest
 
 -- The same for several callers.
 -- _FIND_CALLERS
-SELECT q.place, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+SELECT q.number, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
-FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, place)
+FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id;
 
 -- One caller with the usage of the key's cap on a day.
@@ -58,12 +58,12 @@ WHERE k.digest = %(digest)s;
 
 -- The same for several callers, each with a day of its own.
 -- _FIND_ALL_WITH_USAGE
-SELECT q.place, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+SELECT q.number, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent, u.held AS usage_held
-FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, place)
+FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
     AND u.day = q.day;
@@ -111,7 +111,7 @@ WHERE k.digest = %(digest)s;
 
 -- The same for several callers, each with a meeting of its own account.
 -- _FIND_ALL_WITH_MEETING
-SELECT q.place, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+SELECT q.number, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
     m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
@@ -131,7 +131,7 @@ SELECT q.place, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_ke
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
-FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, place)
+FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = q.meeting_id;
 
@@ -778,9 +778,9 @@ free AS (
     RETURNING w.account_id, w.id
 ), released AS (
     UPDATE deliveries d SET status = 'pending', held_at = NULL,
-        due_at = statement_timestamp() + (next.place - 1) * %(every_s)s * interval '1 second'
+        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
     FROM reactivated r CROSS JOIN LATERAL (
-        SELECT p.id, row_number() OVER (ORDER BY p.id) AS place FROM deliveries p
+        SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
         ORDER BY p.id LIMIT %(portion)s) AS next
     WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'
@@ -835,9 +835,9 @@ free AS (
     RETURNING w.account_id, w.id
 ), released AS (
     UPDATE deliveries d SET status = 'pending', held_at = NULL,
-        due_at = statement_timestamp() + (next.place - 1) * %(every_s)s * interval '1 second'
+        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
     FROM reactivated r CROSS JOIN LATERAL (
-        SELECT p.id, row_number() OVER (ORDER BY p.id) AS place FROM deliveries p
+        SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
         ORDER BY p.id LIMIT %(portion)s) AS next
     WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'

@@ -12,21 +12,21 @@ from tests.support.postgres_rig import PostgresRig
 def _reads(rig: PostgresRig) -> BatchedRead:
     return BatchedRead(
         rig.pool,
-        "SELECT 60 / %(number)s::int AS found",
-        "SELECT q.place, 60 / q.number AS found"
-        " FROM unnest(%(numbers)s::int[]) WITH ORDINALITY AS q (number, place)",
-        lambda asked: {"numbers": [each["number"] for each in asked]},
+        "SELECT 60 / %(divisor)s::int AS found",
+        "SELECT q.number, 60 / q.divisor AS found"
+        " FROM unnest(%(divisors)s::int[]) WITH ORDINALITY AS q (divisor, number)",
+        lambda asked: {"divisors": [each["divisor"] for each in asked]},
     )
 
 
-def _ask(reads: BatchedRead, *numbers: int) -> list[asyncio.Task[object]]:
+def _ask(reads: BatchedRead, *divisors: int) -> list[asyncio.Task[object]]:
     """Ask for the first one alone, and for the others together."""
 
-    async def find(number: int) -> object:
-        row = await reads.find({"number": number})
+    async def find(divisor: int) -> object:
+        row = await reads.find({"divisor": divisor})
         return None if row is None else row["found"]
 
-    return [asyncio.create_task(find(number)) for number in numbers]
+    return [asyncio.create_task(find(divisor)) for divisor in divisors]
 
 
 async def test_a_fault_of_one_row_is_not_one_of_the_others(postgres_rig: PostgresRig) -> None:
@@ -36,12 +36,12 @@ async def test_a_fault_of_one_row_is_not_one_of_the_others(postgres_rig: Postgre
     assert found[2] is not found[4]
 
 
-@pytest.mark.parametrize("numbers", [(1, 0), (1, 2, 3)])
+@pytest.mark.parametrize("divisors", [(1, 0), (1, 2, 3)])
 async def test_nobody_waits_for_a_read_that_is_cancelled_before_it_begins(
-    postgres_rig: PostgresRig, numbers: tuple[int, ...]
+    postgres_rig: PostgresRig, divisors: tuple[int, ...]
 ) -> None:
     reads = _reads(postgres_rig)
-    asked = _ask(reads, *numbers)
+    asked = _ask(reads, *divisors)
     async with asyncio.timeout(10):
         while not reads._tasks:  # noqa: ASYNC110  (the reads have no event for it)
             await asyncio.sleep(0)

@@ -36,7 +36,7 @@ class BatchedRead:
 
     Args:
         alone: the statement for one caller.
-        together: the statement for several. A row has the number of its caller, from 1, in the column `place`.
+        together: the statement for several. A row has the number of its caller, from 1, in the column `number`.
         parameters_of: makes the parameters of `together` from those of `alone` of each caller.
     """
 
@@ -121,7 +121,7 @@ class BatchedRead:
         with translated():
             if len(batch) == 1:
                 found = await self._pool.read_untraced(self.alone, batch[0][0])
-                return [row | {"place": 1} for row in found]
+                return [row | {"number": 1} for row in found]
             parameters = self.parameters_of([each for each, _ in batch])
             return await self._pool.read_untraced(self.together, parameters)
 
@@ -134,10 +134,10 @@ class BatchedRead:
 
 
 def _deal_out(batch: Sequence[tuple[Row, Result]], rows: Sequence[Row]) -> None:
-    found = {row["place"]: row for row in rows}
-    for place, (_, result) in enumerate(batch, 1):
+    found = {row["number"]: row for row in rows}
+    for number, (_, result) in enumerate(batch, 1):
         if not result.done():
-            result.set_result(found.get(place))
+            result.set_result(found.get(number))
 
 
 def _refuse(batch: Sequence[tuple[Row, Result]], error: Exception) -> None:
