@@ -15,6 +15,7 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
+from meetcore.domain.errors import DomainError
 from meetcore.ports.account_state import AccountState
 from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable, Transaction
 from meetcore.usecases.turns import FailedBatch, Turns, no_report
@@ -81,8 +82,9 @@ class AccountTurns:
             pass
         except StoreUnavailable:
             raise
-        except Exception as fault:  # noqa: BLE001  # it is reported, and raised where each is decided alone
-            self.report(FailedBatch("meetings", len(batch), fault))
+        except Exception as fault:  # noqa: BLE001  # it is raised where each is decided alone
+            if not isinstance(fault, DomainError):  # such as an account that was erased
+                self.report(FailedBatch("meetings", len(batch), fault))
         return [None] * len(batch)  # nothing was kept: each is decided alone, and fails alone
 
     async def _commit_together(self, spender: Spender, batch: Sequence[_Spending]) -> list[Any]:
