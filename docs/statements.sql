@@ -46,12 +46,12 @@ FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest
 
 -- The same for several callers.
 -- _FIND_CALLERS
-SELECT q.place, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+SELECT q.number, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
-FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, place)
+FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id;
 
 -- One caller with the usage of the key's cap on a day.
@@ -68,12 +68,12 @@ WHERE k.digest = %(digest)s;
 
 -- The same for several callers, each with a day of its own.
 -- _FIND_ALL_WITH_USAGE
-SELECT q.place, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
+SELECT q.number, k.id AS key_id, k.account_id, k.scopes AS key_scopes, k.daily_cap AS key_daily_cap,
     k.created_at AS key_created_at, k.expires_at AS key_expires_at, k.revoked_at AS key_revoked_at,
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at, u.spent AS usage_spent, u.held AS usage_held
-FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, place)
+FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
 LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
     AND u.day = q.day;
@@ -121,7 +121,7 @@ WHERE k.digest = %(digest)s;
 
 -- The same for several callers, each with a meeting of its own account.
 -- _FIND_ALL_WITH_MEETING
-SELECT q.place, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
+SELECT q.number, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_key_id, m.status AS meeting_status,
     m.title AS meeting_title, m.description AS meeting_description, m.start_at AS meeting_start_at,
     m.end_at AS meeting_end_at, m.duration AS meeting_duration, m.capacity AS meeting_capacity,
     m.pricing_tier_id AS meeting_pricing_tier_id, m.credits AS meeting_credits, m.host_id AS meeting_host_id,
@@ -141,7 +141,7 @@ SELECT q.place, m.id AS meeting_id, m.account_id, m.api_key_id AS meeting_api_ke
     k.name AS key_name, k.last_four AS key_last_four, k.created_by AS key_created_by,
     k.last_used_at AS key_last_used_at, k.first_key_id AS key_first_key_id, a.id AS account_id, a.user_id AS account_user_id, a.email AS account_email, a.full_name AS account_full_name,
     a.balance AS account_balance, a.held AS account_held, a.suspended_at AS account_suspended_at, a.version AS account_version, clock_timestamp() AS read_at
-FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, place)
+FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = q.meeting_id;
 
@@ -417,71 +417,71 @@ WITH waiting AS (
 )
 SELECT count(*) AS waiting, min(id::text COLLATE "C")::uuid AS oldest, max(id::text COLLATE "C")::uuid AS newest,
     min(event_id::text COLLATE "C")::uuid AS oldest_event, max(event_id::text COLLATE "C")::uuid AS newest_event,
-    (SELECT json_agg(locked)::text FROM locked) AS places
+    (SELECT json_agg(locked)::text FROM locked) AS endpoints
 FROM waiting;
 
 -- Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks;
 -- and has what follows in this transaction planned for its parameters.
--- _COUNT_FLYING
-WITH place AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, host text)
-), flying AS (
+-- _COUNT_IN_FLIGHT
+WITH endpoint AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, host text)
+), in_flight AS (
     SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
     WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
-        AND (account_id IN (SELECT account_id FROM place) OR lease_host IN (SELECT host FROM place))
+        AND (account_id IN (SELECT account_id FROM endpoint) OR lease_host IN (SELECT host FROM endpoint))
     GROUP BY account_id, endpoint_id, lease_host
 )
-SELECT coalesce((SELECT json_agg(flying)::text FROM flying), '[]') AS flying,
+SELECT coalesce((SELECT json_agg(in_flight)::text FROM in_flight), '[]') AS in_flight,
     set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode;
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
 -- room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
 -- a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 -- fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
--- least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
--- held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a partitioned table
--- is planned for each of its partitions.
+-- least in flight is first, and half of the posts to a host are the most that one has. What is due at an inactive
+-- endpoint is held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a
+-- partitioned table is planned for each of its partitions.
 -- _CLAIM
-WITH place AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, id uuid, state text, host text)
+WITH endpoint AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, id uuid, state text, host text)
 ), in_flight AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(flying)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
+    SELECT * FROM json_to_recordset(%(in_flight)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
 ), at_endpoint AS (
     SELECT account_id, endpoint_id, sum(posts) AS posts FROM in_flight GROUP BY account_id, endpoint_id
 ), of_account AS (
     SELECT account_id, sum(posts) AS posts FROM in_flight GROUP BY account_id
-), flying AS (
+), of_account_at_host AS (
     SELECT host, account_id, sum(posts) AS posts FROM in_flight GROUP BY host, account_id
 ), at_host AS (
     SELECT host, sum(posts) AS posts FROM in_flight GROUP BY host
 ), room AS MATERIALIZED (
     SELECT h.host, least(%(per_host)s - coalesce(at_host.posts, 0), %(per_host_per_s)s - (
         SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
-        WHERE taken.at > statement_timestamp() - interval '1 second')) AS seats
-    FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM place)
+        WHERE taken.at > statement_timestamp() - interval '1 second')) AS free
+    FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM endpoint)
 ), due AS MATERIALIZED (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (
-    SELECT due.*, place.state, place.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
-        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
-    FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
+    SELECT due.*, endpoint.state, endpoint.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
+        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS number
+    FROM due JOIN endpoint ON endpoint.account_id = due.account_id AND endpoint.id = due.endpoint_id
     LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
-), seated AS MATERIALIZED (
+), with_room AS MATERIALIZED (
     SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
     FROM waiting LEFT JOIN of_account USING (account_id)
-    WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
+    WHERE waiting.state = 'active' AND waiting.number <= %(per_endpoint)s
 ), shared AS (
-    SELECT seated.*, coalesce(flying.posts, 0) + row_number() OVER (
-        PARTITION BY seated.host, seated.account_id ORDER BY seated.turn) - %(per_host_of_account)s AS over_share
-    FROM seated LEFT JOIN flying USING (host, account_id) WHERE seated.turn <= %(per_account)s
+    SELECT with_room.*, coalesce(of_account_at_host.posts, 0) + row_number() OVER (
+        PARTITION BY with_room.host, with_room.account_id ORDER BY with_room.turn) - %(per_host_of_account)s AS over_share
+    FROM with_room LEFT JOIN of_account_at_host USING (host, account_id) WHERE with_room.turn <= %(per_account)s
 ), queued AS MATERIALIZED (
     SELECT shared.*, row_number() OVER (
         PARTITION BY shared.host, shared.over_share > 0 ORDER BY shared.turn, shared.due_at, shared.id
-    ) - room.seats AS over_room
+    ) - room.free AS over_room
     FROM shared JOIN room USING (host)
 ), chosen AS MATERIALIZED (
     SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
@@ -497,10 +497,10 @@ WITH place AS MATERIALIZED (
     FROM waiting WHERE state <> 'active'
     UNION ALL
     SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
-    FROM waiting WHERE state = 'active' AND seat > %(per_endpoint)s
+    FROM waiting WHERE state = 'active' AND number > %(per_endpoint)s
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
-    FROM seated WHERE turn > %(per_account)s
+    FROM with_room WHERE turn > %(per_account)s
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp()
         + greatest(over_share, over_room) * interval '1 second' / %(per_host_per_s)s, NULL, had_lease, due_at
@@ -696,7 +696,7 @@ CROSS JOIN LATERAL (
     d.event_kind AS delivery_event_kind, d.status AS delivery_status, d.attempts_made AS delivery_attempts_made,
     d.due_at AS delivery_due_at, d.created_at AS delivery_created_at, d.held_at AS delivery_held_at,
     d.failed_at AS delivery_failed_at, d.attempts_before_recovery AS delivery_attempts_before_recovery FROM deliveries d
-    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token IS NOT DISTINCT FROM c.token OFFSET 0) AS d;
+    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token = c.token OFFSET 0) AS d;
 
 -- Records attempts and what became of their deliveries. A delivery may be erased meanwhile: then it has no attempt, either.
 -- _SAVE_DELIVERIES
@@ -789,9 +789,9 @@ free AS (
     RETURNING w.account_id, w.id
 ), released AS (
     UPDATE deliveries d SET status = 'pending', held_at = NULL,
-        due_at = statement_timestamp() + (next.place - 1) * %(every_s)s * interval '1 second'
+        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
     FROM reactivated r CROSS JOIN LATERAL (
-        SELECT p.id, row_number() OVER (ORDER BY p.id) AS place FROM deliveries p
+        SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
         ORDER BY p.id LIMIT %(portion)s) AS next
     WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'
@@ -847,9 +847,9 @@ free AS (
     RETURNING w.account_id, w.id
 ), released AS (
     UPDATE deliveries d SET status = 'pending', held_at = NULL,
-        due_at = statement_timestamp() + (next.place - 1) * %(every_s)s * interval '1 second'
+        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
     FROM reactivated r CROSS JOIN LATERAL (
-        SELECT p.id, row_number() OVER (ORDER BY p.id) AS place FROM deliveries p
+        SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
         ORDER BY p.id LIMIT %(portion)s) AS next
     WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'
@@ -1491,73 +1491,6 @@ WITH due AS MATERIALIZED (
 UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, due.at) FROM due WHERE k.id = due.id;
 
 
--- ledger.append -------------------------------------------------------------------------------------------------------
-
--- Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.
--- _LOAD
-WITH
-    locked AS MATERIALIZED (
-        SELECT a.version, a.id AS account_id, a.balance AS funds_balance, a.held AS funds_held, a.low_threshold AS funds_low_threshold,
-    a.is_low AS funds_is_low, a.entries AS funds_entries, a.last_hash AS funds_last_hash,
-    a.last_at AS funds_last_at FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
-    )
-SELECT e.account_id, e.number AS entry_number, e.amount AS entry_amount, e.balance_after AS entry_balance_after,
-    e.at AS entry_at, e.hash AS entry_hash, e.chain_key AS entry_chain_key, t.id AS transfer_id, t.operation AS transfer_operation, t.kind AS transfer_kind, t.amount AS transfer_amount,
-    t.source AS transfer_source, t.destination AS transfer_destination, t.reverses AS transfer_reverses,
-    t.api_key_id AS transfer_api_key_id, t.cap_day AS transfer_cap_day,
-    t.reference_type AS transfer_reference_type, t.reference_id AS transfer_reference_id, locked.*,
-    (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version
-FROM locked
-LEFT JOIN ledger_transfers t ON t.account_id = %(account_id)s AND t.operation = %(operation)s
-LEFT JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.transfer_id = t.id AND e.book = 'customer';
-
--- Appends one entry with its events, outside any meeting.
--- _APPEND
-WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
-    transfer AS (
-        INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
-        SELECT account_id, %(transfer_id)s, %(transfer_operation)s, %(transfer_kind)s, %(transfer_amount)s, %(transfer_source)s,
-    %(transfer_destination)s, %(transfer_reverses)s, %(transfer_api_key_id)s, %(transfer_cap_day)s,
-    %(transfer_reference_type)s, %(transfer_reference_id)s FROM guard
-    ), entry AS (
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-        SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(entry_at)s,
-            leg.hash, leg.chain_key
-        FROM guard CROSS JOIN (VALUES
-            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
-                %(entry_chain_key)s::bytea),
-            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
-        ) AS leg (book, amount, balance_after, hash, chain_key)
-    ),
-    account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
-        WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
-    ),
-    event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
-        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
-                    AS e (id, kind, payload, created_at, subject_id, cause)
-        RETURNING id, kind, created_at
-    ), delivery AS (
-        INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-        SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid,
-               w.id, e.id, e.kind,
-               CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-               CASE w.state WHEN 'active' THEN clock_timestamp() END,
-               CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END,
-               e.created_at
-        FROM event e CROSS JOIN LATERAL (
-            SELECT id, state FROM webhook_endpoints
-            WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
-        RETURNING account_id, status
-    )
-SELECT count(*) AS due FROM delivery WHERE status = 'pending';
-
-
 -- ledger.audit --------------------------------------------------------------------------------------------------------
 
 -- How many entries customers have in all.
@@ -1755,16 +1688,17 @@ WITH posted AS MATERIALIZED (
 ), guard AS MATERIALIZED (
     SELECT a.account_id FROM json_populate_recordset(NULL::accounts, %(funds_read)s::json) w CROSS JOIN LATERAL (
         SELECT a.id AS account_id FROM accounts a
-        WHERE a.id = w.id AND a.balance = w.balance AND a.held = w.held AND a.low_threshold = w.low_threshold
-            AND a.is_low = w.is_low AND a.entries = w.entries AND a.last_hash = w.last_hash
-            AND a.last_at IS NOT DISTINCT FROM w.last_at AND a.id <> ALL (ARRAY(SELECT account_id FROM known))
+        WHERE a.id <> ALL (ARRAY(SELECT account_id FROM known))
+    AND a.id = w.id AND a.balance = w.balance AND a.held = w.held AND a.low_threshold = w.low_threshold
+    AND a.is_low = w.is_low AND a.entries = w.entries AND a.last_hash = w.last_hash
+    AND a.last_at IS NOT DISTINCT FROM w.last_at
         FOR NO KEY UPDATE OF a SKIP LOCKED) AS a
 ), transfer AS (
     INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id)
     SELECT account_id, id, operation, kind, amount, source, destination, reverses, api_key_id, cap_day, reference_type, reference_id FROM posted WHERE account_id IN (SELECT account_id FROM guard)
 ), entry AS (
-    INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-    SELECT account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key
+    INSERT INTO ledger_entries (book, transfer_id, account_id, number, amount, balance_after, at, hash, chain_key)
+    SELECT book, transfer_id, account_id, number, amount, balance_after, at, hash, chain_key
     FROM json_populate_recordset(NULL::ledger_entries, %(legs)s::json)
     WHERE account_id IN (SELECT account_id FROM guard)
 ), action AS (
@@ -1790,10 +1724,10 @@ WITH posted AS MATERIALIZED (
         RETURNING account_id, status
     ), account AS (
     UPDATE accounts a SET (balance, held, is_low, entries, last_hash, last_at) = (
-            SELECT w.balance, w.held, w.is_low, w.entries, w.last_hash, w.last_at
-            FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w WHERE w.id = a.id),
-        version = version + 1
-    WHERE a.id = ANY (ARRAY(SELECT account_id FROM guard))
+            w.balance, w.held, w.is_low, w.entries, w.last_hash, w.last_at
+        ), version = a.version + 1
+    FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w
+    WHERE a.id = w.id AND a.id = ANY (ARRAY(SELECT account_id FROM guard))
 )
 SELECT account_id, (SELECT count(*) FROM delivery d WHERE d.account_id = guard.account_id AND status = 'pending') AS due
 FROM guard;
@@ -2561,9 +2495,9 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         ) AS leg (book, amount, balance_after, hash, chain_key)
     ),
     account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
+        UPDATE accounts SET (balance, held, is_low, entries, last_hash, last_at) = (
+            %(funds_balance)s, %(funds_held)s, %(funds_is_low)s, %(funds_entries)s, %(funds_last_hash)s, %(funds_last_at)s
+        ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
 
@@ -3199,9 +3133,9 @@ WITH guard AS MATERIALIZED (
         ) AS leg (book, amount, balance_after, hash, chain_key)
     ),
     account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
+        UPDATE accounts SET (balance, held, is_low, entries, last_hash, last_at) = (
+            %(funds_balance)s, %(funds_held)s, %(funds_is_low)s, %(funds_entries)s, %(funds_last_hash)s, %(funds_last_at)s
+        ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (
@@ -3249,9 +3183,9 @@ SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guar
 -- _SAVE_ABANDONED
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
+        UPDATE accounts SET (balance, held, is_low, entries, last_hash, last_at) = (
+            %(funds_balance)s, %(funds_held)s, %(funds_is_low)s, %(funds_entries)s, %(funds_last_hash)s, %(funds_last_at)s
+        ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     closed AS (
@@ -4471,9 +4405,9 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
     ),
     account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
+        UPDATE accounts SET (balance, held, is_low, entries, last_hash, last_at) = (
+            %(funds_balance)s, %(funds_held)s, %(funds_is_low)s, %(funds_entries)s, %(funds_last_hash)s, %(funds_last_at)s
+        ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     )
 SELECT 1;
@@ -4680,9 +4614,9 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
         ) AS leg (book, amount, balance_after, hash, chain_key)
     ),
     account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
+        UPDATE accounts SET (balance, held, is_low, entries, last_hash, last_at) = (
+            %(funds_balance)s, %(funds_held)s, %(funds_is_low)s, %(funds_entries)s, %(funds_last_hash)s, %(funds_last_at)s
+        ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (
@@ -4727,9 +4661,9 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 -- _SAVE_FAILED
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id),
     account AS (
-        UPDATE accounts SET balance = %(funds_balance)s, held = %(funds_held)s, is_low = %(funds_is_low)s,
-            entries = %(funds_entries)s, last_hash = %(funds_last_hash)s, last_at = %(funds_last_at)s,
-            version = version + 1
+        UPDATE accounts SET (balance, held, is_low, entries, last_hash, last_at) = (
+            %(funds_balance)s, %(funds_held)s, %(funds_is_low)s, %(funds_entries)s, %(funds_last_hash)s, %(funds_last_at)s
+        ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     ),
     event AS (

@@ -9,6 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from meetcore.domain.money import ledger
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.transactions import AT, new_id
 
 from .connection import open_database
@@ -21,10 +22,9 @@ async def write_in_two(path: Path, account_id: UUID) -> None:
     """Top up twice by 250 credits in the only transaction of this process, with a halt in between."""
     async with open_database(path) as database, SqliteLedgerStore(database).begin() as tx:
         for reference in ("first half", "second half"):
-            view = await tx.ledger.load_locked(account_id, ledger.top_up_operation(reference))
+            view = await tx.postings.load_locked(account_id, [ledger.top_up_operation(reference)])
             posting = ledger.top_up(view.funds, new_id(), reference, 250, AT)
-            assert posting.entry is not None
-            await tx.ledger.append(posting.funds, posting.entry, [])
+            assert await append_one(tx, view.funds, posting) is not None
             if reference == "first half":
                 sys.stdout.write("half\n")
                 sys.stdout.flush()

@@ -5,7 +5,7 @@ of money is written a second time here: the domain decides, this module keeps wh
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import date, datetime
 from uuid import UUID
@@ -15,13 +15,12 @@ from cattrs import Converter
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.money.ledger import Entry, Funds, open_account
-from meetcore.domain.webhooks.events import Event
+from meetcore.ports.postings import AccountPostings, OperationsView
 from meetcore.ports.registry import NewAccount
-from meetcore.ports.store import LedgerView
 
 from .connection import Connection, Database
 
-__all__ = ["SqliteAccountRegistry", "SqliteLedgerRepository", "SqliteLedgerStore", "entries_of"]
+__all__ = ["SqliteAccountRegistry", "SqliteLedgerStore", "SqlitePostingRepository", "entries_of"]
 
 _ADD_ACCOUNT = """
 INSERT INTO accounts (id, user_id, email, full_name, created_at, balance, held, low_threshold, is_low,
@@ -90,26 +89,45 @@ async def entries_of(connection: Connection, account_id: UUID) -> list[Entry]:
     return [_entry(row) for row in await connection.execute(_ENTRIES_OF, {"account_id": str(account_id)})]
 
 
-class SqliteLedgerRepository:
-    """Top-ups and adjustments on one open transaction. Fills `meetcore.ports.store.LedgerRepository`."""
+class SqlitePostingRepository:
+    """Top-ups and adjustments on one open transaction. Fills `meetcore.ports.postings.PostingRepository`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
-        """Read an account's funds, and the entry of this operation, if any."""
-        about = {"account_id": str(account_id), "operation": operation}
-        found = await self._connection.execute(_LOAD_FUNDS, about)
-        if not found:
+    async def load_locked(self, account_id: UUID, operations: Sequence[str]) -> OperationsView:
+        """Read an account's funds, and the entries of these operations."""
+        funds = await self._funds(account_id)
+        if funds is None:
             raise NotFound("No account with this id.")
-        entries = [_entry(row) for row in await self._connection.execute(_ENTRY_OF, about)]
-        return LedgerView(_converter.structure(dict(found[0]), Funds), entries[0] if entries else None)
+        found = {each: await self._entry_of(account_id, each) for each in operations}
+        return OperationsView(funds, {name: entry for name, entry in found.items() if entry is not None})
 
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        """Append an entry and write the funds after it. Nobody subscribes to events: no delivery is due."""
-        await self._connection.execute(_APPEND_ENTRY, _columns_of(entry))
-        await self._connection.execute(_WRITE_FUNDS, _converter.unstructure(funds))
-        return 0
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
+        """Append where the funds are as they were. No delivery is due: nobody subscribes to events."""
+        written = [each.before.account_id for each in postings if await self._append(each)]
+        return dict.fromkeys(written, 0)
+
+    async def _append(self, postings: AccountPostings) -> bool:
+        account_id = postings.before.account_id
+        if await self._funds(account_id) != postings.before:
+            return False
+        for entry in postings.entries:
+            if await self._entry_of(account_id, entry.transfer.operation) is not None:
+                return False
+        for entry in postings.entries:
+            await self._connection.execute(_APPEND_ENTRY, _columns_of(entry))
+        await self._connection.execute(_WRITE_FUNDS, _converter.unstructure(postings.after))
+        return True
+
+    async def _funds(self, account_id: UUID) -> Funds | None:
+        found = await self._connection.execute(_LOAD_FUNDS, {"account_id": str(account_id)})
+        return _converter.structure(dict(found[0]), Funds) if found else None
+
+    async def _entry_of(self, account_id: UUID, operation: str) -> Entry | None:
+        about = {"account_id": str(account_id), "operation": operation}
+        found = await self._connection.execute(_ENTRY_OF, about)
+        return _entry(found[0]) if found else None
 
 
 class SqliteAccountRegistry:
@@ -133,7 +151,7 @@ class SqliteLedgerTransaction:
 
     def __init__(self, connection: Connection) -> None:
         self.registry = SqliteAccountRegistry(connection)
-        self.ledger = SqliteLedgerRepository(connection)
+        self.postings = SqlitePostingRepository(connection)
 
 
 class SqliteLedgerStore:

@@ -18,6 +18,7 @@ from meetcore.domain.errors import InsufficientCredits
 from meetcore.domain.money import ledger
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts import LedgerContract, LedgerRig
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.transactions import AT, adjust, new_id, open_account, top_up
 
@@ -116,10 +117,9 @@ class TestSqliteFile:
 
         async def write_and_wait() -> None:
             async with rig.store.begin() as tx:
-                view = await tx.ledger.load_locked(customer.account_id, ledger.top_up_operation("never"))
+                view = await tx.postings.load_locked(customer.account_id, [])
                 posting = ledger.top_up(view.funds, new_id(), "never", 5, AT)
-                assert posting.entry is not None
-                await tx.ledger.append(posting.funds, posting.entry, [])
+                assert await append_one(tx, view.funds, posting) is not None
                 has_written.set()
                 await asyncio.Event().wait()
 

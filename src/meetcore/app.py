@@ -90,15 +90,15 @@ class Service:
         if scope["type"] != "http":
             await self._pages(scope, receive, send)
             return
-        self._metrics.begin_request()
         # On every line that is logged of the request.
         tokens = bind_contextvars(client=client_address(scope, self._proxies))
+        self._metrics.begin_request()
         try:
             with self._tracing.request(scope["headers"]):
                 await self._answer(scope, receive, send)
         finally:
-            reset_contextvars(**tokens)
             self._metrics.end_request()
+            reset_contextvars(**tokens)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._api_app is not None and _is_of_the_api(scope["path"]):
@@ -164,7 +164,7 @@ class Service:
             ]
             if not str(settings.broker_url):
                 await stack.enter_async_context(working(application))
-            if self._settings is None:  # a process that serves and does nothing else
+            if self._settings is None:  # the process is this service's alone, its workers' where it has some
                 _freeze_start()
             yield {FRONT: _front(settings, self._api_app, drain)}
             self._api_app = self._mcp_app = None

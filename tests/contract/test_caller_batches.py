@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres import callers
+from meetcore.adapters.postgres.batched_reads import BatchedRead
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.ports.queries import Caller, CallerIncludes
@@ -16,6 +18,7 @@ from meetcore.testing.contracts.transactions import AT, Customer, open_customer,
 from tests.support.postgres_rig import PostgresRig
 
 CALLERS = 10
+HOLD = 4711
 
 _WAITING = """
 SELECT count(*)::int AS waiting FROM pg_stat_activity
@@ -63,18 +66,26 @@ async def test_callers_who_ask_meanwhile_share_one_statement(postgres_rig: Postg
 async def test_a_key_revoked_while_a_statement_is_under_way_is_seen_by_those_who_ask_then(
     postgres_rig: PostgresRig,
 ):
-    rig = postgres_rig
+    """Each statement is held up once it has its snapshot: a table's lock would be waited for before."""
+    rig, queries = postgres_rig, PostgresQueries(postgres_rig.pool, PlainCipher())
+    held = f" AND pg_advisory_xact_lock_shared({HOLD}) IS NOT NULL"
+    queries._callers = BatchedRead(
+        rig.pool, callers._FIND_CALLER + held, callers._FIND_CALLERS + held, callers._digests
+    )
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     await connected(rig)
-    async with accounts_locked(rig):
-        before = ask(rig.queries, customers[:1])
+    async with rig.owner.connection() as connection, connection.transaction():
+        await connection.execute(f"SELECT pg_advisory_xact_lock({HOLD})")
+        before = ask(queries, customers[:1])
         await until_waiting(rig, 1)
         for customer in customers:
             await registry_of(rig).revoke_key(customer.key_id, AT)
-        after = ask(rig.queries, customers)
+        after = ask(queries, customers)
         await until_waiting(rig, 2)
+    [found] = await asyncio.gather(*before)
+    assert found is not None
+    assert found.key.revoked_at is None, "its statement was under way when the key was revoked"
     assert all(caller is not None and caller.key.revoked_at == AT for caller in await asyncio.gather(*after))
-    await asyncio.gather(*before)
 
 
 async def test_those_who_leave_take_nobody_with_them(postgres_rig: PostgresRig):

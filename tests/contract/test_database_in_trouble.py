@@ -23,11 +23,13 @@ from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.errors import NotFound
 from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.ports.metrics import NoMetrics
 from meetcore.ports.queries import MeetingFilter
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.store import (
     CommitLost,
     ConnectionLost,
+    OutcomeUnknown,
     StoreReadOnly,
     StoreSessionRefused,
     StoreUnavailable,
@@ -99,7 +101,7 @@ async def lookup(pool: Pool) -> None:
 async def change(pool: Pool) -> None:
     with pytest.raises(NotFound):  # the account does not exist, which the database has to be asked for
         async with PostgresStore(pool, PlainCipher()).begin() as tx:
-            await tx.ledger.load_locked(UNKNOWN_ACCOUNT, "topup:x")
+            await tx.postings.load_locked(UNKNOWN_ACCOUNT, ["topup:x"])
 
 
 async def test_a_frozen_server_is_given_up_within_the_deadline(server: OwnPostgres, pool: Pool):
@@ -221,19 +223,80 @@ async def test_a_change_whose_connection_is_cut_is_not_made_once_more(server: Ow
     assert execute(server.url, "SELECT count(*) FROM made") == [(0,)]
 
 
-@pytest.mark.parametrize(("is_over", "fault"), [(False, ConnectionLost), (True, CommitLost)])
+class Kinds(NoMetrics):
+    """Notes why the server was unavailable."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def store_unavailable(self, kind: str, pool: str) -> None:
+        self.found.append(kind)
+
+
+@pytest.mark.parametrize(
+    ("point", "fault"), [("before", ConnectionLost), ("commit", CommitLost), ("at once", CommitLost)]
+)
 async def test_a_connection_that_is_cut_at_the_commit_is_told_from_one_that_is_cut_before(
-    server: OwnPostgres, patient: Pool, is_over: bool, fault: type[StoreUnavailable]
+    server: OwnPostgres, patient: Pool, point: str, fault: type[StoreUnavailable]
 ):
+    store, patient.metrics = PostgresStore(patient, PlainCipher()), Kinds()
+
     async def work() -> None:
-        async with PostgresStore(patient, PlainCipher()).begin() as tx:
+        async with store.at_once() if point == "at once" else store.begin() as tx:
             assert not await tx.was_removed(UNKNOWN_ACCOUNT, UNKNOWN_ACCOUNT)
             assert await asyncio.to_thread(cut_all, server.url) == 4
-            if not is_over:
+            if point != "commit":
                 await tx.was_removed(UNKNOWN_ACCOUNT, UNKNOWN_ACCOUNT)
 
-    with pytest.raises(fault):
+    with pytest.raises(StoreUnavailable) as lost:
         await work()
+    assert type(lost.value) is fault
+    assert patient.metrics.found == ["lost"]
+
+
+@pytest.mark.parametrize(
+    ("point", "fault", "kept"),
+    [("before", StoreUnavailable, 0), ("commit", OutcomeUnknown, 1), ("at once", OutcomeUnknown, 2)],
+)
+async def test_a_commit_that_is_not_answered_in_time_may_be_kept_and_says_so(
+    server: OwnPostgres, point: str, fault: type[StoreUnavailable], kept: int
+):
+    """The server works on what it was sent when it goes on, though nobody waits for it any more."""
+    execute(server.url, "DROP TABLE IF EXISTS kept; CREATE TABLE kept (at int)")
+    write = "INSERT INTO kept VALUES (1)"
+
+    async def work(store: PostgresStore) -> None:
+        if point == "at once":
+            async with store.at_once() as tx:
+                await tx._connection.execute(write)  # prepares it
+                server.freeze()
+                await tx._connection.execute(write)
+            return
+        async with store.begin() as tx:
+            await tx._connection.execute(write)
+            server.freeze()
+            if point == "before":
+                await tx._connection.execute(write)
+
+    async with pool_of(server.url, size=1, deadline_s=1) as pool:
+        pool.metrics = Kinds()
+        try:
+            with pytest.raises(StoreUnavailable) as late:
+                await work(PostgresStore(pool, PlainCipher()))
+        finally:
+            server.thaw()
+        assert type(late.value) is fault
+        assert pool.metrics.found == ["timeout"]
+    await until_idle(server.url)
+    assert execute(server.url, "SELECT count(*) FROM kept") == [(kept,)]
+
+
+async def until_idle(url: str) -> None:
+    """Until the server has ended what connections that were dropped had sent."""
+    statement = "SELECT FROM pg_stat_activity WHERE starts_with(application_name, 'meetcore')"
+    async with asyncio.timeout(10):
+        while await asyncio.to_thread(execute, url, statement):
+            pass
 
 
 async def test_a_transaction_that_the_server_ended_for_idling_is_no_bug(server: OwnPostgres, pool: Pool):
@@ -285,7 +348,7 @@ async def test_a_hot_standby_is_read_only():
                 await PostgresQueries(pool, PlainCipher()).ping()
             with pytest.raises(StoreReadOnly):
                 async with PostgresStore(pool, PlainCipher()).begin() as tx:
-                    await tx.ledger.load_locked(UNKNOWN_ACCOUNT, "topup:x")
+                    await tx.postings.load_locked(UNKNOWN_ACCOUNT, ["topup:x"])
             counters = PostgresRateCounters(pool)
             with pytest.raises(RateStoreUnavailable):
                 await counters.hit(UNKNOWN_ACCOUNT, OperationClass.READ, 60)

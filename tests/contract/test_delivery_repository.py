@@ -8,6 +8,7 @@ from meetcore.domain.money import ledger
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.testing.contracts import DeliveryLimitsContract, DeliveryRepositoryContract
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.outbox import BAD, GOOD, SCHEDULE, claim, outbox, record
 from meetcore.testing.contracts.transactions import (
     AT,
@@ -36,10 +37,9 @@ async def test_the_next_claim_holds_what_an_event_left_waiting_at_an_endpoint_th
     customer, _ = await outbox(rig, 1, consecutive_failures=DISABLE_AFTER_FAILURES - 1)
     ((claimed,), lease) = await claim(rig)
     async with rig.store.begin() as tx:
-        view = await tx.ledger.load_locked(customer.account_id, "topup:x")
+        view = await tx.postings.load_locked(customer.account_id, [])
         posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
-        assert posting.entry is not None
-        await tx.ledger.append(posting.funds, posting.entry, [new_event(customer)])
+        assert await append_one(tx, view.funds, posting, new_event(customer)) == 1
         assert await record(rig, claimed, lease.token, BAD)
     waiting = [one.status for one in (await rig.deliveries(customer.account_id)).values()]
     assert sorted(waiting) == [DeliveryStatus.HELD, DeliveryStatus.PENDING]

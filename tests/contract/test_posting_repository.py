@@ -9,7 +9,7 @@ from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.postgres.ledger import post as statements
 from meetcore.domain.errors import Conflict, InsufficientCredits
 from meetcore.testing.contracts import PostingRepositoryContract
-from meetcore.testing.contracts.ledger_repository import prove_history
+from meetcore.testing.contracts.ledger import prove_history
 from meetcore.testing.contracts.posting_repository import append, postings_on
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import FullRig

@@ -15,6 +15,7 @@ from meetcore.domain.money import ledger
 from meetcore.domain.money.statements import Month, month_of
 from meetcore.domain.money.transfers import Reference
 from meetcore.ports.document_printer import PrinterBusy
+from meetcore.testing.contracts.appending import append_one
 from meetcore.usecases.mail_queue import MailQueue
 from meetcore.usecases.mail_statements import MailStatements
 from tests.http.test_dashboard import SignIn, browsers, sign_in
@@ -38,13 +39,12 @@ async def an_account(
     for at, amount in moves:
         operation = str(application.runtime.new_id(at))
         async with application.ports.store.begin() as tx:
-            view = await tx.ledger.load_locked(account, operation)
+            view = await tx.postings.load_locked(account, [operation])
             posting = ledger.adjust(
                 view.funds, application.runtime.new_id(at), operation, amount,
                 Reference("ticket", operation), at,
             )  # fmt: skip
-            assert posting.entry is not None
-            await tx.ledger.append(posting.funds, posting.entry, [])
+            assert await append_one(tx, view.funds, posting) is not None
     return account
 
 

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn._types import ASGISendEvent
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -171,6 +172,42 @@ def test_a_server_with_another_state_is_not_known(names: str):
 
     assert not is_known(More if names == "one more" else Less)
     assert not is_known(object), "made without code of Python"
+
+
+def test_a_server_that_sends_in_another_way_is_not_known():
+    class Counting(RequestResponseCycle):
+        async def send(self, message: ASGISendEvent) -> None:
+            self.sent = getattr(self, "sent", 0) + 1
+            await super().send(message)
+
+    class Less(RequestResponseCycle):
+        async def send(self, message: ASGISendEvent) -> None:
+            self.response_complete = True
+
+    assert Counting.__init__ is RequestResponseCycle.__init__
+    assert not is_known(Counting)
+    assert not is_known(Less)
+
+
+async def test_the_service_writes_its_answers_at_once(
+    migrated_url: str, customer: Customer, monkeypatch: pytest.MonkeyPatch
+):
+    """Where a middleware stands between, the server gets them in messages."""
+    sent: list[str] = []
+    send = RequestResponseCycle.send
+
+    async def note(self: RequestResponseCycle, message: ASGISendEvent) -> None:
+        sent.append(message["type"])
+        await send(self, message)
+
+    monkeypatch.setattr(RequestResponseCycle, "send", note)
+    asked = request(customer.key.text, "/api/v1/me")
+    async with service_at(Service(settings_for(migrated_url))) as server:
+        assert (await (await server.connect()).ask(asked))[0] == 200
+    assert sent == []
+    async with service_at(Between(Service(settings_for(migrated_url)))) as server:
+        assert (await (await server.connect()).ask(asked))[0] == 200
+    assert sent == ["http.response.start", "http.response.body"]
 
 
 async def test_a_server_that_is_not_known_writes_the_answer_itself(monkeypatch: pytest.MonkeyPatch):

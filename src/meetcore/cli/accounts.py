@@ -122,6 +122,7 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
         lambda app: app.administration.top_up(account_id, amount, reference),
         _top_up_record,
         as_json=json,
+        is_repeatable=reference is not None,
     )
 
 

@@ -42,6 +42,7 @@ def adjust_credits(
         lambda app: app.administration.adjust(account_id, amount, reason, reference),
         _record,
         as_json=json,
+        is_repeatable=reference is not None,
     )
 
 

@@ -20,6 +20,7 @@ def show_change(
     *,
     before: UseCase[T | None] | None = None,
     as_json: bool,
+    is_repeatable: bool = False,
 ) -> None:
     """Run a change and print its record; log it, unless the record is the one from `before`."""
 
@@ -31,7 +32,7 @@ def show_change(
             log_action(action, record)
         return record
 
-    show(with_application(work, as_json=as_json), as_json=as_json)
+    show(with_application(work, as_json=as_json, is_repeatable=is_repeatable), as_json=as_json)
 
 
 def show_result(use_case: UseCase[T], to_record: Callable[[T], Record], *, as_json: bool) -> None:

@@ -24,8 +24,8 @@ from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry, InvalidName, InvalidOverlap
 from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import (
-    CommitLost,
     ConnectionLost,
+    OutcomeUnknown,
     StoreFenced,
     StoreFull,
     StoreLoginRefused,
@@ -37,8 +37,13 @@ from meetcore.ports.store import (
 T = TypeVar("T")
 
 
-def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
+def guarded(work: Callable[[], T], *, as_json: bool = False, is_repeatable: bool = False) -> T:
     """Run a block; end the program with an exit code for errors that an operator can resolve.
+
+    Args:
+        work: the block.
+        as_json: whether errors are printed as JSON, too.
+        is_repeatable: whether the same command again changes nothing, because it has a reference.
 
     Raises:
         SystemExit: see `output.ExitCode`.
@@ -70,10 +75,10 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
     except FenceRefused as error:
         _end("fence", str(error), ExitCode.REFUSED, as_json=as_json)
     except StoreUnavailable as error:
-        _end(*store_failure(error), ExitCode.STORE_UNAVAILABLE, as_json=as_json)
+        _end(*store_failure(error, is_repeatable=is_repeatable), ExitCode.STORE_UNAVAILABLE, as_json=as_json)
 
 
-def store_failure(error: StoreUnavailable) -> tuple[str, str]:
+def store_failure(error: StoreUnavailable, *, is_repeatable: bool = False) -> tuple[str, str]:
     """Return the code and the message of a store failure; the driver's message would reveal addresses."""
     match error:
         case StoreFull():
@@ -91,12 +96,14 @@ def store_failure(error: StoreUnavailable) -> tuple[str, str]:
         case StoreReadOnly():
             hint = "MEETCORE_DATABASE_URL leads to a standby, or to a server that is set to read only"
             return "store_read_only", f"the database takes no writes: {hint}"
-        case ConnectionLost() | CommitLost():
-            hint = "look at what is there, or repeat it with the same --reference, before doing it again"
-            return (
-                "store_outcome_unknown",
-                f"the connection was lost: whether it was done is not known; {hint}",
-            )
+        case ConnectionLost():
+            hint = "what was under way was not kept; try again"
+            return "store_away", f"the connection to the database was lost: {hint}"
+        case OutcomeUnknown():
+            hint = "look at what is there before doing it again"
+            if is_repeatable:
+                hint = "repeat it with the same --reference, which does nothing twice"
+            return "store_outcome_unknown", f"the database did not say whether it was done: {hint}"
         case _:
             hint = "check MEETCORE_DATABASE_URL and that PostgreSQL runs"
             return "store_away", f"the database does not answer: {hint}"
@@ -121,16 +128,22 @@ def ready_settings() -> Settings:
     return settings
 
 
-def with_application(work: Callable[[Application], Awaitable[T]], *, as_json: bool) -> T:
+def with_application(
+    work: Callable[[Application], Awaitable[T]], *, as_json: bool, is_repeatable: bool = False
+) -> T:
     """Run a use case of the configured application and close the application.
 
     Raises:
         SystemExit: see `guarded`.
     """
-    return with_settings(lambda _, application: work(application), as_json=as_json)
+    return with_settings(
+        lambda _, application: work(application), as_json=as_json, is_repeatable=is_repeatable
+    )
 
 
-def with_settings(work: Callable[[Settings, Application], Awaitable[T]], *, as_json: bool) -> T:
+def with_settings(
+    work: Callable[[Settings, Application], Awaitable[T]], *, as_json: bool, is_repeatable: bool = False
+) -> T:
     """Do the same for work that needs the settings, too."""
 
     def run() -> T:
@@ -143,7 +156,7 @@ def with_settings(work: Callable[[Settings, Application], Awaitable[T]], *, as_j
 
         return asyncio.run(inside())
 
-    return guarded(run, as_json=as_json)
+    return guarded(run, as_json=as_json, is_repeatable=is_repeatable)
 
 
 def _acting_as_system_user(application: Application) -> Application:

@@ -16,6 +16,7 @@ from meetcore.composition.ports import NotePorts, Part, Ports
 from meetcore.composition.work import Meetings, Notes, Recordings, Work
 from meetcore.domain.members.audit import ActionOrigin
 from meetcore.usecases.account_data import AccountData
+from meetcore.usecases.account_turns import AccountTurns
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.api import UseCases
@@ -27,6 +28,7 @@ from meetcore.usecases.collect_requests import CollectRequests
 from meetcore.usecases.console import ConsoleUseCases
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
+from meetcore.usecases.credit_postings import CreditPostings
 from meetcore.usecases.dashboard import DashboardUseCases
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.download_recording import DownloadRecording
@@ -127,7 +129,10 @@ def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Appli
     if ports.notes is not None:
         notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
     api = _api(ports, policy, reports, runtime, meetings, queue)
-    administration = Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix)
+    administration = Administration(
+        ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix,
+        postings=CreditPostings(ports.store, reports.failed_batch),
+    )  # fmt: skip
     account_data = AccountData(
         ExportAccount(ports.store, ports.queries, ports.registry, runtime, policy.partition_rules.kept),
         EraseAccount(ports.store, ports.queries, ports.notes_notifier, runtime),
@@ -162,7 +167,7 @@ def _meetings(
 ) -> Meetings:
     store, notifier, lease_s = ports.store, ports.notifier, policy.meeting_lease_s
     provider = BoundedProvider(ports.provider, metrics=ports.metrics, tracing=ports.tracing)
-    provisioner = Provisioner(store, runtime)
+    provisioner = Provisioner(store, runtime, AccountTurns(store, reports.failed_batch))
     cancellation = Cancellation(store, provider, runtime)
     track = TrackMeeting(store, notifier, runtime)
     return Meetings(

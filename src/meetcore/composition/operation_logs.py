@@ -25,6 +25,7 @@ from meetcore.ports.video_provider import ProviderRefused
 from meetcore.usecases.create_meeting import CapacityRefusal
 from meetcore.usecases.lost_events import DELIVERED
 from meetcore.usecases.remove_orphans import OrphanReport
+from meetcore.usecases.turns import FailedBatch
 
 log = structlog.get_logger("meetcore.worker")
 
@@ -213,6 +214,11 @@ def _log_refused_partitions(found: Maintained, reason: str) -> None:
         log.warning("partitions not looked after", reason=reason, ahead=found.ahead)
 
 
+def _log_failed_batch(batch: FailedBatch) -> None:
+    """Log writes that failed together: what still fails alone is refused to its caller, the rest is done."""
+    log.error("batch failed", what=batch.what, size=batch.size, exc_info=batch.fault)
+
+
 LOGGED = Reports(
     expired_lease=_log_takeover,
     expired_delivery=_log_expired_delivery,
@@ -237,5 +243,6 @@ LOGGED = Reports(
     dropped_requests=_log_dropped_requests,
     maintained_partitions=_log_maintained_partitions,
     refused_partitions=_log_refused_partitions,
+    failed_batch=_log_failed_batch,
 )
 """Every event is a log line."""

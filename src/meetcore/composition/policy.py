@@ -32,6 +32,7 @@ from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.video_provider import ProviderRefused
 from meetcore.usecases.create_meeting import CapacityRefusal
 from meetcore.usecases.remove_orphans import OrphanReport
+from meetcore.usecases.turns import FailedBatch
 
 
 @frozen
@@ -127,3 +128,4 @@ class Reports:
     dropped_requests: Callable[[int], object] = _ignore
     maintained_partitions: Callable[[Maintained], object] = _ignore
     refused_partitions: Callable[[Maintained, str], object] = _ignore
+    failed_batch: Callable[[FailedBatch], object] = _ignore

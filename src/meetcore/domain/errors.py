@@ -32,7 +32,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from math import ceil
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 __all__ = [
     "ActionNotAllowed",
@@ -55,7 +55,10 @@ __all__ = [
     "TooManyDownloads",
     "Unprocessable",
     "UpstreamError",
+    "own_copy",
 ]
+
+E = TypeVar("E", bound=BaseException)
 
 
 class DomainError(Exception):
@@ -262,3 +265,16 @@ class CreationsUsedUp(ServiceUnavailable):
             max(1, ceil((until - now).total_seconds())),
             {"next_available_at": moment},
         )
+
+
+def own_copy(error: E) -> E:
+    """Return a copy of an error for one of several callers: a traceback grows wherever an error is raised.
+
+    The copy is made without the constructor, which may take something else than the error's arguments. Its
+    cause is that of the error, or the error itself.
+    """
+    own = type(error).__new__(type(error), *error.args)
+    own.args = error.args
+    own.__dict__.update(error.__dict__)
+    own.__cause__ = error.__cause__ or error
+    return own

@@ -1,4 +1,4 @@
-"""Entries of accounts, appended where an account's funds are those that were decided on."""
+"""Money outside meetings: entries, appended where an account's funds are those that were decided on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol

@@ -11,7 +11,6 @@ Locks are taken in the order account, host, endpoint, mails. Leases run by the s
 view.
 """
 
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -19,7 +18,6 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event
@@ -47,8 +45,7 @@ __all__ = [
     "CommitLost",
     "ConnectionLost",
     "EndpointRepository",
-    "LedgerRepository",
-    "LedgerView",
+    "OutcomeUnknown",
     "PostingView",
     "Store",
     "StoreFenced",
@@ -62,7 +59,10 @@ __all__ = [
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer. Nothing of the transaction was kept, unless the fault hit the commit."""
+    """The store does not answer.
+
+    Nothing of the transaction was kept, unless it is `OutcomeUnknown`.
+    """
 
 
 class StoreLoginRefused(StoreUnavailable):
@@ -86,41 +86,18 @@ class StoreFenced(StoreUnavailable):
 
 
 class ConnectionLost(StoreUnavailable):
-    """The connection ended in the middle; another may work at once.
+    """The connection ended before the commit; another may work at once. Nothing was kept."""
 
-    Nothing was kept of a transaction of `begin`: where the connection ends during the commit it is
-    `CommitLost`. Of a call of `at_once` the outcome is unknown.
+
+class OutcomeUnknown(StoreUnavailable):
+    """The store did not answer a commit, or a call of `at_once`, in time: it may be kept, now or later."""
+
+
+class CommitLost(OutcomeUnknown):
+    """The connection ended during the commit of `begin`, or a call of `at_once`, which commits by itself.
+
+    Another connection may work at once.
     """
-
-
-class CommitLost(StoreUnavailable):
-    """The connection ended during the commit of `begin`; another may work at once. The outcome is unknown."""
-
-
-@frozen
-class LedgerView:
-    """An account's funds under its lock. `entry` is that of the operation asked for."""
-
-    funds: Funds
-    entry: Entry | None
-
-
-class LedgerRepository(Protocol):
-    """Money outside meetings: top-ups and adjustments."""
-
-    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
-        """Take the account's lock; read its funds and the transfer of this operation, if any.
-
-        Raises:
-            NotFound: no such account.
-        """
-
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        """Append an entry with both legs, write the funds after it, the events and their deliveries.
-
-        Returns:
-            How many deliveries are due now.
-        """
 
 
 @frozen
@@ -232,12 +209,8 @@ class Transaction(Protocol):
         """What is remembered of requests."""
 
     @property
-    def ledger(self) -> LedgerRepository:
-        """Money outside meetings."""
-
-    @property
     def postings(self) -> PostingRepository:
-        """The same, several at once."""
+        """Money outside meetings."""
 
     @property
     def meetings(self) -> MeetingRepository:
@@ -294,6 +267,7 @@ class Store(Protocol):
         of BEGIN and COMMIT.
 
         Raises:
+            OutcomeUnknown: on the call.
             StoreUnavailable: on entry or on the call.
         """
 
@@ -301,5 +275,6 @@ class Store(Protocol):
         """A clean exit commits, an exception rolls back.
 
         Raises:
+            OutcomeUnknown: on exit.
             StoreUnavailable: on entry, on any call, or on exit.
         """

@@ -270,7 +270,7 @@ class StoreDriver:
     async def snapshot(self) -> Snapshot:
         """Everything that the store keeps of the account, less ids and times of the store's own making."""
         async with self.rig.store.begin() as tx:
-            funds = (await tx.ledger.load_locked(self.account_id, "none")).funds
+            funds = (await tx.postings.load_locked(self.account_id, [])).funds
             meetings = [await self._meeting(tx, made.meeting.id) for made in self.made]
             found = [await tx.endpoints.load_locked(self.account_id, id_) for id_ in self.endpoint_ids]
             usage = [await self._usage(tx, key_id) for key_id in self.key_ids]

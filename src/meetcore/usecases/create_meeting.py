@@ -40,7 +40,7 @@ from meetcore.ports.account_state import AccountState
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, LeaseView
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import ConnectionLost, Store, StoreUnavailable, Transaction
+from meetcore.ports.store import CommitLost, Store, StoreUnavailable, Transaction
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderOrder,
@@ -226,7 +226,7 @@ class CreateMeeting:
         try:
             spender = Spender(draft.account_id, draft.api_key_id, query.cap_day)
             return await self.provisioner.turns.run(spender, state, attempt)
-        except ConnectionLost:  # the lease shows whether it was kept
+        except CommitLost:  # the lease shows whether it was kept
             return await self._find_reserved(draft, lease.token)
 
     @repeated_when_lost

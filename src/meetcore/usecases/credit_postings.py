@@ -6,6 +6,8 @@ the decision is made again under the account's lock: so is every refusal, and ev
 
 What comes for an account while it is posted to is decided together, each on what the one before it left, and
 what several accounts have to write at one time is one statement. Between processes the store decides.
+A posting waits for the turns of its account and for statements that are under way; `turns` says what bounds
+that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +17,15 @@ from uuid import UUID
 
 from attrs import define, evolve, field, frozen
 
+from meetcore.domain.errors import DomainError, own_copy
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.ledger import Entry, Funds, Posting
 from meetcore.domain.money.transfers import Transfer
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.postings import AccountPostings
-from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable, Transaction
+from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable, Transaction
 from meetcore.usecases.repeat import repeated_when_lost
-from meetcore.usecases.turns import Turns
+from meetcore.usecases.turns import FailedBatch, Turns, failure_of_waiting, no_report
 
 REMEMBERED: Final = 1_000
 """Accounts whose funds are remembered."""
@@ -80,12 +83,13 @@ class _Decided:
 
 @define
 class CreditPostings:
-    """Posts to accounts, one turn of each account after another."""
+    """Posts to accounts, one turn of each account after another. Calls `report` with what fails together."""
 
     store: Store
+    report: Callable[[FailedBatch], object] = no_report
     _known: dict[UUID, Funds] = field(factory=dict, init=False, repr=False)
     _accounts: Turns[UUID, PostingRequest, Posted | Exception] = field(init=False, repr=False)
-    _statements: Turns[None, AccountPostings, int | None] = field(init=False, repr=False)
+    _statements: Turns[None, AccountPostings, int | Exception | None] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._accounts = Turns(self._take_turn)
@@ -97,7 +101,7 @@ class CreditPostings:
         Raises:
             NotFound: no such account.
             Exception: what `decide` raises.
-            ConnectionLost, CommitLost: whether it was kept is not known.
+            OutcomeUnknown: whether it was kept is not known.
             StoreUnavailable: the store does not answer.
         """
         outcome = await self._accounts.run(request.account_id, request)
@@ -108,52 +112,75 @@ class CreditPostings:
     async def _take_turn(
         self, account_id: UUID, requests: Sequence[PostingRequest]
     ) -> Sequence[Posted | Exception]:
-        funds, lost = self._known.pop(account_id, None), None
+        funds, lost, due = self._known.pop(account_id, None), None, None
         if funds is not None:
             decided = _decide(funds, {}, requests)
             if decided.postings is not None and not decided.is_refused:
                 try:
                     due = await self._statements.run(None, decided.postings)
-                except ConnectionLost as error:
+                except CommitLost as error:
                     lost = error
                 else:
-                    if due is not None:
+                    if isinstance(due, int):
                         self._remember(decided.funds)
                         return decided.written(due)
         try:
-            outcomes = await self._post_isolated(account_id, requests)
+            outcomes = await self._post_isolated(account_id, requests, is_reported=due is not None)
         except StoreUnavailable as error:
             if lost is None:
                 raise
-            raise CommitLost("the statement was lost, and the store is away") from error
+            raise OutcomeUnknown("the statement was lost, and the store is away") from error
         # A statement that was lost may still be under way. It finds its operation known or the funds changed,
         # but where nothing was written here, it may not.
-        return [lost if lost is not None and isinstance(each, Exception) else each for each in outcomes]
+        if lost is None:
+            return outcomes
+        return [own_copy(lost) if isinstance(each, Exception) else each for each in outcomes]
 
     async def _post_isolated(
-        self, account_id: UUID, requests: Sequence[PostingRequest]
+        self, account_id: UUID, requests: Sequence[PostingRequest], *, is_reported: bool
     ) -> Sequence[Posted | Exception]:
         """Post under the account's lock, each alone where they cannot be written together."""
         try:
             return await self._post_locked(account_id, requests)
         except StoreUnavailable:
             raise
-        except Exception as error:  # noqa: BLE001  # a fault of one is not one of the others
+        except Exception as fault:  # noqa: BLE001  # a fault of one is not one of the others
             if len(requests) == 1:
-                return [error]
+                return [fault]
+            if not is_reported and not isinstance(fault, DomainError):  # such as an account that is not there
+                self.report(FailedBatch("postings", len(requests), fault))
         outcomes: list[Posted | Exception] = []
+        failure: StoreUnavailable | None = None
         for each in requests:
-            if outcomes and isinstance(outcomes[-1], StoreUnavailable):
-                outcomes.append(outcomes[-1])
+            if failure is not None:
+                outcomes.append(own_copy(failure))
                 continue
             try:
                 outcomes += await self._post_locked(account_id, [each])
-            except Exception as error:  # noqa: BLE001  # the same
-                outcomes.append(error)
+            except Exception as fault:  # noqa: BLE001  # the same
+                outcomes.append(fault)
+                failure = failure_of_waiting(fault)
         return outcomes
 
-    @repeated_when_lost
     async def _post_locked(
+        self, account_id: UUID, requests: Sequence[PostingRequest]
+    ) -> Sequence[Posted | Exception]:
+        """Post under the account's lock; where the commit was lost, find out what became of it.
+
+        The lock is free once the lost transaction has ended. Then each request finds the transfer of its own
+        id, or nothing was kept and it is posted.
+        """
+        try:
+            return await self._commit(account_id, requests)
+        except CommitLost:
+            pass
+        try:
+            return await self._commit(account_id, requests)
+        except Exception as error:
+            raise OutcomeUnknown("the commit was lost, and its outcome was not found") from error
+
+    @repeated_when_lost
+    async def _commit(
         self, account_id: UUID, requests: Sequence[PostingRequest]
     ) -> Sequence[Posted | Exception]:
         async with self.store.begin() as tx:
@@ -161,15 +188,23 @@ class CreditPostings:
         self._remember(decided.funds)
         return decided.written(due)
 
-    async def _write_together(self, _: None, postings: Sequence[AccountPostings]) -> Sequence[int | None]:
-        """Write what is decided for accounts; `None` for each that is to be decided under its lock."""
+    async def _write_together(
+        self, _: None, postings: Sequence[AccountPostings]
+    ) -> Sequence[int | Exception | None]:
+        """Write what is decided for accounts.
+
+        Returns:
+            For each how many deliveries became due. What was not written is to be decided under its lock:
+            `None` where the account has changed, a fault where the statement failed, whosever it is.
+        """
         try:
             async with self.store.at_once() as tx:
                 written = await tx.postings.append_if_unchanged(postings)
         except StoreUnavailable:
             raise
-        except Exception:  # noqa: BLE001  # nothing was written: under its lock the faulty one fails alone
-            return [None] * len(postings)
+        except Exception as fault:  # noqa: BLE001  # nothing was written: under its lock the faulty one fails alone
+            self.report(FailedBatch("postings", len(postings), fault))
+            return [fault] * len(postings)
         return [written.get(each.after.account_id) for each in postings]
 
     def _remember(self, funds: Funds) -> None:

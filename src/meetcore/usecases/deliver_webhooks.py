@@ -38,11 +38,11 @@ def _ignore(_: object) -> None:
 
 @frozen
 class Made:
-    """A post that was made, and its result; `place` is its span, where it was recorded."""
+    """A post that was made, and its result; `span` is that of its trace, where it was recorded."""
 
     claimed: Claimed
     attempt: Attempt
-    place: str | None = None
+    span: str | None = None
 
 
 @frozen
@@ -136,11 +136,11 @@ class DeliverWebhooks:
             disabled = [*_newly_disabled(views, judged.endpoints), *saved.disabled]
             if self.mails is not None:
                 await self.mails.add_disabled(tx, disabled)
-        places = {one.claimed.delivery_id: one.place for one in made}
+        spans = {one.claimed.delivery_id: one.span for one in made}
         for recorded in judged.recorded:
             self.runtime.metrics.attempted(result_of(recorded.attempt), recorded.attempt.duration_ms / 1000)
             report = self.on_delivered if judge(recorded.attempt) else self.on_failed
-            with self.runtime.tracing.resumed(places.get(recorded.delivery.id)):
+            with self.runtime.tracing.resumed(spans.get(recorded.delivery.id)):
                 report(recorded)
         for endpoint in disabled:
             self.on_disabled(endpoint)

@@ -26,7 +26,7 @@ from meetcore.domain.records import meetings as records
 from meetcore.domain.records.meetings import meeting_record
 from meetcore.ports.account_state import AccountState
 from meetcore.ports.meetings import LeaseView
-from meetcore.ports.store import ConnectionLost, Store, Transaction
+from meetcore.ports.store import CommitLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
 from meetcore.usecases.account_turns import AccountTurns, Spender
 from meetcore.usecases.idempotency import Outcome, encode_outcome
@@ -133,7 +133,7 @@ class Provisioner:
         """
         finished = None
         credits = 0 if view.hold is None else view.hold.amount
-        with suppress(ConnectionLost):  # the lease shows whether it was kept
+        with suppress(CommitLost):  # the lease shows whether it was kept
             finished = await self._finish_in_turn(view, made, at)
         finished = finished or await self._finish_latest(view, made, at)
         if finished is not None:

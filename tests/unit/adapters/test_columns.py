@@ -53,6 +53,21 @@ def test_the_lists_of_statements() -> None:
     assert THINGS.values.replace("\n    ", " ").startswith("%(thing_id)s, %(account_id)s, %(thing_colour)s,")
 
 
+def test_rows_are_compared_column_by_column_and_what_may_be_null_as_such() -> None:
+    compared = THINGS.equal("a", "b").replace("\n    ", " ").split(" AND ")
+    assert len(compared) == len(THINGS.names.replace("\n    ", " ").split(", "))
+    assert compared[0] == "a.id = b.id"
+    assert compared[4:] == [
+        "a.at IS NOT DISTINCT FROM b.at", "a.secret IS NOT DISTINCT FROM b.secret",
+        "a.place_type = b.place_type", "a.place_id = b.place_id",
+    ]  # fmt: skip
+
+
+def test_a_row_has_the_names_of_the_columns() -> None:
+    row = Columns(Place, "p", "thing_place_", begins="place_").row(THING.place)
+    assert row == {"place_type": "room", "place_id": "7"}
+
+
 def test_a_record_is_read_as_it_was_written() -> None:
     cipher = PlainCipher()
     row = THINGS.parameters(THING, cipher)

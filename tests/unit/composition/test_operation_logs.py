@@ -36,6 +36,7 @@ from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.send_mails import SendMails
+from meetcore.usecases.turns import FailedBatch
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.fakes import RECORDED_AT
 from tests.unit.usecases.note_scenario import note_scenario
@@ -350,3 +351,13 @@ async def test_deliveries_that_end_without_an_attempt_are_one_line_each() -> Non
     assert (old["event"], old["reason"]) == ("delivery given up", "past_retention")
     assert {held["webhook_id"], old["webhook_id"]} == {str(endpoint.id)}
     assert held["delivery_id"] != old["delivery_id"]
+
+
+def test_writes_that_failed_together_are_one_line_with_their_fault() -> None:
+    with capture_logs() as lines:
+        LOGGED.failed_batch(FailedBatch("postings", 3, fault := RuntimeError("a constraint")))
+    [line] = lines
+    assert (line["event"], line["log_level"], line["what"], line["size"]) == (
+        "batch failed", "error", "postings", 3,
+    )  # fmt: skip
+    assert line["exc_info"] is fault

@@ -29,6 +29,7 @@ from meetcore.domain.errors import (
     TooManyDownloads,
     Unprocessable,
     UpstreamError,
+    own_copy,
 )
 
 # Spec part 7, and whether the work itself decided: what is final is remembered under an idempotency key.
@@ -210,4 +211,26 @@ def test_exhausted_hosts_and_an_exhausted_share_are_distinct_errors() -> None:
 
 
 def test_everything_public_is_listed() -> None:
-    assert set(errors.__all__) == {"DomainError"} | {kind.__name__ for kind in CODES}
+    assert set(errors.__all__) == {"DomainError", "own_copy"} | {kind.__name__ for kind in CODES}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CreationsUsedUp(MIDNIGHT - timedelta(hours=1), MIDNIGHT, is_share=False),
+        OSError(2, "No such file"),
+        KeyError("x"),
+    ],
+)
+def test_a_copy_of_an_error_is_one_of_its_own(error: Exception) -> None:
+    one, other = own_copy(error), own_copy(error)
+    assert len({id(each) for each in (error, one, other)}) == 3
+    assert (type(one), str(one), vars(one)) == (type(error), str(error), vars(error))
+    assert one.__cause__ is error
+
+
+def test_the_cause_of_a_copy_is_that_of_the_error() -> None:
+    cause = ValueError("first")
+    error = RuntimeError("then")
+    error.__cause__ = cause
+    assert own_copy(error).__cause__ is cause

@@ -10,7 +10,7 @@ from attrs import evolve
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
-from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.ledger import MemoryPostingRepository
 from meetcore.adapters.memory.mails import MemoryMailRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
@@ -22,7 +22,7 @@ from meetcore.domain.mails.mails import Mail, MailLimits
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.domain.money.holds import CapUsage, Hold
-from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.money.ledger import Funds
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.notes.transcripts import Transcript
@@ -35,6 +35,7 @@ from meetcore.ports.mails import ClaimedMail, MailView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.orphan_checks import OrphanCheck
+from meetcore.ports.postings import AccountPostings
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
@@ -45,20 +46,33 @@ from tests.unit.testing.broken_store import BrokenStore
 Suite = Callable[[StoreContract, StoreRig], Awaitable[None]]
 
 
-class RefundsTwice(MemoryLedgerRepository):
+class RefundsTwice(MemoryPostingRepository):
     """Drops the record of which charges were reversed."""
 
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
         self._tables.entry_of_reversal.clear()
-        return await super().append(funds, entry, events)
+        return await super().append_if_unchanged(postings)
 
 
-class KeepsTheOldBalance(MemoryLedgerRepository):
-    """Appends the entry and leaves the funds as they were."""
+class KeepsTheOldBalance(MemoryPostingRepository):
+    """Appends the entries and leaves the funds as they were."""
 
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        before = self._tables.accounts[funds.account_id].funds
-        return await super().append(before, entry, events)
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
+        return await super().append_if_unchanged([evolve(each, after=each.before) for each in postings])
+
+
+class ComparesNoFunds(MemoryPostingRepository):
+    """Appends on whatever the funds are."""
+
+    async def append_if_unchanged(self, postings: Sequence[AccountPostings]) -> Mapping[UUID, int]:
+        found = {each.account_id: self._tables.accounts[each.account_id].funds for each in _befores(postings)}
+        return await super().append_if_unchanged(
+            [evolve(each, before=found[each.before.account_id]) for each in postings]
+        )
+
+
+def _befores(postings: Sequence[AccountPostings]) -> list[Funds]:
+    return [each.before for each in postings]
 
 
 class IgnoresTheToken(MemoryMeetingRepository):
@@ -329,12 +343,16 @@ class CountsNoMails(MemoryMailRepository):
 
 DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
-        "ledger", MemoryLedgerRepository, RefundsTwice,
+        "postings", MemoryPostingRepository, RefundsTwice,
         StoreContract.test_a_charge_is_reversed_once_whatever_the_operation_is_called,
     ),
     (
-        "ledger", MemoryLedgerRepository, KeepsTheOldBalance,
+        "postings", MemoryPostingRepository, KeepsTheOldBalance,
         StoreContract.test_an_entry_is_read_back_as_it_was_written,
+    ),
+    (
+        "postings", MemoryPostingRepository, ComparesNoFunds,
+        StoreContract.test_on_funds_that_are_no_more_nothing_is_written,
     ),
     (
         "meetings", MemoryMeetingRepository, IgnoresTheToken,

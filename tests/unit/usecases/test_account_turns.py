@@ -14,8 +14,16 @@ from attrs import define, evolve, field
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Funds
 from meetcore.ports.account_state import AccountState
-from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable, Transaction
+from meetcore.ports.store import (
+    CommitLost,
+    ConnectionLost,
+    OutcomeUnknown,
+    Store,
+    StoreUnavailable,
+    Transaction,
+)
 from meetcore.usecases.account_turns import MOST_AT_ONCE, AccountTurns, Spender
+from meetcore.usecases.turns import FailedBatch, no_report
 
 ID = UUID(int=1)
 SPENDER = Spender(ID, ID, date(2026, 12, 1))
@@ -65,8 +73,10 @@ async def _spend_one(_: Transaction, state: AccountState) -> tuple[AccountState,
     return state, left
 
 
-async def _started(store: _Store, count: int) -> list[asyncio.Task[Any]]:
-    turns = AccountTurns(cast("Store", store))
+async def _started(
+    store: _Store, count: int, report: Callable[[FailedBatch], object] = no_report
+) -> list[asyncio.Task[Any]]:
+    turns = AccountTurns(cast("Store", store), report)
     tasks = [asyncio.create_task(turns.run(SPENDER, READ, _spend_one)) for _ in range(count)]
     await asyncio.sleep(0)
     store.go.set()
@@ -93,40 +103,53 @@ async def test_no_transaction_is_longer_than_some() -> None:
     assert store.opened == ["at once", "begin", "begin", "begin"]
 
 
-async def test_each_learns_that_the_store_is_away() -> None:
+async def test_those_whose_connection_was_lost_before_the_commit_decide_alone() -> None:
     store = _Store(fault=ConnectionLost("gone"))
+    assert await asyncio.gather(*await _started(store, 3)) == [READ, None, None]
+
+
+@pytest.mark.parametrize("fault", [CommitLost, OutcomeUnknown])
+async def test_each_of_a_commit_without_an_answer_learns_that_its_outcome_is_unknown(
+    fault: type[OutcomeUnknown],
+) -> None:
+    store = _Store(fault=fault("cut"))
     first, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
     assert first == READ
-    assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]
+    assert [type(error) for error in others] == [fault, fault]
+    assert len({id(error) for error in others}) == 2
 
 
-async def test_who_does_not_know_whether_it_was_kept_is_told_to_look() -> None:
-    store = _Store(fault=CommitLost("cut"))
-    first, *others = await asyncio.gather(*await _started(store, 3), return_exceptions=True)
-    assert first == READ
-    assert [type(error) for error in others] == [ConnectionLost, ConnectionLost]
-
-
+@pytest.mark.parametrize("fault", [StoreUnavailable, OutcomeUnknown])
 @pytest.mark.parametrize("is_alone", [True, False])
-async def test_a_store_that_does_not_answer_is_waited_for_once(is_alone: bool) -> None:
-    frozen = StoreUnavailable("frozen")
+async def test_a_store_that_does_not_answer_is_waited_for_once(
+    is_alone: bool, fault: type[StoreUnavailable]
+) -> None:
+    frozen = fault("frozen")
     store = _Store(fault_alone=frozen) if is_alone else _Store(fault=frozen)
     found = await asyncio.gather(*await _started(store, 2 + 2 * MOST_AT_ONCE), return_exceptions=True)
     assert store.opened == (["at once"] if is_alone else ["at once", "begin"])
-    assert found == ([frozen] if is_alone else [READ]) + [frozen] * (1 + 2 * MOST_AT_ONCE)
+    begun = 1 if is_alone else 1 + MOST_AT_ONCE
+    assert {type(each) for each in found[begun:]} == {StoreUnavailable}, "nothing of them was begun"
+    assert {type(each) for each in found[:begun]} == ({fault} if is_alone else {fault, AccountState})
 
 
-@pytest.mark.parametrize("is_alone", [True, False])
-async def test_a_connection_that_was_lost_says_nothing_of_the_next(is_alone: bool) -> None:
-    lost = ConnectionLost("gone")
+@pytest.mark.parametrize(
+    ("is_alone", "lost"),
+    [(True, CommitLost("gone")), (False, CommitLost("gone")), (False, ConnectionLost("gone"))],
+)
+async def test_a_connection_that_was_lost_says_nothing_of_the_next(
+    is_alone: bool, lost: StoreUnavailable
+) -> None:
     store = _Store(fault_alone=lost) if is_alone else _Store(fault=lost)
     await asyncio.gather(*await _started(store, 2 + 2 * MOST_AT_ONCE), return_exceptions=True)
     assert store.opened == ["at once", "begin", "begin", "begin"]
 
 
-async def test_a_fault_of_one_has_each_decide_alone(caplog: pytest.LogCaptureFixture) -> None:
-    store = _Store(fault=RuntimeError("a constraint"))
-    assert await asyncio.gather(*await _started(store, 3)) == [READ, None, None]
+async def test_a_fault_of_one_is_reported_once_and_has_each_decide_alone() -> None:
+    store, reported = _Store(fault=RuntimeError("a constraint")), list[FailedBatch]()
+    tasks = await _started(store, 3, reported.append)
+    assert await asyncio.gather(*tasks) == [READ, None, None]
+    assert reported == [FailedBatch("meetings", 2, cast("Exception", store.fault))]
 
 
 async def test_each_writes_in_the_context_of_its_own_request() -> None:

@@ -12,10 +12,13 @@ from attrs import define, evolve, field
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.money.ledger import Entry, Funds, Posting
 from meetcore.domain.money.transfers import Transfer
-from meetcore.ports.store import CommitLost, ConnectionLost, Store, StoreUnavailable
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable
+from meetcore.testing.contracts.transactions import Customer, new_endpoint
 from meetcore.usecases.administration import Administration
-from meetcore.usecases.credit_postings import REMEMBERED, CreditPostings
+from meetcore.usecases.credit_postings import REMEMBERED, CreditPostings, PostingRequest
 from meetcore.usecases.move_credits import adjustment_request
+from meetcore.usecases.turns import FailedBatch
 from tests.unit.usecases.application import ApplicationHarness
 
 
@@ -24,16 +27,17 @@ class _Watched:
     """Counts the transactions of a store, and loses the connection of some.
 
     `lost` are the numbers of the statements at once whose connection is lost at their end, kept or not;
-    `lost_begun` says whether the next transaction of `begin` is lost at its commit, once it was kept;
-    `is_away` that none of them can begin.
+    `lost_begun` those of the transactions of `begin` that are lost at their commit; `is_away` says that
+    none of them can begin.
     """
 
     store: Store
     opened: list[str] = field(factory=list)
     lost: dict[int, bool] = field(factory=dict)
     fault: Exception | None = None
-    lost_begun: bool = False
+    lost_begun: dict[int, bool] = field(factory=dict)
     is_away: bool = False
+    reported: list[FailedBatch] = field(factory=list)
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
@@ -50,16 +54,23 @@ class _Watched:
         except _Undone:
             pass
         if is_kept is not None:
-            raise ConnectionLost("cut")
+            raise CommitLost("cut")
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         self.opened.append("begin")
+        await asyncio.sleep(0)
         if self.is_away:
             raise StoreUnavailable("no connection in time")
-        async with self.store.begin() as tx:
-            yield tx
-        if self.lost_begun:
+        is_kept = self.lost_begun.get(self.opened.count("begin"))
+        try:
+            async with self.store.begin() as tx:
+                yield tx
+                if is_kept is False:
+                    raise _Undone
+        except _Undone:
+            pass
+        if is_kept is not None:
             raise CommitLost("cut")
 
 
@@ -70,7 +81,7 @@ class _Undone(Exception):
 async def _started(credits: int = 100) -> tuple[ApplicationHarness, Administration, _Watched]:
     harness = await ApplicationHarness().start()
     watched = _Watched(harness.administration.store)
-    postings = CreditPostings(cast("Store", watched))
+    postings = CreditPostings(cast("Store", watched), watched.reported.append)
     administration = evolve(harness.administration, postings=postings)
     await administration.top_up(harness.caller.account.id, 1, "first")  # from now on the funds are remembered
     watched.opened.clear()
@@ -142,28 +153,47 @@ async def test_one_that_is_refused_does_not_keep_the_others_from_posting():
     harness.prove()
 
 
-async def test_a_fault_of_one_is_not_one_of_the_others():
-    harness, administration, _ = await _started()
-    account_id, runtime = harness.caller.account.id, harness.administration.runtime
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_fault_of_one_is_reported_once_and_not_one_of_the_others(is_known: bool):
+    """In the statement that is tried on funds that are known, or else under the lock."""
+    harness, administration, watched = await _started()
+    account_id = harness.caller.account.id
     good = [_request(harness, account_id, f"g-{number}") for number in range(3)]
+    faulty = [_faulty(_request(harness, account_id, f"f-{number}")) for number in range(2)]
+    if not is_known:
+        administration.postings._known.clear()
+    first = good[0] if is_known else faulty[1]  # after a fault the funds are not known
+    found = await asyncio.gather(
+        *(administration.postings.post(each) for each in (first, good[1], faulty[0], good[2])),
+        return_exceptions=True,
+    )
+    assert [isinstance(each, Exception) for each in found] == [not is_known, False, True, False]
+    assert harness.funds().balance == (98 if is_known else 99)
+    harness.prove()
+    [reported] = watched.reported
+    size = 1 if is_known else 3  # accounts of the statement, requests under the lock
+    assert (reported.what, reported.size, type(reported.fault)) == ("postings", size, type(found[2]))
 
+
+def _faulty(request: PostingRequest) -> PostingRequest:
     def decide(funds: Funds, existing: Transfer | None) -> Posting:
-        posting: Posting = good[0].decide(funds, existing)
+        posting = request.decide(funds, existing)
         assert posting.entry is not None
         return evolve(posting, entry=evolve(posting.entry, number=1))  # a number that is taken
 
-    assert runtime is not None
-    faulty = evolve(_request(harness, account_id, "faulty"), decide=decide)
-    found = await asyncio.gather(
-        *(administration.postings.post(each) for each in (good[0], good[1], faulty, good[2])),
-        return_exceptions=True,
-    )
-    assert [isinstance(each, Exception) for each in found] == [False, False, True, False]
-    assert harness.funds().balance == 98
-    harness.prove()
+    return evolve(request, decide=decide)
 
 
-def _request(harness: ApplicationHarness, account_id: UUID, name: str) -> Any:
+async def test_a_refusal_under_the_lock_is_no_fault():
+    _, administration, watched = await _started()
+    moves = [administration.top_up(UUID(int=404), 5) for _ in range(3)]
+    found = await asyncio.gather(*moves, return_exceptions=True)
+    assert [type(each) for each in found] == [NotFound] * 3
+    assert len({id(each) for each in found}) == 3
+    assert watched.reported == []
+
+
+def _request(harness: ApplicationHarness, account_id: UUID, name: str) -> PostingRequest:
     runtime, origin = harness.administration.runtime, harness.administration.origin
     return adjustment_request(runtime, origin, harness.now(), account_id, -1, "usage", name)
 
@@ -193,27 +223,53 @@ async def test_after_a_lost_connection_nobody_is_refused_what_may_be_kept_yet():
     lost = asyncio.create_task(administration.adjust(harness.caller.account.id, -101, "usage"))
     await asyncio.sleep(0)
     await harness.administration.adjust(harness.caller.account.id, -1, "elsewhere")
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(CommitLost):
         await lost
     assert harness.funds().balance == 100
 
 
-async def test_a_commit_that_was_lost_is_unknown_and_its_reference_finds_it():
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_commit_that_was_lost_is_found_or_made(is_kept: bool):
     harness, administration, watched = await _started()
-    await harness.administration.adjust(harness.caller.account.id, -1, "elsewhere")
-    watched.lost_begun = True
-    with pytest.raises(CommitLost):
+    administration.postings._known.clear()
+    watched.lost_begun[1] = is_kept
+    moves = [administration.adjust(harness.caller.account.id, -10, "usage", f"r-{each}") for each in "ab"]
+    done = await asyncio.gather(*moves)
+    assert [(each.is_new, each.entry.number) for each in done] == [(True, 3), (True, 4)]
+    assert watched.opened[:2] == ["begin", "begin"]
+    assert harness.funds().balance == 81
+    harness.prove()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+async def test_a_commit_that_was_lost_and_cannot_be_found_is_unknown_and_its_reference_finds_it(
+    is_kept: bool,
+):
+    harness, administration, watched = await _started()
+    administration.postings._known.clear()
+    watched.lost_begun = {1: is_kept, 2: is_kept}
+    with pytest.raises(OutcomeUnknown):
         await administration.adjust(harness.caller.account.id, -10, "usage", "r-1")
-    watched.lost_begun = False
-    assert not (await administration.adjust(harness.caller.account.id, -10, "usage", "r-1")).is_new
-    assert harness.funds().balance == 90
+    assert watched.opened == ["begin", "begin"]
+    again = await administration.adjust(harness.caller.account.id, -10, "usage", "r-1")
+    assert again.is_new is not is_kept
+    assert harness.funds().balance == 91
+    harness.prove()
 
 
-async def test_a_store_that_does_not_answer_fails_all_that_wait():
+@pytest.mark.parametrize("fault", [StoreUnavailable, OutcomeUnknown])
+async def test_a_store_that_does_not_answer_fails_all_that_wait(fault: type[StoreUnavailable]):
+    """What was under way may be kept yet; what waited was not begun."""
     harness, administration, watched = await _started()
-    watched.fault = StoreUnavailable("frozen")
-    moves = [administration.adjust(harness.caller.account.id, -1, "usage") for _ in range(5)]
-    assert await asyncio.gather(*moves, return_exceptions=True) == [watched.fault] * 5
+    other = await administration.create_account("other@example.com", "N", 50)
+    await administration.adjust(other.id, 5, "remember")
+    watched.opened.clear()
+    watched.fault = fault("frozen")
+    ids = [harness.caller.account.id] * 3 + [other.id] * 2
+    moves = [administration.adjust(each, -1, "usage") for each in ids]
+    found = await asyncio.gather(*moves, return_exceptions=True)
+    assert [type(each) for each in found] == [fault] + [StoreUnavailable] * 4
+    assert len({id(each) for each in found}) == 5
     assert watched.opened == ["at once"]
     assert harness.funds().balance == 101
 
@@ -229,20 +285,35 @@ async def test_so_many_accounts_are_remembered():
 
 
 async def test_the_event_of_a_top_up_is_due_and_notified_once():
-    harness, administration, _ = await _started()
-    before = len(harness.state.committed.events)
-    await asyncio.gather(*(administration.top_up(harness.caller.account.id, 5) for _ in range(4)))
-    assert len(harness.state.committed.events) == before + 4
-    entry: Entry = (await administration.top_up(harness.caller.account.id, 5, "again")).entry
-    assert (await administration.top_up(harness.caller.account.id, 5, "again")).entry == entry
-    assert len(harness.state.committed.events) == before + 5
+    harness, administration, watched = await _started()
+    account_id = harness.caller.account.id
+    customer = Customer(account_id, harness.caller.key.id, b"")
+    async with harness.store.begin() as tx:
+        await tx.lock_account(account_id)
+        await tx.endpoints.add(new_endpoint(customer))
+    await asyncio.gather(*(administration.top_up(account_id, 5) for _ in range(4)))
+    assert watched.opened == ["at once", "at once"]
+    assert (len(_due(harness)), harness.notifier.notifications) == (4, 4)
+    entry: Entry = (await administration.top_up(account_id, 5, "again")).entry
+    assert (len(_due(harness)), harness.notifier.notifications) == (5, 5)
+    assert (await administration.top_up(account_id, 5, "again")).entry == entry
+    assert (len(_due(harness)), harness.notifier.notifications) == (5, 5)
+
+
+def _due(harness: ApplicationHarness) -> set[UUID]:
+    """The events of deliveries that are due now."""
+    found = [each.delivery for each in harness.state.committed.deliveries.values()]
+    assert all(
+        each.status is DeliveryStatus.PENDING and each.next_attempt_at == harness.now() for each in found
+    )
+    return {each.event_id for each in found}
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
 async def test_of_a_lost_statement_nothing_is_known_while_the_store_is_away(is_kept: bool) -> None:
     harness, administration, watched = await _started()
     watched.lost, watched.is_away = {1: is_kept}, True
-    with pytest.raises(CommitLost):
+    with pytest.raises(OutcomeUnknown):
         await administration.adjust(harness.caller.account.id, -30, "usage")
     assert harness.funds().balance == (71 if is_kept else 101)
     with pytest.raises(StoreUnavailable) as away:

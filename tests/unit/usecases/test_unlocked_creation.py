@@ -12,7 +12,7 @@ from meetcore.adapters.memory.ledger import account_state
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.ports.queries import Caller
-from meetcore.ports.store import CommitLost, ConnectionLost, Store
+from meetcore.ports.store import CommitLost, OutcomeUnknown, Store
 from meetcore.usecases.account_turns import AccountTurns
 from meetcore.usecases.provision import Provisioner
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
@@ -45,10 +45,10 @@ class _Losing:
             return
         self.is_lost = True
         if not self.is_kept:
-            raise ConnectionLost("the connection was lost")
+            raise CommitLost("the connection was lost")
         async with self.store.at_once() as tx:
             yield tx
-        raise ConnectionLost("the connection was lost")
+        raise CommitLost("the connection was lost")
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
@@ -69,7 +69,7 @@ class _Cut:
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
         assert self.turns is not None
-        while not self.cut and sum(map(len, self.turns._waiting.values())) < OTHERS:  # noqa: ASYNC110
+        while not self.cut and sum(map(len, self.turns._turns._waiting.values())) < OTHERS:  # noqa: ASYNC110
             await asyncio.sleep(0)
         async with self.store.at_once() as tx:
             yield tx
@@ -85,6 +85,32 @@ class _Cut:
             pass
         self.cut += 1
         raise CommitLost("the connection was lost at the commit")
+
+
+@define
+class _Late:
+    """A store that does not answer one of its calls at once in time, and keeps it or does not."""
+
+    store: Store
+    number: int
+    is_kept: bool
+    calls: int = 0
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[Any]:
+        self.calls += 1
+        is_late = self.calls == self.number
+        if is_late and not self.is_kept:
+            raise OutcomeUnknown("late")
+        async with self.store.at_once() as tx:
+            yield tx
+        if is_late:
+            raise OutcomeUnknown("late")
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Any]:
+        async with self.store.begin() as tx:
+            yield tx
 
 
 class _Undone(Exception):
@@ -145,4 +171,25 @@ async def test_those_who_wrote_together_and_do_not_know_whether_it_was_kept_pay_
     ids = {str(each.id) for each in harness.meetings()}
     assert {each.record["id"] for each in made if each.record} == ids
     assert (harness.funds().balance, harness.funds().held) == (100 - 10 * len(keys), 0)
+    harness.prove()
+
+
+@pytest.mark.parametrize("number", [1, 2], ids=["reservation", "settlement"])
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_after_a_statement_that_was_not_answered_in_time_a_retry_gets_the_meeting_and_pays_once(
+    number: int, is_kept: bool
+):
+    """Nothing is looked up meanwhile: another connection would wait as long."""
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store = cast("Store", _Late(create.store, number, is_kept))
+    create = evolve(create, store=store, provisioner=Provisioner(store, create.runtime, AccountTurns(store)))
+    with pytest.raises(OutcomeUnknown):
+        await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
+    harness.expire_leases()
+    await harness.reconcile().sweep()
+    await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
+    made = [each for each in harness.meetings() if each.status is MeetingStatus.SCHEDULED]
+    assert len(made) == 1
+    assert (harness.funds().balance, harness.funds().held) == (90, 0)
     harness.prove()

@@ -6,11 +6,13 @@ one write. It is done as `RequestResponseCycle.send` does it; whatever that woul
 goes the way of ASGI.
 
 That class is no public interface of uvicorn. An answer changes its state, so it must have the attributes that
-are known here, neither fewer nor more. With others, as with another server, answers go the way of ASGI.
+are known here, neither fewer nor more, and its `send` must use what is known here. With others, as with
+another server, answers go the way of ASGI.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from types import CodeType
 from typing import Final
 
 from starlette.types import Send
@@ -25,13 +27,46 @@ _STATE: Final = frozenset({
     "on_response", "disconnected", "keep_alive", "waiting_for_100_continue", "body", "more_body",
     "response_started", "response_complete", "chunked_encoding", "expected_content_length",
 })  # fmt: skip
-"""The attributes of a `RequestResponseCycle`: those of uvicorn 0.40 to 0.54."""
+"""The attributes of a `RequestResponseCycle` of uvicorn 0.40, 0.47, 0.50 and 0.54; 0.44 has one more."""
+
+_SEND: Final = frozenset({
+    "HEADER_RE", "HEADER_VALUE_RE", "RuntimeError", "STATUS_LINE", "access_log", "access_logger",
+    "append", "chunked_encoding", "close", "decode", "default_headers", "disconnected", "drain",
+    "expected_content_length", "extend", "flow", "get", "get_client_addr", "get_path_with_query_string",
+    "info", "int", "join", "keep_alive", "len", "list", "lower", "message_event", "on_response",
+    "response_complete", "response_started", "scope", "search", "set", "transport",
+    "waiting_for_100_continue", "write", "write_paused",
+})  # fmt: skip
+"""What `send` uses by name in all of them."""
+
+_SEND_OF_SOME: Final = frozenset({"CLOSE_HEADER", "bytes", "cast", "split", "strip"})
+"""What it uses in some of them, to look for the wish to close."""
+
+_WRITTEN: Final = frozenset({
+    b"", b"\r\n", b"%x\r\n", b"0\r\n\r\n", b": ", b",", b"chunked", b"close", b"connection",
+    b"connection: close\r\n", b"content-length", b"transfer-encoding", b"transfer-encoding: chunked\r\n",
+})  # fmt: skip
+"""What it compares or writes, in one of them or more."""
 
 
 def is_known(cycle: type) -> bool:
-    """Return whether a request of the server has the attributes that are known here."""
-    code = getattr(cycle.__init__, "__code__", None)  # type: ignore[misc]
-    return code is not None and frozenset(code.co_names) - {"bytearray"} == _STATE
+    """Return whether a request of the server has the attributes, and sends with what is known here."""
+    made = getattr(cycle.__init__, "__code__", None)  # type: ignore[misc]
+    sends = getattr(getattr(cycle, "send", None), "__code__", None)
+    if made is None or sends is None or frozenset(made.co_names) - {"bytearray"} != _STATE:
+        return False
+    parts = list(_parts_of(sends))
+    names = frozenset(name for part in parts for name in part.co_names)
+    written = frozenset(each for part in parts for each in part.co_consts if isinstance(each, bytes))
+    return _SEND <= names <= _SEND | _SEND_OF_SOME and written <= _WRITTEN
+
+
+def _parts_of(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function, and of the comprehensions in it, which some versions of Python keep apart."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _parts_of(each)
 
 
 _IS_KNOWN: Final = is_known(RequestResponseCycle)

@@ -11,12 +11,10 @@ from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.state import ConstraintBroken, Tables, account_of
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
-from meetcore.domain.webhooks.events import Event
 from meetcore.ports.account_state import AccountState
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.postings import AccountPostings, OperationsView
-from meetcore.ports.store import LedgerView
 
 
 def entry_of_operation(tables: Tables, account_id: UUID, operation: str) -> Entry | None:
@@ -89,24 +87,6 @@ def write_usage(tables: Tables, account_id: UUID, usage: CapUsage) -> None:
     if usage.spent < 0 or usage.held < 0:
         raise ConstraintBroken("the usage of a cap is below zero")
     tables.usage[account_id, usage.cap_key_id, usage.day] = usage
-
-
-class MemoryLedgerRepository:
-    """Top-ups and adjustments on one open transaction."""
-
-    def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
-        self._tables = tables
-        self._clock = clock
-        self._entropy = entropy
-
-    async def load_locked(self, account_id: UUID, operation: str) -> LedgerView:
-        account = account_of(self._tables, account_id)
-        return LedgerView(account.funds, entry_of_operation(self._tables, account_id, operation))
-
-    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        append_entry(self._tables, entry)
-        write_funds(self._tables, funds)
-        return write_events(self._tables, funds.account_id, events, self._clock.now(), self._entropy)
 
 
 class MemoryPostingRepository:

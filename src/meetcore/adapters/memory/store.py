@@ -10,7 +10,7 @@ from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.erasures import MemoryErasureRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
-from meetcore.adapters.memory.ledger import MemoryLedgerRepository, MemoryPostingRepository
+from meetcore.adapters.memory.ledger import MemoryPostingRepository
 from meetcore.adapters.memory.mails import MemoryMailRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.members import MemoryMemberRepository
@@ -43,7 +43,6 @@ class MemoryTransaction:
         self._proposals = MemoryProposalRepository(tables)
         self._passkeys = MemoryPasskeyRepository(tables)
         self._idempotency = MemoryIdempotencyRepository(tables, clock)
-        self._ledger = MemoryLedgerRepository(tables, clock, entropy)
         self._postings = MemoryPostingRepository(tables, clock, entropy)
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
         self._endpoints = MemoryEndpointRepository(tables, clock)
@@ -95,10 +94,6 @@ class MemoryTransaction:
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
         return self._idempotency
-
-    @property
-    def ledger(self) -> MemoryLedgerRepository:
-        return self._ledger
 
     @property
     def postings(self) -> MemoryPostingRepository:

@@ -1,21 +1,23 @@
 """Read what concurrent callers ask for in one statement.
 
 The first caller is read at once, by a statement of its own. Those that ask while a statement is under way wait for its
-end, and the next statement reads them together: nobody waits for company, and each is read by a statement that
-began after it asked. A statement that is slow, as where the server is away, holds nobody up for long: the next one
-does not wait for its end.
+end, and the next statement reads them together: no statement is delayed to have more callers, and each is read by a
+statement that began after it asked. A statement that is slow, as where the server is away, delays others by `LATE_S`
+at most: then the next one starts beside it.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import Context
-from copy import copy
+from functools import partial
 from typing import Final
 
 from attrs import define, field
 
 from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.pool import Pool, translated
+from meetcore.domain.errors import own_copy
+from meetcore.ports.store import StoreUnavailable
 
 LATE_S: Final = 0.02
 """Seconds after which those that wait for the end of a statement are read by another one."""
@@ -34,7 +36,7 @@ class BatchedRead:
 
     Args:
         alone: the statement for one caller.
-        together: the statement for several. A row has the number of its caller, from 1, in the column `place`.
+        together: the statement for several. A row has the number of its caller, from 1, in the column `number`.
         parameters_of: makes the parameters of `together` from those of `alone` of each caller.
     """
 
@@ -98,42 +100,47 @@ class BatchedRead:
         # Nothing of the request in whose turn it starts belongs to it.
         task = loop.create_task(self._find_together(batch, this), context=Context())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._close, batch, this))
 
     async def _find_together(self, batch: Sequence[tuple[Row, Result]], this: object) -> None:
         try:
-            with translated():
-                if len(batch) == 1:
-                    found = await self._pool.read_untraced(self.alone, batch[0][0])
-                    rows = [row | {"place": 1} for row in found]
-                else:
-                    parameters = self.parameters_of([each for each, _ in batch])
-                    rows = await self._pool.read_untraced(self.together, parameters)
-        except BaseException as error:
+            _deal_out(batch, await self._read(batch))
+        except StoreUnavailable as error:
             _refuse(batch, error)
-            if not isinstance(error, Exception):
-                raise
-        else:
-            _deal_out(batch, rows)
+        except Exception as error:  # noqa: BLE001  # it is raised where each is waited for
+            if len(batch) == 1:
+                _refuse(batch, error)
+                return
+            for each in batch:  # what is wrong with one caller's row is not wrong with the others'
+                if not each[1].done():
+                    await self._find_together([each], this)
         finally:
             self._end(this)
 
+    async def _read(self, batch: Sequence[tuple[Row, Result]]) -> Sequence[Row]:
+        with translated():
+            if len(batch) == 1:
+                found = await self._pool.read_untraced(self.alone, batch[0][0])
+                return [row | {"number": 1} for row in found]
+            parameters = self.parameters_of([each for each, _ in batch])
+            return await self._pool.read_untraced(self.together, parameters)
+
+    def _close(self, batch: Sequence[tuple[Row, Result]], this: object, task: asyncio.Task[None]) -> None:
+        """Forget a task; where it was cancelled, before its first step, too, cancel those that it was to read."""
+        self._tasks.discard(task)
+        for _, result in batch:
+            result.cancel()
+        self._end(this)
+
 
 def _deal_out(batch: Sequence[tuple[Row, Result]], rows: Sequence[Row]) -> None:
-    found = {row["place"]: row for row in rows}
-    for place, (_, result) in enumerate(batch, 1):
+    found = {row["number"]: row for row in rows}
+    for number, (_, result) in enumerate(batch, 1):
         if not result.done():
-            result.set_result(found.get(place))
+            result.set_result(found.get(number))
 
 
-def _refuse(batch: Sequence[tuple[Row, Result]], error: BaseException) -> None:
-    """Give each caller an error of its own: a traceback grows with each place that raises it."""
+def _refuse(batch: Sequence[tuple[Row, Result]], error: Exception) -> None:
     for _, result in batch:
-        if result.done():
-            continue
-        if not isinstance(error, Exception):  # the task was cancelled, as the process ends
-            result.cancel()
-            continue
-        own = copy(error)
-        own.__cause__ = error.__cause__ or error
-        result.set_exception(own)
+        if not result.done():
+            result.set_exception(own_copy(error))

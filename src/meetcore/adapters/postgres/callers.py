@@ -34,8 +34,8 @@ FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest
 
 # The same for several callers.
 _FIND_CALLERS = f"""
-SELECT q.place, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
-FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, place)
+SELECT q.number, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
+FROM unnest(%(digests)s::bytea[]) WITH ORDINALITY AS q (digest, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
 """
 
@@ -52,8 +52,8 @@ WHERE k.digest = %(digest)s
 
 # The same for several callers, each with a day of its own.
 _FIND_ALL_WITH_USAGE = f"""
-SELECT q.place, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held
-FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, place)
+SELECT q.number, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}, u.spent AS usage_spent, u.held AS usage_held
+FROM unnest(%(digests)s::bytea[], %(days)s::date[]) WITH ORDINALITY AS q (digest, day, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id{_USAGE_OF_KEY}q.day
 """
 
@@ -75,8 +75,8 @@ WHERE k.digest = %(digest)s
 
 # The same for several callers, each with a meeting of its own account.
 _FIND_ALL_WITH_MEETING = f"""
-SELECT q.place, {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
-FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, place)
+SELECT q.number, {MEETING_COLUMNS}, {HOST_KEY}, {API_KEY.select}, {_ACCOUNT.select}, {_VERSION}
+FROM unnest(%(digests)s::bytea[], %(meeting_ids)s::uuid[]) WITH ORDINALITY AS q (digest, meeting_id, number)
 JOIN api_keys k ON k.digest = q.digest JOIN accounts a ON a.id = k.account_id
 LEFT JOIN meetings m ON m.account_id = k.account_id AND m.id = q.meeting_id
 """

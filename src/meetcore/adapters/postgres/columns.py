@@ -57,6 +57,7 @@ class _Column:
     field: str
     name: str
     key: str
+    is_nullable: bool
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
 
@@ -90,7 +91,9 @@ class Columns(Generic[R]):
             elif name != "return" and name not in without:
                 column = begins + renamed.get(name, name)
                 key = name if name == "account_id" else prefix + renamed.get(name, name)
-                self._own.append(_Column(name, column, key, *_conversions(type_)))
+                self._own.append(
+                    _Column(name, column, key, NoneType in get_args(type_), *_conversions(type_))
+                )
         # Read for each row of a list: without a loop over the columns that need no conversion.
         self._fields, self._keys = (
             tuple(each.field for each in self._own),
@@ -102,6 +105,7 @@ class Columns(Generic[R]):
         self._writers = [(each.key, each.write) for each in converted]
         self._sealed = [(each, sealed[each.field]) for each in self._own if each.field in sealed]
         found = [*self._own, *(each for nested in self._nested.values() for each in nested._own)]
+        self._found = found
         self.first = found[0].key
         self.select = _listed(
             f"{alias}.{each.name}" + ("" if each.key == each.name else f" AS {each.key}") for each in found
@@ -124,6 +128,18 @@ class Columns(Generic[R]):
         for name, nested in self._nested.items():
             found |= nested.parameters(getattr(record, name))
         return found
+
+    def row(self, record: R) -> Row:
+        """Return a record's values by the names of their columns."""
+        return dict(zip((each.name for each in self._found), self.parameters(record).values(), strict=True))
+
+    def equal(self, one: str, other: str) -> str:
+        """Return the condition that rows of two aliases hold the same record."""
+        parts = [
+            f"{one}.{each.name} {'IS NOT DISTINCT FROM' if each.is_nullable else '='} {other}.{each.name}"
+            for each in self._found
+        ]
+        return _wrapped([parts[0], *(f"AND {each}" for each in parts[1:])], " ")
 
     def read(self, row: Row, cipher: Cipher | None = None, **given: Any) -> R:
         """Make the record of a row; a text that does not open is `None`. `given` are fields that no column holds."""
@@ -169,7 +185,11 @@ def _same(value: Any) -> Any:
 
 
 def _listed(parts: Iterable[str]) -> str:
-    """Join with commas, a line broken only between the parts."""
-    unbroken = ", ".join(part.replace(" ", "\0") for part in parts)
+    return _wrapped(parts, ", ")
+
+
+def _wrapped(parts: Iterable[str], separator: str) -> str:
+    """Join, a line broken only between the parts."""
+    unbroken = separator.join(part.replace(" ", "\0") for part in parts)
     lines = textwrap.wrap(unbroken, _WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n    ".join(lines).replace("\0", " ")

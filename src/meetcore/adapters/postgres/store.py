@@ -15,7 +15,6 @@ from meetcore.adapters.postgres.erasures import PostgresErasureRepository
 from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
-from meetcore.adapters.postgres.ledger.append import PostgresLedgerRepository
 from meetcore.adapters.postgres.ledger.post import PostgresPostingRepository
 from meetcore.adapters.postgres.mails.repository import PostgresMailRepository
 from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
@@ -35,7 +34,7 @@ from meetcore.adapters.postgres.restores import PostgresRestoreRepository
 from meetcore.adapters.postgres.retention import WAS_REMOVED
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.store import CommitLost, ConnectionLost
+from meetcore.ports.store import CommitLost, ConnectionLost, OutcomeUnknown, StoreUnavailable
 
 # Takes the account's lock and raises the version, so that waiting readers read again.
 _LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
@@ -57,7 +56,6 @@ class PostgresTransaction:
     proposals: PostgresProposalRepository
     passkeys: PostgresPasskeyRepository
     idempotency: PostgresIdempotencyRepository
-    ledger: PostgresLedgerRepository
     postings: PostgresPostingRepository
     meetings: PostgresMeetingRepository
     orphan_checks: PostgresOrphanCheckRepository
@@ -103,19 +101,22 @@ class PostgresStore:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[PostgresTransaction]:
         """A clean exit commits, an exception rolls back."""
-        is_over = False
+        fault: StoreUnavailable | None = None
+        is_sent = False
         with self._pool.tracing.span("transaction"), translated():
-            async with self._pool.connection() as connection:
-                try:
-                    async with connection.transaction():
-                        yield PostgresTransaction(connection, self._cipher)
-                        is_over = True
-                except psycopg.Error as error:
-                    if not connection.was_cut(error):
+            try:
+                async with self._pool.connection() as connection:
+                    try:
+                        async with connection.transaction():
+                            yield PostgresTransaction(connection, self._cipher)
+                            is_sent = not connection.is_overdue
+                    except psycopg.Error as error:
+                        fault = _fault_of(connection, error, is_sent=is_sent)
                         raise
-                    if is_over:
-                        raise CommitLost("the connection was lost at the commit") from error
-                    raise ConnectionLost("the connection was lost") from error
+            except psycopg.Error as error:
+                if fault is None:
+                    raise
+                raise fault from error
 
     async def seal_join_urls(self) -> int:
         """Seal links of meetings that an earlier release wrote in the clear; how many were sealed."""
@@ -124,11 +125,31 @@ class PostgresStore:
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PostgresTransaction]:
         """A transaction for one call only: the statement commits by itself."""
+        fault: StoreUnavailable | None = None
         with self._pool.tracing.span("transaction"), translated():
-            async with self._pool.connection() as connection:
-                try:
-                    yield PostgresTransaction(connection, self._cipher)
-                except psycopg.Error as error:
-                    if not connection.was_cut(error):
+            try:
+                async with self._pool.connection() as connection:
+                    try:
+                        yield PostgresTransaction(connection, self._cipher)
+                    except psycopg.Error as error:
+                        fault = _fault_of(connection, error, is_sent=True)
                         raise
-                    raise ConnectionLost("the connection was lost") from error
+            except psycopg.Error as error:
+                if fault is None:
+                    raise
+                raise fault from error
+
+
+def _fault_of(connection: Connection, error: psycopg.Error, *, is_sent: bool) -> StoreUnavailable | None:
+    """Return what an error says of the outcome; `None` for one that is translated as every other.
+
+    Asked while the connection is still lent: later it may be another transaction's.
+
+    Args:
+        is_sent: whether the server may have been asked to commit.
+    """
+    if connection.is_overdue:
+        return OutcomeUnknown("the database did not answer in time") if is_sent else None
+    if not connection.was_cut(error):
+        return None
+    return (CommitLost if is_sent else ConnectionLost)("the connection was lost")

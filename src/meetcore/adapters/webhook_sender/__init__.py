@@ -1,9 +1,10 @@
 """Posts webhooks over asyncio, to addresses vetted for each attempt and to nothing else.
 
 `sender` makes the attempt, `resolver` asks the system for names, as many at a time as `lookup_limits` lets
-it, `dialling` connects to the vetted addresses, `pool` keeps the connections, `places` bounds the posts under
-way, `connection` writes a request and reads the answer on one of them, `answers` turns what came back into
-what is kept, `local_faults` finds our own failures. Retries, signatures and states are decided elsewhere.
+it, `dialling` connects to the vetted addresses, `pool` keeps the connections, `semaphore` bounds the posts
+under way, `connection` writes a request and reads the answer on one of them, `answers` turns what came back
+into what is kept, `local_faults` finds our own failures. Retries, signatures and states are decided
+elsewhere.
 """
 
 from typing import TYPE_CHECKING, Any

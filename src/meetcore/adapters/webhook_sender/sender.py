@@ -18,9 +18,9 @@ from meetcore.adapters.webhook_sender.answers import InvalidResponse, error_code
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
 from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes
 from meetcore.adapters.webhook_sender.local_faults import is_late, is_local_fault
-from meetcore.adapters.webhook_sender.places import Places
 from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import DnsCache
+from meetcore.adapters.webhook_sender.semaphore import Semaphore
 from meetcore.domain.errors import DomainError
 from meetcore.domain.webhooks.addresses import Address, Network, vet
 from meetcore.domain.webhooks.deliveries import Attempt
@@ -50,7 +50,7 @@ class AsyncioWebhookSender:
         timeout_s: the limit for lookup, connecting, TLS, headers and body together.
         dial_overrides: for development: host names that are not looked up and not vetted but dialled
             at an address and port, such as a made-up name that stands for an inbox on this machine.
-        max_connections: posts at one time. The wait for a free place does not count as the receiver's time.
+        max_connections: posts at one time. The wait for one to end does not count as the receiver's time.
         max_wait_s: the limit of that wait.
         max_open: connections open at one time, idle ones included; when there are so many, the connection
             of a post is closed after it and not kept.
@@ -79,7 +79,7 @@ class AsyncioWebhookSender:
             host: VettedRoute(host, (ip_address(address),), port)
             for host, (address, port) in (dial_overrides or {}).items()
         }
-        self._places = Places(max_connections)
+        self._under_way = Semaphore(max_connections)
         self._max_wait_s = max_wait_s
         self._now = now
         self._max_open = max_open
@@ -107,20 +107,20 @@ class AsyncioWebhookSender:
         if pool is None:
             raise RuntimeError("start() the sender before posting")
         request = request_bytes(post)
-        await self._take_place()
+        await self._acquire()
         try:
             at, started = self._now(), monotonic()
             exchange = Exchange()
             error = await self._try(pool, post, request, exchange)
             return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
-            self._places.give_back()
+            self._under_way.release()
 
-    async def _take_place(self) -> None:
+    async def _acquire(self) -> None:
         try:
-            await self._places.take(self._max_wait_s)
+            await self._under_way.acquire(self._max_wait_s)
         except TimeoutError as fault:
-            raise SenderExhausted("no place for one more post came free in time") from fault
+            raise SenderExhausted("too many posts were under way for too long") from fault
 
     async def _try(
         self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: Exchange

@@ -4,11 +4,10 @@ Subclass a suite, give its fixture, and pytest runs it::
 
     port                            suite                        fixture
     ports.store                     StoreContract                rig: StoreRig
-      .LedgerRepository               LedgerRepositoryContract
-        of a ledger alone             LedgerContract           rig: LedgerRig
       .EndpointRepository             EndpointRepositoryContract
     ports.postings
       .PostingRepository              PostingRepositoryContract
+        of a ledger alone             LedgerContract           rig: LedgerRig
     ports.meetings
       .MeetingRepository              MeetingRepositoryContract, HostsContract
     ports.idempotency
@@ -111,8 +110,8 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.identity_provider import IdentityProviderContract, IdentityRig
 from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract, Play
 from meetcore.testing.contracts.key_uses import KeyUsesContract
+from meetcore.testing.contracts.ledger import LedgerContract
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
-from meetcore.testing.contracts.ledger_repository import LedgerContract, LedgerRepositoryContract
 from meetcore.testing.contracts.lists import ListsContract
 from meetcore.testing.contracts.mail_repository import MailRepositoryContract
 from meetcore.testing.contracts.mail_texts import MailTextsContract
@@ -201,7 +200,6 @@ __all__ = [
     "LedgerAuditContract",
     "LedgerAuditRig",
     "LedgerContract",
-    "LedgerRepositoryContract",
     "LedgerRig",
     "ListsContract",
     "MailRepositoryContract",

@@ -36,14 +36,20 @@ class ConcurrentCallers:
             assert _meeting_of(found) == _meeting_of(expected)
 
     async def test_callers_who_ask_after_a_change_see_it(self, rig: QueriesRig) -> None:
-        """However many statements are under way meanwhile."""
+        """However many others ask before, meanwhile and after."""
         customer, others = await open_customer(rig), [await open_customer(rig) for _ in range(3)]
-        under_way = [
-            asyncio.ensure_future(rig.queries.find_caller(other.digest)) for other in others for _ in range(5)
-        ]
-        await asyncio.sleep(0)
+        is_over, asked = asyncio.Event(), [0]
+
+        async def ask_on(other: Customer) -> None:
+            while not is_over.is_set():
+                assert await rig.queries.find_caller(other.digest) is not None
+                asked[0] += 1
+                await asyncio.sleep(0)
+
+        asking = [asyncio.create_task(ask_on(other)) for other in others for _ in range(5)]
         await registry_of(rig).revoke_key(customer.key_id, AT)
         await registry_of(rig).suspend_account(others[0].account_id, AT)
+        before = asked[0]
         found = await asyncio.gather(
             *(
                 rig.queries.find_caller(each.digest, includes)
@@ -56,7 +62,9 @@ class ConcurrentCallers:
         assert [caller is not None and caller.account.suspended_at for caller in found] == [None] * 10 + [
             AT
         ] * 10
-        assert all(await asyncio.gather(*under_way))
+        is_over.set()
+        await asyncio.gather(*asking)
+        assert asked[0] > before
 
     async def test_a_caller_who_leaves_harms_no_other(self, rig: QueriesRig) -> None:
         customers = [await open_customer(rig) for _ in range(6)]

@@ -12,6 +12,7 @@ from meetcore.domain.money import ledger
 from meetcore.domain.webhooks.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
 from meetcore.ports.deliveries import Claimed, ClaimedView, GivenUp, GiveUpReason, Recorded
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.host_failures import HostFailuresContract
 from meetcore.testing.contracts.outbox import AT_ONCE, BAD, GOOD, claim, outbox, record, record_all, sweep
 from meetcore.testing.contracts.recovery import RecoveryContract
@@ -55,10 +56,9 @@ class DeliveryRepositoryContract(HostFailuresContract, RecoveryContract):
         customer, endpoint = await outbox(rig, 0)
         event = new_event(customer, title="Rapat ✓")
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load_locked(customer.account_id, "topup:x")
+            view = await tx.postings.load_locked(customer.account_id, [])
             posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
-            assert posting.entry is not None
-            assert await tx.ledger.append(posting.funds, posting.entry, [event]) == 1
+            assert await append_one(tx, view.funds, posting, event) == 1
         ((claimed,), _) = await claim(rig)
         assert (claimed.account_id, claimed.event_id, claimed.event_kind) == (
             customer.account_id,

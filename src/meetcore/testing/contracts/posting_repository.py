@@ -5,21 +5,23 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.members.audit import SERVICE, AuditEntry, Detail
 from meetcore.domain.money import ledger
 from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.ledger import Entry, Funds, Reference
-from meetcore.ports.postings import AccountPostings
-from meetcore.testing.contracts.ledger_repository import prove_history
+from meetcore.ports.postings import AccountPostings, OperationsView
+from meetcore.testing.contracts.appending import append_one
+from meetcore.testing.contracts.ledger import LedgerContract, prove_history
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     AT,
+    KIND,
     MeetingSpec,
-    adjust,
+    finish_cancelling,
     new_endpoint,
     new_event,
     new_host,
@@ -27,6 +29,8 @@ from meetcore.testing.contracts.transactions import (
     open_customer,
     register,
     reserved,
+    scheduled,
+    start_cancelling,
     top_up,
 )
 
@@ -43,6 +47,13 @@ def postings_on(
         entries.append(posting.entry)
         funds = posting.funds
     return AccountPostings(before, funds, entries, (), [_action(each) for each in entries])
+
+
+_OTHER: dict[str, Any] = {
+    "balance": 99, "held": 1, "low_threshold": 7, "is_low": True, "entries": 3, "last_hash": bytes(32),
+    "last_at": None,
+}  # fmt: skip
+"""Values of each field of `Funds` that no test here has."""
 
 
 def _action(entry: Entry) -> AuditEntry:
@@ -64,8 +75,8 @@ async def append(rig: StoreRig, *postings: AccountPostings) -> dict[UUID, int]:
 
 
 @pytest.mark.asyncio
-class PostingRepositoryContract:
-    """What `ports.postings.PostingRepository` promises."""
+class PostingRepositoryContract(LedgerContract):
+    """What `ports.postings.PostingRepository` promises where there are meetings and events, too."""
 
     async def test_entries_of_several_accounts_are_appended_together(self, rig: StoreRig) -> None:
         customers = [await open_customer(rig, 100) for _ in range(3)]
@@ -94,18 +105,25 @@ class PostingRepositoryContract:
         assert len(await rig.entries(changed.account_id)) == 2
         assert not await rig.queries.list_audit_entries(changed.account_id, 9, None)
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            {"balance": 99}, {"held": 1}, {"low_threshold": 7}, {"is_low": True}, {"entries": 2},
-            {"last_hash": bytes(32)}, {"last_at": None},
-        ],
-    )  # fmt: skip
-    async def test_every_part_of_the_funds_is_compared(self, rig: StoreRig, change: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("name", [each.name for each in fields(Funds) if each.name != "account_id"])
+    async def test_every_part_of_the_funds_is_compared(self, rig: StoreRig, name: str) -> None:
         customer = await open_customer(rig, 100)
         made = postings_on(await funds_of(rig, customer), -30)
-        assert await append(rig, evolve(made, before=evolve(made.before, **change))) == {}
+        changed = evolve(made.before, **{name: _OTHER[name]})
+        assert changed != made.before
+        assert await append(rig, evolve(made, before=changed)) == {}
         assert await append(rig, made) == {customer.account_id: 0}
+
+    @pytest.mark.parametrize(
+        "name", [each.name for each in fields(Funds) if each.name not in ("account_id", "low_threshold")]
+    )
+    async def test_every_part_of_the_funds_is_written(self, rig: StoreRig, name: str) -> None:
+        customer = await open_customer(rig, 100)
+        made = postings_on(await funds_of(rig, customer), -30)
+        assert getattr(made.after, name) != _OTHER[name]
+        changed = evolve(made, after=evolve(made.after, **{name: _OTHER[name]}))
+        assert await append(rig, changed) == {customer.account_id: 0}
+        assert await funds_of(rig, customer) == changed.after
 
     async def test_an_operation_that_is_known_is_not_appended_again(self, rig: StoreRig) -> None:
         customer, other = [await open_customer(rig, 100) for _ in range(2)]
@@ -167,10 +185,50 @@ class PostingRepositoryContract:
 
     async def test_a_load_after_a_lock_wait_returns_what_was_appended_meanwhile(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
+
+        async def load() -> OperationsView:
+            async with rig.store.begin() as tx:
+                return await tx.postings.load_locked(customer.account_id, ["adjustment:ticket-0"])
+
         async with rig.store.begin() as tx:
             view = await tx.postings.load_locked(customer.account_id, [])
-            waiting = asyncio.create_task(adjust(rig, customer, -30, "adjustment:ticket-0"))
+            made = postings_on(view.funds, -30)
+            waiting = asyncio.create_task(load())
             await rig.until_lock_contended()
-            await tx.postings.append_if_unchanged([postings_on(view.funds, -30)])
-        assert await waiting is None
-        assert (await funds_of(rig, customer)).balance == 70
+            await tx.postings.append_if_unchanged([made])
+        assert await waiting == OperationsView(made.after, {"adjustment:ticket-0": made.entries[0]})
+
+    async def test_a_charge_is_reversed_once_whatever_the_operation_is_called(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.put_hosts(new_host())
+        meeting = await scheduled(rig, customer)
+        await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
+        refund = (await rig.entries(customer.account_id))[-1].transfer
+        funds = await funds_of(rig, customer)
+        again = ledger.post(funds, evolve(refund, id=new_id(), operation="refund:again"), AT)
+        with pytest.raises(rig.refusal):
+            async with rig.store.begin() as tx:
+                await append_one(tx, funds, again)
+        assert (await funds_of(rig, customer)).balance == 100
+
+    async def test_an_entry_and_its_events_are_one(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig)
+        await register(rig, new_endpoint(customer))
+        await register(rig, new_endpoint(customer))
+        assert await top_up(rig, customer, 5, "INV-1", KIND) == 2
+        assert len(await rig.deliveries(customer.account_id)) == 2
+
+    async def test_an_exception_undoes_the_events_of_an_entry_too(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await register(rig, new_endpoint(customer))
+        before = await funds_of(rig, customer)
+        posting = ledger.top_up(before, new_id(), "INV-9", 5, AT)
+
+        async def append_and_fail() -> None:
+            async with rig.store.begin() as tx:
+                assert await append_one(tx, before, posting, new_event(customer)) == 1
+                raise RuntimeError("too late")
+
+        with pytest.raises(RuntimeError, match="too late"):
+            await append_and_fail()
+        assert await rig.deliveries(customer.account_id) == {}

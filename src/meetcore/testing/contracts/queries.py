@@ -6,6 +6,7 @@ from meetcore.domain.money import ledger
 from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.queries import AccountSummary, Caller, CallerIncludes
 from meetcore.ports.registry import NewAccount
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.concurrent_callers import ConcurrentCallers
 from meetcore.testing.contracts.credit_queries import CreditQueries
 from meetcore.testing.contracts.event_queries import EventQueries
@@ -121,10 +122,8 @@ class QueriesContract(
     async def test_uncommitted_changes_are_not_read(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load_locked(customer.account_id, "topup:x")
-            posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
-            assert posting.entry is not None
-            await tx.ledger.append(posting.funds, posting.entry, [])
+            view = await tx.postings.load_locked(customer.account_id, [])
+            assert await append_one(tx, view.funds, ledger.top_up(view.funds, new_id(), "x", 5, AT)) == 0
             caller = await rig.queries.find_caller(customer.digest)
             assert caller is not None
             assert caller.account.balance == 0

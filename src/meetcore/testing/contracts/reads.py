@@ -13,7 +13,7 @@ from meetcore.testing.contracts.transactions import Customer, MeetingSpec, query
 async def funds_of(rig: LedgerAccess, customer: Customer) -> Funds:
     """A customer's funds as the ledger loads them."""
     async with rig.store.begin() as tx:
-        return (await tx.ledger.load_locked(customer.account_id, "nothing")).funds
+        return (await tx.postings.load_locked(customer.account_id, [])).funds
 
 
 async def creation(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> CreationView:

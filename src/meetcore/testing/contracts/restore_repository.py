@@ -16,6 +16,7 @@ from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.restores import FenceRefused
 from meetcore.ports.store import Store, StoreFenced, Transaction
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.reads import cancel_view
 from meetcore.testing.contracts.store_rig import RestoresRig
 from meetcore.testing.contracts.transactions import (
@@ -237,10 +238,9 @@ class RestoreRepositoryContract:
         customer, another = await open_customer(rig), await open_customer(rig)
         event, reference = new_event(customer), Reference("ticket", "1")
         async with rig.store.begin() as tx:
-            view = await tx.ledger.load_locked(customer.account_id, "gift")
+            view = await tx.postings.load_locked(customer.account_id, [])
             posting = ledger.adjust(view.funds, new_id(), "gift", 5, reference, AT)
-            assert posting.entry is not None
-            await tx.ledger.append(posting.funds, posting.entry, [event])
+            assert await append_one(tx, view.funds, posting, event) is not None
         asked = [
             (customer.account_id, event.id),
             (customer.account_id, new_id()),

@@ -10,7 +10,6 @@ from meetcore.testing.contracts.erasure_repository import ErasureRepositoryContr
 from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
-from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.mail_repository import MailRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.member_repository import MemberRepositoryContract
@@ -27,7 +26,6 @@ from meetcore.testing.contracts.sign_in_repository import SignInRepositoryContra
 
 
 class StoreContract(
-    LedgerRepositoryContract,
     PostingRepositoryContract,
     MeetingRepositoryContract,
     HostsContract,

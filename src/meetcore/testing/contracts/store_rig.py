@@ -41,12 +41,13 @@ from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.key_uses import KeyUses
 from meetcore.ports.ledger_verification import VerificationLog
 from meetcore.ports.partitions import Partitions
+from meetcore.ports.postings import PostingRepository
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import NewAccount, Registry
 from meetcore.ports.request_log import RequestLog
 from meetcore.ports.restores import Fence
 from meetcore.ports.retention import RetentionStore
-from meetcore.ports.store import LedgerRepository, Store
+from meetcore.ports.store import Store
 
 
 class AccountRegistry(Protocol):
@@ -64,7 +65,7 @@ class LedgerTransaction(Protocol):
         """Where accounts are opened."""
 
     @property
-    def ledger(self) -> LedgerRepository:
+    def postings(self) -> PostingRepository:
         """Money outside meetings."""
 
 

@@ -39,6 +39,7 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount, RegistryRepository
 from meetcore.testing.clock import ManualClock, SeededEntropy
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
 from meetcore.usecases import cancel_meeting, cancellation, provision, reserve_meeting, webhooks
 from meetcore.usecases.idempotency import IdempotentRequest, KeyLookup, Outcome
@@ -184,13 +185,15 @@ async def top_up(
     The entry is chained under the key, where one is given; the events have this cause.
     """
     async with rig.store.begin() as tx:
-        view = await tx.ledger.load_locked(customer.account_id, ledger.top_up_operation(reference))
-        known = None if view.entry is None else view.entry.transfer
+        view = await tx.postings.load_locked(customer.account_id, [ledger.top_up_operation(reference)])
+        known = next((each.transfer for each in view.entries.values()), None)
         posting = ledger.top_up(view.funds, new_id(), reference, amount, AT, known, key)
         if posting.entry is None:
             return 0
         events = [evolve(new_event(customer, kind), cause=cause) for kind in kinds]
-        return await tx.ledger.append(posting.funds, posting.entry, events)
+        due = await append_one(tx, view.funds, posting, *events)
+    assert due is not None
+    return due
 
 
 async def adjust(
@@ -198,13 +201,12 @@ async def adjust(
 ) -> Entry | None:
     """Give or take credits once for each operation."""
     async with rig.store.begin() as tx:
-        view = await tx.ledger.load_locked(customer.account_id, operation)
-        if view.entry is not None:
+        view = await tx.postings.load_locked(customer.account_id, [operation])
+        if operation in view.entries:
             return None
         reference = Reference("ticket", operation)
         posting = ledger.adjust(view.funds, new_id(), operation, amount, reference, at)
-        assert posting.entry is not None
-        await tx.ledger.append(posting.funds, posting.entry, [])
+        assert await append_one(tx, view.funds, posting) is not None
         return posting.entry
 
 

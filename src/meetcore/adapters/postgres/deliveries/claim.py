@@ -57,22 +57,22 @@ WITH waiting AS (
 )
 SELECT count(*) AS waiting, {_LEAST.format("id")} AS oldest, {_GREATEST.format("id")} AS newest,
     {_LEAST.format("event_id")} AS oldest_event, {_GREATEST.format("event_id")} AS newest_event,
-    (SELECT json_agg(locked)::text FROM locked) AS places
+    (SELECT json_agg(locked)::text FROM locked) AS endpoints
 FROM waiting
 """
 
 # Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks;
 # and has what follows in this transaction planned for its parameters.
-_COUNT_FLYING = """
-WITH place AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, host text)
-), flying AS (
+_COUNT_IN_FLIGHT = """
+WITH endpoint AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, host text)
+), in_flight AS (
     SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
     WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
-        AND (account_id IN (SELECT account_id FROM place) OR lease_host IN (SELECT host FROM place))
+        AND (account_id IN (SELECT account_id FROM endpoint) OR lease_host IN (SELECT host FROM endpoint))
     GROUP BY account_id, endpoint_id, lease_host
 )
-SELECT coalesce((SELECT json_agg(flying)::text FROM flying), '[]') AS flying,
+SELECT coalesce((SELECT json_agg(in_flight)::text FROM in_flight), '[]') AS in_flight,
     set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode
 """
 
@@ -80,50 +80,50 @@ SELECT coalesce((SELECT json_agg(flying)::text FROM flying), '[]') AS flying,
 # room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
 # a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 # fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
-# least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
-# held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a partitioned table
-# is planned for each of its partitions.
+# least in flight is first, and half of the posts to a host are the most that one has. What is due at an inactive
+# endpoint is held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a
+# partitioned table is planned for each of its partitions.
 _CLAIM = f"""
-WITH place AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(places)s::json) AS p (account_id uuid, id uuid, state text, host text)
+WITH endpoint AS MATERIALIZED (
+    SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, id uuid, state text, host text)
 ), in_flight AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(flying)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
+    SELECT * FROM json_to_recordset(%(in_flight)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
 ), at_endpoint AS (
     SELECT account_id, endpoint_id, sum(posts) AS posts FROM in_flight GROUP BY account_id, endpoint_id
 ), of_account AS (
     SELECT account_id, sum(posts) AS posts FROM in_flight GROUP BY account_id
-), flying AS (
+), of_account_at_host AS (
     SELECT host, account_id, sum(posts) AS posts FROM in_flight GROUP BY host, account_id
 ), at_host AS (
     SELECT host, sum(posts) AS posts FROM in_flight GROUP BY host
 ), room AS MATERIALIZED (
     SELECT h.host, least(%(per_host)s - coalesce(at_host.posts, 0), %(per_host_per_s)s - (
         SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
-        WHERE taken.at > statement_timestamp() - interval '1 second')) AS seats
-    FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM place)
+        WHERE taken.at > statement_timestamp() - interval '1 second')) AS free
+    FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM endpoint)
 ), due AS MATERIALIZED (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
     WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (
-    SELECT due.*, place.state, place.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
-        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
-    FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
+    SELECT due.*, endpoint.state, endpoint.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
+        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS number
+    FROM due JOIN endpoint ON endpoint.account_id = due.account_id AND endpoint.id = due.endpoint_id
     LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
-), seated AS MATERIALIZED (
+), with_room AS MATERIALIZED (
     SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
     FROM waiting LEFT JOIN of_account USING (account_id)
-    WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
+    WHERE waiting.state = 'active' AND waiting.number <= %(per_endpoint)s
 ), shared AS (
-    SELECT seated.*, coalesce(flying.posts, 0) + row_number() OVER (
-        PARTITION BY seated.host, seated.account_id ORDER BY seated.turn) - %(per_host_of_account)s AS over_share
-    FROM seated LEFT JOIN flying USING (host, account_id) WHERE seated.turn <= %(per_account)s
+    SELECT with_room.*, coalesce(of_account_at_host.posts, 0) + row_number() OVER (
+        PARTITION BY with_room.host, with_room.account_id ORDER BY with_room.turn) - %(per_host_of_account)s AS over_share
+    FROM with_room LEFT JOIN of_account_at_host USING (host, account_id) WHERE with_room.turn <= %(per_account)s
 ), queued AS MATERIALIZED (
     SELECT shared.*, row_number() OVER (
         PARTITION BY shared.host, shared.over_share > 0 ORDER BY shared.turn, shared.due_at, shared.id
-    ) - room.seats AS over_room
+    ) - room.free AS over_room
     FROM shared JOIN room USING (host)
 ), chosen AS MATERIALIZED (
     SELECT account_id, id, due_at, host, had_lease FROM queued WHERE over_share <= 0 AND over_room <= 0
@@ -139,10 +139,10 @@ WITH place AS MATERIALIZED (
     FROM waiting WHERE state <> 'active'
     UNION ALL
     SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
-    FROM waiting WHERE state = 'active' AND seat > %(per_endpoint)s
+    FROM waiting WHERE state = 'active' AND number > %(per_endpoint)s
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
-    FROM seated WHERE turn > %(per_account)s
+    FROM with_room WHERE turn > %(per_account)s
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp()
         + greatest(over_share, over_room) * interval '1 second' / %(per_host_per_s)s, NULL, had_lease, due_at
@@ -215,11 +215,11 @@ class DeliveryClaims(Repository):
         """Take what has room among the longest due; whether those were all that is due, or is free to look at."""
         window = max(LOOK_AT_LEAST, limits.total * LOOK_AHEAD)
         seen = await self._one(_LOCK_ENDPOINTS, {"window": window})
-        if seen is None or seen["places"] is None:
+        if seen is None or seen["endpoints"] is None:
             return [], True
-        flying = await self._one(_COUNT_FLYING, seen) or {}
+        in_flight = await self._one(_COUNT_IN_FLIGHT, seen) or {}
         parameters = {
-            **asdict(limits), **seen, **flying,
+            **asdict(limits), **seen, **in_flight,
             "per_host_of_account": limits.per_host_of_account,
             "window": window,
             "events_since": first_id(limits.events_since),

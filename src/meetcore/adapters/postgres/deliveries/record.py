@@ -53,7 +53,7 @@ SELECT d.*, clock_timestamp() AS now
 FROM json_to_recordset(%(claimed)s::json) AS c (account_id uuid, id uuid, token uuid)
 CROSS JOIN LATERAL (
     SELECT {DELIVERY.select} FROM deliveries d
-    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token IS NOT DISTINCT FROM c.token OFFSET 0) AS d
+    WHERE d.account_id = c.account_id AND d.id = c.id AND d.lease_token = c.token OFFSET 0) AS d
 """
 
 # Records attempts and what became of their deliveries. A delivery may be erased meanwhile: then it has no attempt, either.

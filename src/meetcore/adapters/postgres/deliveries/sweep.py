@@ -38,9 +38,9 @@ free AS (
     RETURNING w.account_id, w.id
 ), released AS (
     UPDATE deliveries d SET status = '{RELEASED}', held_at = NULL,
-        due_at = statement_timestamp() + (next.place - 1) * %(every_s)s * interval '1 second'
+        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
     FROM reactivated r CROSS JOIN LATERAL (
-        SELECT p.id, row_number() OVER (ORDER BY p.id) AS place FROM deliveries p
+        SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = '{HELD}'
         ORDER BY p.id LIMIT %(portion)s) AS next
     WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = '{HELD}'

@@ -13,10 +13,18 @@ import msgspec
 from meetcore.adapters.postgres.audit_log import AUDIT_COLUMNS, audit_row
 from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.deliveries.outbox import EVENT_COLUMNS, WRITE_DELIVERIES, event_row
-from meetcore.adapters.postgres.ledger.parts import ENTRY, FUNDS, LOCK_ACCOUNT, TRANSFER, entry, system_book
+from meetcore.adapters.postgres.ledger.parts import (
+    ENTRY,
+    FUNDS,
+    FUNDS_LEFT,
+    LOCK_ACCOUNT,
+    TRANSFER,
+    entry,
+    system_book,
+)
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.errors import NotFound
-from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.money.ledger import Entry
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.postings import AccountPostings, OperationsView
 
@@ -42,16 +50,15 @@ WITH posted AS MATERIALIZED (
 ), guard AS MATERIALIZED (
     SELECT a.account_id FROM json_populate_recordset(NULL::accounts, %(funds_read)s::json) w CROSS JOIN LATERAL (
         SELECT a.id AS account_id FROM accounts a
-        WHERE a.id = w.id AND a.balance = w.balance AND a.held = w.held AND a.low_threshold = w.low_threshold
-            AND a.is_low = w.is_low AND a.entries = w.entries AND a.last_hash = w.last_hash
-            AND a.last_at IS NOT DISTINCT FROM w.last_at AND a.id <> ALL (ARRAY(SELECT account_id FROM known))
+        WHERE a.id <> ALL (ARRAY(SELECT account_id FROM known))
+    AND {FUNDS.equal("a", "w")}
         FOR NO KEY UPDATE OF a SKIP LOCKED) AS a
 ), transfer AS (
     INSERT INTO ledger_transfers (account_id, {TRANSFER.names})
     SELECT account_id, {TRANSFER.names} FROM posted WHERE account_id IN (SELECT account_id FROM guard)
 ), entry AS (
-    INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
-    SELECT account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key
+    INSERT INTO ledger_entries (book, transfer_id, {ENTRY.names})
+    SELECT book, transfer_id, {ENTRY.names}
     FROM json_populate_recordset(NULL::ledger_entries, %(legs)s::json)
     WHERE account_id IN (SELECT account_id FROM guard)
 ), action AS (
@@ -64,11 +71,11 @@ WITH posted AS MATERIALIZED (
     WHERE account_id IN (SELECT account_id FROM guard)
     RETURNING account_id, id, kind, created_at
 ), {WRITE_DELIVERIES.format(account_id="e.account_id")}, account AS (
-    UPDATE accounts a SET (balance, held, is_low, entries, last_hash, last_at) = (
-            SELECT w.balance, w.held, w.is_low, w.entries, w.last_hash, w.last_at
-            FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w WHERE w.id = a.id),
-        version = version + 1
-    WHERE a.id = ANY (ARRAY(SELECT account_id FROM guard))
+    UPDATE accounts a SET ({FUNDS_LEFT.names}) = (
+            {FUNDS_LEFT.select}
+        ), version = a.version + 1
+    FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w
+    WHERE a.id = w.id AND a.id = ANY (ARRAY(SELECT account_id FROM guard))
 )
 SELECT account_id, (SELECT count(*) FROM delivery d WHERE d.account_id = guard.account_id AND status = 'pending') AS due
 FROM guard
@@ -97,8 +104,8 @@ class PostgresPostingRepository(Repository):
         entries = [each for posting in postings for each in posting.entries]
         events = [self._event_row(each) for posting in postings for each in posting.events]
         return {
-            "funds_read": _encode([_funds_row(posting.before) for posting in postings]),
-            "funds_left": _encode([_funds_row(posting.after) for posting in postings]),
+            "funds_read": _encode([_of_texts(FUNDS.row(posting.before)) for posting in postings]),
+            "funds_left": _encode([_of_texts(FUNDS.row(posting.after)) for posting in postings]),
             "transfers": _encode([_transfer_row(each) for each in entries]),
             "legs": _encode(list(chain.from_iterable(map(_leg_rows, entries)))),
             "actions": _encode([audit_row(each) for posting in postings for each in posting.actions]),
@@ -110,32 +117,23 @@ class PostgresPostingRepository(Repository):
         return row | {"payload": _hex(row["payload"])}
 
 
-def _funds_row(funds: Funds) -> Row:
-    return {
-        "id": funds.account_id, "balance": funds.balance, "held": funds.held, "is_low": funds.is_low,
-        "low_threshold": funds.low_threshold, "entries": funds.entries, "last_hash": _hex(funds.last_hash),
-        "last_at": funds.last_at,
-    }  # fmt: skip
-
-
 def _transfer_row(entry: Entry) -> Row:
-    row = TRANSFER.parameters(entry.transfer)
-    prefixed = {name.removeprefix("transfer_"): value for name, value in row.items()}
-    return prefixed | {"account_id": entry.account_id}
+    return TRANSFER.row(entry.transfer) | {"account_id": entry.account_id}
 
 
 def _leg_rows(entry: Entry) -> tuple[Row, Row]:
     """Both legs of a transfer: the customer's, with the balance after it and the hash, and the system's."""
-    common = {
-        "account_id": entry.account_id, "number": entry.number, "transfer_id": entry.transfer.id, "at": entry.at,
-    }  # fmt: skip
+    leg = ENTRY.row(entry) | {"transfer_id": entry.transfer.id, "chain_key": entry.key_id or None}
+    own = {"balance_after": None, "hash": None, "chain_key": None}
     return (
-        common | {
-            "book": "customer", "amount": entry.amount, "balance_after": entry.balance_after,
-            "hash": _hex(entry.hash), "chain_key": _hex(entry.key_id) if entry.key_id else None,
-        },
-        common | {"book": system_book(entry), "amount": -entry.amount},
-    )  # fmt: skip
+        _of_texts(leg | {"book": "customer"}),
+        leg | own | {"book": system_book(entry), "amount": -entry.amount},
+    )
+
+
+def _of_texts(row: Row) -> Row:
+    """Return a row whose bytes are texts, as JSON has them."""
+    return {name: _hex(value) if isinstance(value, bytes) else value for name, value in row.items()}
 
 
 def _hex(value: bytes) -> str:

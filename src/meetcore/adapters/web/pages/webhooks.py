@@ -101,7 +101,7 @@ async def show_secret(visit: Visit) -> Response:
 async def rotate_secret(visit: Visit) -> Response:
     """Replace the secret, and show the new one."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
-    record, errors = await _carry_out(visit, lambda form: use.rotate_secret(who, endpoint_id, form))
+    record, errors = await _apply(visit, lambda form: use.rotate_secret(who, endpoint_id, form))
     return await _show(visit, errors, secret=record.get("secret"))
 
 
@@ -117,7 +117,7 @@ async def change_webhook(visit: Visit) -> Response:
 async def remove_webhook(visit: Visit) -> Response:
     """Remove an endpoint and what waits for it."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, _id(visit)
-    _record, errors = await _carry_out(visit, lambda form: use.remove(who, endpoint_id, form))
+    _record, errors = await _apply(visit, lambda form: use.remove(who, endpoint_id, form))
     return await _show(visit, errors) if errors else see_other(f"{ROOT}?done=webhook_removed")
 
 
@@ -137,7 +137,7 @@ async def recover_deliveries(visit: Visit) -> Response:
         since.astimezone(UTC)
     except (ValueError, OverflowError):
         return await _show(visit, {"since": visit.text(_("Write a day and a time."))})
-    record, errors = await _carry_out(visit, lambda form: use.recover(who, endpoint_id, since, form))
+    record, errors = await _apply(visit, lambda form: use.recover(who, endpoint_id, since, form))
     if errors:
         return await _show(visit, errors)
     notice = visit.text(_("Deliveries that are sent again: %(count)s."), count=record["deliveries"])
@@ -188,11 +188,11 @@ def _indented(payload: Mapping[str, Any]) -> str:
 
 
 async def _changed(visit: Visit, change: Change, done: str) -> Response:
-    _record, errors = await _carry_out(visit, change)
+    _record, errors = await _apply(visit, change)
     return await _show(visit, errors) if errors else see_other(f"{ROOT}/{_id(visit)}?done={done}")
 
 
-async def _carry_out(visit: Visit, change: Change) -> tuple[Mapping[str, Any], dict[str, str]]:
+async def _apply(visit: Visit, change: Change) -> tuple[Mapping[str, Any], dict[str, str]]:
     """Carry out a change; return its record, and why it was refused, if it was."""
     try:
         outcome = await change(visit.sent_form())

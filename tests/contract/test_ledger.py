@@ -1,4 +1,4 @@
-"""Money in every store: appended once, in order, never lost and never changed."""
+"""Money in PostgreSQL: what the schema refuses, and how an operation is found."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,10 +7,10 @@ import psycopg
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.postgres.ledger import append as statements
+from meetcore.adapters.postgres.ledger import post as statements
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Reference
-from meetcore.testing.contracts import LedgerRepositoryContract
+from meetcore.testing.contracts.appending import append_one
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.transactions import (
     AT,
@@ -20,11 +20,6 @@ from meetcore.testing.contracts.transactions import (
     top_up,
 )
 from tests.support.postgres_rig import PostgresRig
-
-
-@pytest.mark.spec("1/credits")
-class TestLedgerRepository(LedgerRepositoryContract):
-    """In memory and in Postgres."""
 
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET amount = 1", "DELETE FROM {}", "TRUNCATE {}"])
@@ -40,12 +35,13 @@ async def test_postgres_refuses_to_change_the_ledger(postgres_rig: PostgresRig, 
 async def test_postgres_refuses_amounts_that_are_none(postgres_rig: PostgresRig, amount: int):
     customer = await open_customer(postgres_rig)
     funds = await funds_of(postgres_rig, customer)
-    entry = ledger.adjust(funds, new_id(), "x", 5, Reference("ticket", "x"), AT).entry
-    assert entry is not None
-    wrong = evolve(entry, amount=amount, transfer=evolve(entry.transfer, amount=amount))
+    posting = ledger.adjust(funds, new_id(), "x", 5, Reference("ticket", "x"), AT)
+    assert posting.entry is not None
+    transfer = evolve(posting.entry.transfer, amount=amount)
+    wrong = evolve(posting, entry=evolve(posting.entry, amount=amount, transfer=transfer))
     with pytest.raises(psycopg.IntegrityError):
         async with postgres_rig.store.begin() as tx:
-            await tx.ledger.append(funds, wrong, [])
+            await append_one(tx, funds, wrong)
 
 
 async def test_the_legs_of_every_transfer_sum_to_zero(postgres_rig: PostgresRig):
@@ -76,7 +72,7 @@ async def test_a_repeated_operation_is_found_without_reading_the_history(postgre
         await connection.execute("SET LOCAL enable_seqscan = off")
         cursor = await connection.execute(
             f"EXPLAIN (ANALYZE, FORMAT JSON) {statements._LOAD}",
-            {"account_id": customer.account_id, "operation": operation},
+            {"account_id": customer.account_id, "operations": [operation]},
         )
         [plan] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
     [looked_up] = [node for node in _nodes(plan[0]["Plan"]) if node.get("Alias") == "e"]

@@ -1,0 +1,53 @@
+"""Reads that share a statement: what is wrong with one caller's row, and what ends before it begins."""
+
+import asyncio
+
+import pytest
+from psycopg.errors import DivisionByZero
+
+from meetcore.adapters.postgres.batched_reads import BatchedRead
+from tests.support.postgres_rig import PostgresRig
+
+
+def _reads(rig: PostgresRig) -> BatchedRead:
+    return BatchedRead(
+        rig.pool,
+        "SELECT 60 / %(divisor)s::int AS found",
+        "SELECT q.number, 60 / q.divisor AS found"
+        " FROM unnest(%(divisors)s::int[]) WITH ORDINALITY AS q (divisor, number)",
+        lambda asked: {"divisors": [each["divisor"] for each in asked]},
+    )
+
+
+def _ask(reads: BatchedRead, *divisors: int) -> list[asyncio.Task[object]]:
+    """Ask for the first one alone, and for the others together."""
+
+    async def find(divisor: int) -> object:
+        row = await reads.find({"divisor": divisor})
+        return None if row is None else row["found"]
+
+    return [asyncio.create_task(find(divisor)) for divisor in divisors]
+
+
+async def test_a_fault_of_one_row_is_not_one_of_the_others(postgres_rig: PostgresRig) -> None:
+    found = await asyncio.gather(*_ask(_reads(postgres_rig), 1, 2, 0, 3, 0), return_exceptions=True)
+    assert [found[0], found[1], found[3]] == [60, 30, 20]
+    assert [type(found[2]), type(found[4])] == [DivisionByZero, DivisionByZero]
+    assert found[2] is not found[4]
+
+
+@pytest.mark.parametrize("divisors", [(1, 0), (1, 2, 3)])
+async def test_nobody_waits_for_a_read_that_is_cancelled_before_it_begins(
+    postgres_rig: PostgresRig, divisors: tuple[int, ...]
+) -> None:
+    reads = _reads(postgres_rig)
+    asked = _ask(reads, *divisors)
+    async with asyncio.timeout(10):
+        while not reads._tasks:  # noqa: ASYNC110  (the reads have no event for it)
+            await asyncio.sleep(0)
+        [together] = reads._tasks
+        together.cancel()  # it was made by the step before, and has not run
+        found = await asyncio.gather(*asked, return_exceptions=True)
+    assert found[0] == 60
+    assert {type(each) for each in found[1:]} == {asyncio.CancelledError}
+    assert await _ask(reads, 4)[0] == 15
