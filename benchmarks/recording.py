@@ -98,17 +98,24 @@ def _change(database_url: str, account_id: UUID) -> None:
 @contextmanager
 def _listening(database_url: str, account_id: UUID) -> Iterator[list[Statement]]:
     statements: list[Statement] = []
-    execute, transaction = Connection.execute, Connection.transaction
+    execute, fetch, transaction = Connection.execute, Connection.fetch, Connection.transaction
 
-    # Of the adapter's connection: it sends its own form of the statement and of the parameters to the driver.
-    async def execute_and_note(self: Any, query: str, params: Any = None, **options: Any) -> Any:
-        cursor = await execute(self, query, params, **options)
-        columns = tuple(column.name for column in cursor.description or ())
+    def note(query: str, params: Any, columns: tuple[str, ...]) -> None:
         is_first_reading = not any(VERSIONS & {*each.columns} for each in statements)
         statements.append(Statement(query, params or {}, columns))
         if is_first_reading and VERSIONS & {*columns}:
             _change(database_url, account_id)
+
+    # Of the adapter's connection: it sends its own form of the statement and of the parameters to the driver.
+    async def execute_and_note(self: Any, query: str, params: Any = None, **options: Any) -> Any:
+        cursor = await execute(self, query, params, **options)
+        note(query, params, tuple(column.name for column in cursor.description or ()))
         return cursor
+
+    async def fetch_and_note(self: Any, query: str, params: Any) -> Any:
+        rows = await fetch(self, query, params)
+        note(query, params, tuple(rows[0]) if rows else ())
+        return rows
 
     @asynccontextmanager
     async def transaction_and_note(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -118,9 +125,11 @@ def _listening(database_url: str, account_id: UUID) -> Iterator[list[Statement]]
         statements.append(Statement("COMMIT", {}))
 
     Connection.execute = execute_and_note  # type: ignore[method-assign]
+    Connection.fetch = fetch_and_note  # type: ignore[method-assign]
     Connection.transaction = transaction_and_note  # type: ignore[method-assign]
     try:
         yield statements
     finally:
         Connection.execute = execute  # type: ignore[method-assign]
+        Connection.fetch = fetch  # type: ignore[method-assign]
         Connection.transaction = transaction  # type: ignore[method-assign]

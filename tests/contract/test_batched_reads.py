@@ -3,9 +3,11 @@
 import asyncio
 
 import pytest
+from attrs import evolve
 from psycopg.errors import DivisionByZero
 
 from meetcore.adapters.postgres.batched_reads import BatchedRead
+from meetcore.ports.store import StoreUnavailable
 from tests.support.postgres_rig import PostgresRig
 
 
@@ -34,6 +36,23 @@ async def test_a_fault_of_one_row_is_not_one_of_the_others(postgres_rig: Postgre
     assert [found[0], found[1], found[3]] == [60, 30, 20]
     assert [type(found[2]), type(found[4])] == [DivisionByZero, DivisionByZero]
     assert found[2] is not found[4]
+
+
+async def test_a_store_that_goes_away_is_asked_for_one_of_them_only(postgres_rig: PostgresRig) -> None:
+    async with postgres_rig.owner.connection() as connection:
+        await connection.execute("CREATE SEQUENCE IF NOT EXISTS tries")
+        await connection.execute("GRANT USAGE ON SEQUENCE tries TO PUBLIC")
+        await connection.execute("ALTER SEQUENCE tries RESTART")
+    reads = evolve(
+        _reads(postgres_rig),
+        alone="SELECT nextval('tries') * %(divisor)s::int AS found, pg_terminate_backend(pg_backend_pid())",
+    )
+    found = await asyncio.gather(*_ask(reads, 1, 0, 2, 3, 4), return_exceptions=True)
+    assert {type(each) for each in found} == {StoreUnavailable}
+    async with postgres_rig.owner.connection() as connection:
+        [row] = await connection.fetch("SELECT last_value AS tries FROM tries", {})
+    # The first caller, and the first of those together; each read is tried again on another connection.
+    assert row["tries"] == 4
 
 
 @pytest.mark.parametrize("divisors", [(1, 0), (1, 2, 3)])

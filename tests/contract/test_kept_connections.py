@@ -104,12 +104,40 @@ async def test_a_closed_pool_leaves_no_connection_open(database_url: str):
         await until(is_none_left)
 
 
-async def test_a_statement_keeps_its_cursor_unless_its_rows_are_many(database_url: str):
+async def test_a_caller_that_leaves_while_it_gives_back_takes_no_connection_along(database_url: str):
+    async with pool_of(database_url, 2) as pool:
+        taken = [await pool.take(5) for _ in range(2)]
+        for connection in taken:
+            connection.taken_at -= 2 * KEPT_S  # so that they go back to the pool
+        async with pool._lock:
+            leaving = [asyncio.create_task(pool.give_back(connection)) for connection in taken]
+            await asyncio.sleep(0)
+            for task in leaving:
+                task.cancel()
+            await asyncio.gather(*leaving, return_exceptions=True)
+        assert {await pool.take(5), await pool.take(5)} == set(taken)
+        for connection in taken:
+            await pool.give_back(connection)
+
+
+async def test_a_statement_keeps_its_cursor_and_nothing_of_its_rows_and_parameters(database_url: str):
     async with pool_of(database_url, 1) as pool, pool.connection() as connection:
-        for count in (2, 1, 500, 3):
-            rows = await connection.fetch("SELECT n FROM generate_series(1, %(n)s::int) AS n", {"n": count})
-            assert rows == [{"n": n} for n in range(1, count + 1)]
-            assert bool(connection._cursors) is (count != 500)
+        statement = "SELECT n, %(text)s::text AS text FROM generate_series(1, %(n)s::int) AS n"
+        for count in (2, 1, 500, 0, 3):
+            rows = await connection.fetch(statement, {"n": count, "text": "x" * 10_000})
+            assert rows == [{"n": n, "text": "x" * 10_000} for n in range(1, count + 1)]
+            [cursor] = connection._cursors.values()
+            assert (cursor.pgresult, cursor._query, cursor._results) == (None, None, [])
         with pytest.raises(psycopg.errors.DivisionByZero):
             await connection.fetch("SELECT 1 / %(n)s::int AS n", {"n": 0})
         assert await connection.fetch("SELECT 1 / %(n)s::int AS n", {"n": 1}) == [{"n": 1}]
+
+
+async def test_rows_are_named_as_they_are_now(empty_database_url: str):
+    async with pool_of(empty_database_url, 1) as pool, pool.connection() as connection:
+        await connection.execute("CREATE TABLE growing (a int)")
+        await connection.execute("INSERT INTO growing VALUES (1)")
+        connection.prepare_threshold = None  # as behind a pooler; prepared, the server would refuse it
+        assert await connection.fetch("SELECT * FROM growing", {}) == [{"a": 1}]
+        await connection.execute("ALTER TABLE growing ADD COLUMN b int")
+        assert await connection.fetch("SELECT * FROM growing", {}) == [{"a": 1, "b": None}]

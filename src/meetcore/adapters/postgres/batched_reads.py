@@ -110,12 +110,23 @@ class BatchedRead:
         except Exception as error:  # noqa: BLE001  # it is raised where each is waited for
             if len(batch) == 1:
                 _refuse(batch, error)
-                return
-            for each in batch:  # what is wrong with one caller's row is not wrong with the others'
-                if not each[1].done():
-                    await self._find_together([each], this)
+            else:
+                await self._find_each(batch)
         finally:
             self._end(this)
+
+    async def _find_each(self, batch: Sequence[tuple[Row, Result]]) -> None:
+        """Read each caller alone: what is wrong with the row of one is not wrong with those of the others."""
+        for number, each in enumerate(batch):
+            if each[1].done():
+                continue
+            try:
+                _deal_out([each], await self._read([each]))
+            except StoreUnavailable as error:  # it would not answer the others either
+                _refuse(batch[number:], error)
+                return
+            except Exception as error:  # noqa: BLE001  # it is raised where it is waited for
+                _refuse([each], error)
 
     async def _read(self, batch: Sequence[tuple[Row, Result]]) -> Sequence[Row]:
         with translated():

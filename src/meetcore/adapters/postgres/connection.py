@@ -6,8 +6,9 @@ shut down on this side, so that every wait on it ends at once. A statement whose
 an unknown outcome, as with any connection that is lost.
 
 Statements are constants, so each is parsed for its placeholders once. The driver does so only up to 4 096 bytes and
-50 parameters; it parses a longer one, such as those of a new meeting, at each execution. A statement that returns rows
-has a cursor of its own on each connection, which keeps what the driver looked up for its parameters and columns.
+50 parameters; it parses a longer one, such as those of a new meeting, at each execution. A statement whose rows are
+fetched has a cursor of its own on each connection, for what the driver looked up for its parameters and columns. The
+result and the parameters are let go of: they may be large, and some are to be known to nobody else.
 """
 
 import asyncio
@@ -34,7 +35,8 @@ ENDED_BY_SERVER = ("08", "57P", "25P03")
 """SQLSTATEs, or their beginnings, with which a server ends a session: shutdown, crash, idle in transaction."""
 
 _STATEMENTS = 1024  # several times as many as the adapter has
-_KEPT_ROWS = 100  # a cursor holds its last result until its next execution
+_HAS_KNOWN_CURSORS = all(hasattr(AsyncRawCursor, name) for name in ("_reset", "_tx"))
+"""Whether a cursor can be made to let go of its result, for which the driver has no public call but `close`."""
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
@@ -63,17 +65,23 @@ class Connection(AsyncConnection[DictRow]):
         return await AsyncRawCursor(self).execute(text, [params[name] for name in names], prepare=prepare)
 
     async def fetch(self, query: str, params: Mapping[str, Any]) -> list[DictRow]:
-        """Execute a statement as `execute` does, and return its rows. It is one that returns rows, if only none."""
+        """Execute a statement that returns rows as `execute` does, and return them; there may be none."""
         text, names = _numbered(query)
         cursor = self._cursors.pop(text, None) or AsyncRawCursor(self, row_factory=tuple_row)
         await cursor.execute(text, [params[name] for name in names])
-        columns = self._columns.get(text)
-        if columns is None:
+        columns, result = self._columns.get(text, ()), cursor.pgresult
+        if result is None or result.nfields != len(columns):
             columns = self._columns[text] = tuple(column.name for column in cursor.description or ())
         rows = [dict(zip(columns, row, strict=True)) for row in await cursor.fetchall()]
-        if len(rows) <= _KEPT_ROWS:
+        if _HAS_KNOWN_CURSORS:
+            _let_go(cursor)
             self._cursors[text] = cursor
         return rows
+
+    async def close(self) -> None:
+        """Close the connection with its cursors, which refer to it."""
+        self._cursors.clear()
+        await super().close()
 
     async def wait(
         self,
@@ -109,6 +117,12 @@ class Connection(AsyncConnection[DictRow]):
         self.is_overdue = True
         if not self.closed:
             drop_socket(self.pgconn.socket)
+
+
+def _let_go(cursor: AsyncRawCursor[TupleRow]) -> None:
+    """Make a cursor forget its result and its parameters; what was looked up for them stays."""
+    cursor._reset()
+    cursor._tx.set_pgresult(None)
 
 
 @lru_cache(_STATEMENTS)

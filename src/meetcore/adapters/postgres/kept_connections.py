@@ -8,7 +8,7 @@ whatever is kept goes back once a second, where its age is judged and connection
 
 import asyncio
 import math
-from contextlib import suppress
+from collections.abc import Coroutine
 from time import monotonic
 from typing import Any, Final
 
@@ -27,8 +27,9 @@ class KeepingPool(AsyncConnectionPool[Connection]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._kept: list[Connection] = []
-        self._asking = 0
-        self._keeps_since = -math.inf
+        self._callers_in_pool = 0
+        self._kept_if_taken_after = -math.inf
+        self._is_closing = False
         self._timer: asyncio.TimerHandle | None = None
         self._returns: set[asyncio.Task[None]] = set()
 
@@ -56,7 +57,7 @@ class KeepingPool(AsyncConnectionPool[Connection]):
     async def give_back(self, connection: Connection) -> None:
         """Take back a connection, for the next caller or into the pool."""
         if not self._may_keep(connection):
-            await self.putconn(connection)
+            await self._return(connection)
             return
         self._kept.append(connection)
         if self._timer is None:
@@ -64,29 +65,33 @@ class KeepingPool(AsyncConnectionPool[Connection]):
 
     async def drain(self) -> None:
         """Close all connections that nobody uses, those that are kept, too, and later those that are lent."""
-        self._keeps_since = monotonic()
-        await self._return_kept()
-        await super().drain()
+        self._kept_if_taken_after = math.inf
+        try:
+            await self._return_kept()
+            await super().drain()
+        finally:
+            self._kept_if_taken_after = monotonic()
 
     async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109  # as the driver's pool has it
         """Close the pool with what is kept beside it."""
-        self._keeps_since = math.inf
+        self._is_closing = True
         if self._timer is not None:
             self._timer.cancel()
         await self._return_kept()
+        await asyncio.gather(*self._returns)
         await super().close(timeout)
 
     def _may_keep(self, connection: Connection) -> bool:
         # Whoever waits in the pool, or is about to, gets the connection from there.
-        if self._asking or connection.is_overdue or connection.taken_at <= self._keeps_since:
+        if self._callers_in_pool or self._is_closing or connection.is_overdue:
             return False
-        is_recent = monotonic() - connection.taken_at < KEPT_S
+        is_recent = max(self._kept_if_taken_after, monotonic() - KEPT_S) < connection.taken_at
         return is_recent and connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def _take_from_pool(self, timeout_s: float) -> Connection:
         # The pool's own check waits a second after each connection that fails it.
         give_up_at = monotonic() + timeout_s
-        self._asking += 1
+        self._callers_in_pool += 1
         try:
             while True:
                 connection = await self.getconn(give_up_at - monotonic())
@@ -95,20 +100,26 @@ class KeepingPool(AsyncConnectionPool[Connection]):
                     return connection
                 await self._discard(connection)
         finally:
-            self._asking -= 1
+            self._callers_in_pool -= 1
 
     async def _discard(self, connection: Connection) -> None:
         await connection.close()
-        await self.putconn(connection)
+        await self._return(connection)
 
     def _return_later(self) -> None:
         self._timer = None
-        task = asyncio.get_running_loop().create_task(self._return_kept())
-        self._returns.add(task)
-        task.add_done_callback(self._returns.discard)
+        self._start(self._return_kept())
 
     async def _return_kept(self) -> None:
         while self._kept:
-            connection = self._kept.pop(0)
-            with suppress(ValueError):  # of a pool that was closed meanwhile
-                await self.putconn(connection)
+            await self._return(self._kept.pop(0))
+
+    async def _return(self, connection: Connection) -> None:
+        # A caller that is cancelled while the pool's lock is taken would leave the connection to nobody.
+        await asyncio.shield(self._start(self.putconn(connection)))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._returns.add(task)
+        task.add_done_callback(self._returns.discard)
+        return task
