@@ -13,6 +13,7 @@ import httpx
 from attrs import define, field
 
 from meetcore.testing.ai_server import Models
+from tests.e2e.zoom_stack import admin_client
 from tests.support.program import environment
 
 TRANSCRIPTION, WRITING = "transcriptions", "completions"
@@ -67,7 +68,7 @@ def ai_stack(latency_s: float = 0.0) -> Iterator[AiStack]:
         try:
             assert process.stdout is not None
             ready = json.loads(process.stdout.readline())
-            with httpx.Client(base_url=f"{ready['admin_url']}/", trust_env=False, timeout=20) as http:
+            with admin_client(f"{ready['admin_url']}/") as http:
                 yield AiStack(ready, http)
         finally:
             process.kill()

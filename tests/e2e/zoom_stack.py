@@ -91,10 +91,20 @@ def zoom_stack(latency_s: float = 0.0) -> Iterator[ZoomStack]:
         try:
             assert process.stdout is not None
             ready = json.loads(process.stdout.readline())
-            with httpx.Client(base_url=ready["admin_url"], trust_env=False, timeout=20) as http:
+            with admin_client(ready["admin_url"]) as http:
                 yield ZoomStack(ready, http)
         finally:
             process.kill()
+
+
+def admin_client(url: str) -> httpx.Client:
+    """Make a client that several threads may use at once.
+
+    A connection that is kept open expires, and httpx may close it for one thread while another takes it.
+    """
+    return httpx.Client(
+        base_url=url, trust_env=False, timeout=20, limits=httpx.Limits(max_keepalive_connections=0)
+    )
 
 
 def send_event(
