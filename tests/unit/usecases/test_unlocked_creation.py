@@ -10,6 +10,7 @@ import pytest
 from attrs import define, evolve
 
 from meetcore.adapters.memory.ledger import account_state
+from meetcore.domain.errors import ServiceUnavailable
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.transfers import TransferKind
@@ -286,3 +287,33 @@ async def test_after_a_statement_that_was_not_answered_in_time_a_retry_gets_the_
     assert len(made) == 1
     assert (harness.funds().balance, harness.funds().held) == (90, 0)
     harness.prove()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_without_a_key_a_settlement_that_was_not_answered_in_time_is_refused_as_in_doubt(is_kept: bool):
+    """It cannot be undone where it was kept: the meeting is in the list, and its event is sent."""
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store = cast("Store", _Late(create.store, 2, is_kept))
+    create = with_store(create, store)
+    with pytest.raises(ServiceUnavailable, match="GET /meetings") as refused:
+        await create(caller_of(harness), request(), harness.request_key(None), harness.now())
+    harness.clock.advance(refused.value.retry_after_s)
+    await harness.reconcile().sweep()
+    status = MeetingStatus.SCHEDULED if is_kept else MeetingStatus.ABANDONED
+    assert [each.status for each in harness.meetings()] == [status]
+    assert (harness.funds().balance, harness.funds().held) == (90 if is_kept else 100, 0)
+    harness.prove()
+
+
+async def test_without_a_key_nothing_is_in_doubt_where_the_reservation_was_not_answered_in_time():
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store = cast("Store", _Late(create.store, 1, is_kept=True))
+    create = with_store(create, store)
+    with pytest.raises(OutcomeUnknown):
+        await create(caller_of(harness), request(), harness.request_key(None), harness.now())
+    harness.expire_leases()
+    await harness.reconcile().sweep()
+    assert [each.status for each in harness.meetings()] == [MeetingStatus.ABANDONED]
+    assert (harness.funds().balance, harness.funds().held) == (100, 0)
