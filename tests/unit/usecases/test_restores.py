@@ -286,7 +286,7 @@ async def test_a_memo_that_names_a_wrong_key_is_left(restored: Restored) -> None
     await lose(restored, 1)
     lost = restored.zoom.stand_in.meetings[-1]
     head, mark, rest = lost.fields["agenda"].partition("Memo: ")
-    lost.fields["agenda"] = f"{head}{mark}{rest[:2]}{'____'}{rest[6:]}"
+    lost.fields["agenda"] = f"{head}{mark}{rest[:2]}____{rest[6:]}"
     (done,) = await restored.operator().apply(restored, adopts=False)
     assert (done.action, done.needs_operator) == (Action.LEAVE, True)
     assert "its memo is under key" in done.reason

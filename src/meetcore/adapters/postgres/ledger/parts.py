@@ -16,7 +16,7 @@ from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds, Transfer
 
 FUNDS = Columns(Funds, "a", "funds_", renamed={"account_id": "id"})
-# What a posting changes of an account; the threshold is the registry's to change.
+# What no posting changes of an account: the threshold is the registry's.
 _UNCHANGED = ("account_id", "low_threshold")
 FUNDS_AFTER = Columns(Funds, "w", "", without=_UNCHANGED)
 _FUNDS_AFTER_PARAMETERS = Columns(Funds, "a", "funds_", without=_UNCHANGED)
