@@ -1726,7 +1726,7 @@ WITH posted AS MATERIALIZED (
     UPDATE accounts a SET (balance, held, is_low, entries, last_hash, last_at) = (
             w.balance, w.held, w.is_low, w.entries, w.last_hash, w.last_at
         ), version = a.version + 1
-    FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w
+    FROM json_populate_recordset(NULL::accounts, %(funds_after)s::json) w
     WHERE a.id = w.id AND a.id = ANY (ARRAY(SELECT account_id FROM guard))
 )
 SELECT account_id, (SELECT count(*) FROM delivery d WHERE d.account_id = guard.account_id AND status = 'pending') AS due

@@ -43,6 +43,8 @@ ask() { as_postgres "$PG_BIN/psql" --no-psqlrc -qAt -h "$private" -p 5432 -U "$S
 # Their links would lead the restored server into the files of the one that was backed up.
 [ -z "$(ls -A "$backup/pg_tblspc" 2>/dev/null)" ] ||
   fail "$backup has tablespaces, which this does not restore: restore it by hand, each of them into a new directory, and fence by hand"
+[ ! -L "$backup/pg_wal" ] ||
+  fail "$backup has pg_wal as a link, which this does not restore: put a directory with what it leads to in its place"
 case $moment in *[!0-9A-Za-z:+.-]*) fail "write MOMENT as 2026-12-31T17:00:00Z" ;; esac
 
 # Packages have the programs of each version in a directory of its own, and not in PATH.

@@ -171,9 +171,43 @@ def test_a_container_of_ours_cannot_write_and_is_started_with_a_command_and_sett
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert grace_s(service) >= Settings().drain_s + 20, "the drain, then what is in flight"
-    assert service["env_file"] == [{"path": "meetcore.env", "required": False}]
+    assert service["env_file"] == [
+        {"path": "compose.provider.env"},
+        {"path": "meetcore.env", "required": False},
+    ]
     assert ("healthcheck" in service) == (not name.startswith("serve")), "only the API has a port"
     assert (service["build"]["dockerfile"], service["build"]["context"]) == ("deploy/Containerfile", "..")
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize(
+    ("dot_env", "settings", "provider"),
+    [
+        ({}, {}, "sandbox"),
+        ({"MEETCORE_PROVIDER": "jitsi"}, {}, "jitsi"),
+        ({"MEETCORE_PROVIDER": "jitsi"}, {"MEETCORE_PROVIDER": "zoom"}, "zoom"),
+        ({}, {"MEETCORE_PROVIDER": "zoom"}, "zoom"),
+    ],
+)
+def test_the_provider_is_the_one_of_meetcore_env_or_else_that_of_the_env_of_earlier_releases(
+    name: str, dot_env: dict[str, str], settings: dict[str, str], provider: str
+) -> None:
+    service = COMPOSE["services"][name]
+    assert "MEETCORE_PROVIDER" not in service["environment"], "it would win over meetcore.env"
+    found: dict[str, str] = {}
+    for file in service["env_file"]:
+        is_ours = file["path"] != "meetcore.env"
+        found |= interpolated(DEPLOY / file["path"], dot_env) if is_ours else settings
+    assert found["MEETCORE_PROVIDER"] == provider
+
+
+def interpolated(file: Path, dot_env: dict[str, str]) -> dict[str, str]:
+    """The variables of a file, as Compose reads them: with those of .env and of its own environment."""
+
+    def value_of(found: re.Match[str]) -> str:
+        return dot_env.get(found[1]) or found[2]
+
+    return {name: re.sub(r"\$\{(\w+):-(\w*)\}", value_of, value) for name, value in variables_of(file)}
 
 
 def grace_s(service: dict[str, Any]) -> int:

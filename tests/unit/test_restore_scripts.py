@@ -147,6 +147,16 @@ def test_a_backup_with_tablespaces_is_refused(place: Place) -> None:
     assert not place.unfenced.exists()
 
 
+def test_a_backup_whose_log_is_a_link_is_refused(place: Place) -> None:
+    backup = place.back_up("monday")
+    (backup / "pg_wal").rename(place.root / "log")
+    (backup / "pg_wal").symlink_to(place.root / "log")
+    done = place.restore(backup)
+    assert done.returncode == 1
+    assert "pg_wal as a link" in done.stderr
+    assert not place.unfenced.exists()
+
+
 def test_programs_that_are_not_found_are_asked_for(place: Place) -> None:
     backup = place.back_up("monday")
     (backup / "PG_VERSION").write_text("8.4\n")

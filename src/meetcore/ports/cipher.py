@@ -30,3 +30,11 @@ class KeyedCipher(Cipher, Protocol):
     @property
     def key_ids(self) -> Sequence[bytes]:
         """The ids of the keys, four bytes each; the first one seals."""
+
+    def key_id_of(self, sealed: bytes) -> bytes | None:
+        """Return the id of the key that a value names, given or not.
+
+        Returns:
+            `None` for bytes that do not have the form of a sealed value: they were changed, or are of a later
+            release.
+        """

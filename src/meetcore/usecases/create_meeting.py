@@ -31,6 +31,7 @@ from meetcore.domain.meetings.meetings import (
     MeetingPlan,
     MeetingRequest,
     MeetingStatus,
+    Provisioned,
     plan_meeting,
 )
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
@@ -40,7 +41,7 @@ from meetcore.ports.account_state import AccountState
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, LeaseView
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import CommitLost, Store, StoreUnavailable, Transaction
+from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable, Transaction
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderOrder,
@@ -84,6 +85,14 @@ _UNKNOWN: Final = {
     False: "The video provider did not answer. Without an Idempotency-Key the meeting cannot be delivered: "
     "it is undone, and nothing is charged. Try again, with an Idempotency-Key.",
 }
+# Only without a key: with one, a retry gets the result.
+_IN_DOUBT: Final = (
+    "The meeting is in doubt: the database did not answer in time. Look for it in the list of meetings "
+    "(GET /meetings) first: if it is there, it is charged, and can be used or cancelled; if not, nothing is "
+    "charged. Only then try again, with an Idempotency-Key."
+)
+_IN_DOUBT_RETRY_AFTER_S: Final = 30
+"""By then a worker has undone what was not kept: its lease, a round, the provider's answer."""
 _TOO_LATE: Final = {
     True: "The meeting took too long to make. Try again with the same key.",
     False: "The meeting took too long to make. It was undone, and nothing was charged. Try again.",
@@ -316,12 +325,23 @@ class CreateMeeting:
             ) from error
         except ProviderUnknown as error:
             raise UpstreamError(_UNKNOWN[request.key is not None]) from error
-        outcome = await self.provisioner.finish(view, made, now)
+        outcome = await self._finish(view, made, request, now)
         if outcome is None:
             return await self._overtaken(meeting, made.provider_meeting_id, request)
         if outcome.due:
             self.notifier.notify()
         return outcome
+
+    async def _finish(
+        self, view: LeaseView, made: Provisioned, request: IdempotentRequest, now: datetime
+    ) -> Outcome | None:
+        """Settle it; `None` when the lease is lost. What nobody can ask for again is refused as in doubt."""
+        try:
+            return await self.provisioner.finish(view, made, now)
+        except OutcomeUnknown as error:
+            if request.key is not None:
+                raise
+            raise ServiceUnavailable(_IN_DOUBT, _IN_DOUBT_RETRY_AFTER_S) from error
 
     def _order(self, view: LeaseView) -> ProviderOrder:
         order = order_of(view.meeting, view.provider_user_id)

@@ -42,6 +42,7 @@ Not in it are
 - deliveries to webhooks that were removed
 - answers that are kept for a day, for requests that are sent again: they repeat the records above
 - reports of the video provider that are still worked on, and counters that limits need
+- IP addresses and browsers of the sessions in which operators of this service looked at the account
 - what operators of this service propose to one another: what was approved is in ledger.jsonl
 
 Times are in UTC (RFC 3339). Made at {at}.
@@ -105,17 +106,21 @@ def invitation_line(invitation: Invitation) -> dict[str, object]:
 
 
 def session_line(session: Session) -> dict[str, object]:
-    """A session, without its token. One without a user is a guest's, or an operator's view of the account."""
+    """A session, without its token. One without a user is a guest's, or an operator's view of the account.
+
+    An operator's has no address and no browser: they are data of another person.
+    """
+    is_operators = is_view(session)
     return {
         "id": str(session.id),
         "user_id": None if session.user_id is None else str(session.user_id),
         "guest_role": None if session.guest_role is None else session.guest_role.value,
-        "is_operators": is_view(session),
+        "is_operators": is_operators,
         "created_at": utc_text(session.created_at),
         "last_seen_at": utc_text(session.last_seen_at),
         "ended_at": _instant(session.ended_at),
-        "browser": session.user_agent,
-        "client_address": session.client_address,
+        "browser": None if is_operators else session.user_agent,
+        "client_address": None if is_operators else session.client_address,
     }
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from typing import Final
 from uuid import UUID
 
 from attrs import frozen
@@ -11,9 +10,6 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.memos import InvalidMemo, MeetingMemo, decode_memo, encode_memo, memo_of
 from meetcore.ports.cipher import CipherRefused, KeyedCipher
 from meetcore.ports.idempotency import Claim
-
-_KEY_ID: Final = slice(1, 5)
-"""Where a sealed value names its key."""
 
 
 @frozen
@@ -47,7 +43,8 @@ class MeetingMemos:
             sealed = base64.urlsafe_b64decode(memo + "=" * (-len(memo) % 4))
         except binascii.Error:
             return UnopenedMemo()
-        if (key_id := sealed[_KEY_ID]) not in self.cipher.key_ids:
+        key_id = self.cipher.key_id_of(sealed)
+        if key_id is not None and key_id not in self.cipher.key_ids:
             return UnopenedMemo(key_id.hex())
         try:
             return decode_memo(self.cipher.open(sealed, _context(meeting_id)))

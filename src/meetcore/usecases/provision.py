@@ -4,7 +4,6 @@
 the event of a new meeting; does not call the provider.
 """
 
-from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -64,18 +63,18 @@ async def settle(
     Returns:
         The outcome; `None` when the lease is lost or the account is no longer as in the view.
     """
-    done = await _settle(tx, runtime, view, made, at)
+    done = await _settle(tx, runtime, view, made, at, runtime.new_id(at))
     return None if done is None else done[0]
 
 
 async def _settle(
-    tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime
+    tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime, charge_id: UUID
 ) -> tuple[Outcome, Funds, CapUsage] | None:
-    """Settle as `settle` does; return the funds and the usage after it, too."""
+    """Settle as `settle` does, by a charge of this id; return the funds and the usage after it, too."""
     if view.hold is None:
         return None
     settled = holds.settle(
-        view.funds, view.usage, view.hold, view.hold.amount, runtime.new_id(at), at, runtime.chain_key
+        view.funds, view.usage, view.hold, view.hold.amount, charge_id, at, runtime.chain_key
     )
     posting = settled.posting
     assert posting.entry is not None  # a settlement always posts
@@ -124,29 +123,37 @@ class Provisioner:
         """Settle the meeting; `None` when the lease is lost.
 
         The view is tried as it is, in one statement, or in turn with others of the account; where the account
-        has changed since, it is read again under its lock.
+        has changed since, it is read again under its lock. A settlement whose answer was lost is looked up.
 
         Args:
             view: the meeting in progress, as the holder of its lease last read it.
             made: what the provider answered.
             at: the instant for the entry and the event.
+
+        Raises:
+            OutcomeUnknown: whether it was settled is not known.
         """
-        finished = None
-        credits = 0 if view.hold is None else view.hold.amount
-        with suppress(CommitLost):  # the lease shows whether it was kept
-            finished = await self._finish_in_turn(view, made, at)
-        finished = finished or await self._finish_latest(view, made, at)
+        charge_id = self.runtime.new_id(at)
+        try:
+            finished = await self._finish_in_turn(view, made, at, charge_id)
+            finished = finished or await self._finish_latest(view, made, at, charge_id)
+        except CommitLost:  # the lease shows whether it was kept
+            finished = await self._finish_latest(view, made, at, charge_id)
+            finished = finished or await self._find_settled(view.meeting, charge_id)
         if finished is not None:
+            credits = 0 if view.hold is None else view.hold.amount
             self.runtime.metrics.credits_moved(TransferKind.MEETING_CHARGE, credits)
         return finished
 
-    async def _finish_in_turn(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:
+    async def _finish_in_turn(
+        self, view: LeaseView, made: Provisioned, at: datetime, charge_id: UUID
+    ) -> Outcome | None:
         if view.hold is None:
             return None
 
         async def attempt(tx: Transaction, state: AccountState) -> tuple[Outcome, AccountState] | None:
             present = evolve(view, version=state.version, funds=state.funds, usage=state.usage)
-            done = await _settle(tx, self.runtime, present, made, at)
+            done = await _settle(tx, self.runtime, present, made, at, charge_id)
             return None if done is None else (done[0], evolve(state, funds=done[1], usage=done[2]))
 
         spender = Spender(view.meeting.account_id, view.hold.api_key_id, view.hold.cap_day)
@@ -154,10 +161,22 @@ class Provisioner:
         return await self.turns.run(spender, state, attempt)
 
     @repeated_when_lost
-    async def _finish_latest(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:
+    async def _finish_latest(
+        self, view: LeaseView, made: Provisioned, at: datetime, charge_id: UUID
+    ) -> Outcome | None:
         async with self.store.begin() as tx:
             latest = await tx.meetings.load_leased(view.meeting.account_id, view.meeting.id, view.token)
-            return None if latest is None else await settle(tx, self.runtime, latest, made, at)
+            done = None if latest is None else await _settle(tx, self.runtime, latest, made, at, charge_id)
+        return None if done is None else done[0]
+
+    @repeated_when_lost
+    async def _find_settled(self, meeting: Meeting, charge_id: UUID) -> Outcome | None:
+        """Find the meeting where its charge is the one of this id, and no other process's."""
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
+        if view is None or view.meeting.charge_id != charge_id:
+            return None
+        return Outcome(created_record(view.meeting), due=1)  # how many are due is not known any more
 
     async def undo(
         self, meeting: Meeting, token: UUID, *,

@@ -15,7 +15,12 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import NotFound, Unprocessable
-from meetcore.domain.members.roles import Role
+from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.domain.members.sessions import OperatorSession
+from meetcore.ports.member_queries import SignedInOperator
+from meetcore.usecases.impersonate import Impersonate
+from meetcore.usecases.redeem_sign_in_link import Browser
 from tests.unit.usecases.access_harness import OWNER, AccessHarness
 from tests.unit.usecases.application import ApplicationHarness
 
@@ -54,6 +59,21 @@ async def test_what_is_kept_of_people_is_in_an_export_without_tokens_and_links()
     content = json.dumps(files)
     for secret in (begun.token, at.last_token()):
         assert secret not in content
+
+
+async def test_sessions_of_operators_are_exported_without_address_and_browser() -> None:
+    at = await AccessHarness().start()
+    now, account_id = at.harness.now(), at.harness.caller.account.id
+    one = Operator(UUID(int=7), "op@example.com", OperatorRole.SUPPORT, now)
+    session = OperatorSession(
+        id=UUID(int=8), operator_id=one.id, created_at=now, last_seen_at=now, authenticated_at=now
+    )
+    view = Impersonate(at.harness.store, at.harness.runtime)
+    await view.begin(SignedInOperator(session, one), account_id, Browser(None, "Operators/1.0", "192.0.2.9"))
+    _, files = await exported(at, timedelta(days=30))
+    [line] = files["sessions.jsonl"]
+    assert (line["is_operators"], line["client_address"], line["browser"]) == (True, None, None)
+    assert "Operators/1.0" not in json.dumps(files)
 
 
 async def test_an_export_says_how_long_events_are_kept() -> None:

@@ -1,6 +1,6 @@
 """After a restore nothing goes on before the release, and lost meetings are adopted or removed once."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -254,6 +254,42 @@ async def test_one_whose_memo_was_changed_is_left_unless_all_are_to_be_removed(r
     (done,) = await restored.operator().apply(restored, adopts=False)
     assert done.action is Action.REMOVE
     assert len(restored.zoom.made) == 1
+
+
+def _with_first_byte_changed(memo: str) -> str:
+    return ("C" if memo[0] == "A" else "A") + memo[1:]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [_with_first_byte_changed, lambda memo: memo[:40], lambda _: "AA"],
+    ids=["first byte", "short", "shorter than a key id"],
+)
+async def test_a_memo_that_was_changed_is_not_taken_for_one_under_another_key(
+    restored: Restored, change: Callable[[str], str]
+) -> None:
+    restored.memo_cipher = AesGcmCipher([b"k" * 32])
+    await lose(restored, 1)
+    lost = restored.zoom.stand_in.meetings[-1]
+    head, mark, rest = lost.fields["agenda"].partition("Memo: ")
+    memo, line, reference = rest.partition("\n")
+    lost.fields["agenda"] = f"{head}{mark}{change(memo)}{line}{reference}"
+    restored.memo_cipher = AesGcmCipher([b"a" * 32])
+    (done,) = await restored.operator().apply(restored)
+    assert (done.action, done.needs_operator) == (Action.LEAVE, True)
+    assert done.reason.startswith("its memo was changed and does not open")
+
+
+async def test_a_memo_that_names_a_wrong_key_is_left(restored: Restored) -> None:
+    """It looks like one under a key that is not given, and is not removed by mistake."""
+    restored.memo_cipher = AesGcmCipher([b"k" * 32])
+    await lose(restored, 1)
+    lost = restored.zoom.stand_in.meetings[-1]
+    head, mark, rest = lost.fields["agenda"].partition("Memo: ")
+    lost.fields["agenda"] = f"{head}{mark}{rest[:2]}____{rest[6:]}"
+    (done,) = await restored.operator().apply(restored, adopts=False)
+    assert (done.action, done.needs_operator) == (Action.LEAVE, True)
+    assert "its memo is under key" in done.reason
 
 
 async def test_meetings_of_others_on_our_hosts_are_left(restored: Restored) -> None:

@@ -1,20 +1,28 @@
 """Making a meeting on the account as it was read with the caller: whole or not at all, wherever it is cut."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import pytest
 from attrs import define, evolve
 
 from meetcore.adapters.memory.ledger import account_state
+from meetcore.domain.errors import ServiceUnavailable
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.ports.metrics import NO_METRICS, Metrics, NoMetrics
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import CommitLost, OutcomeUnknown, Store
 from meetcore.usecases.account_turns import AccountTurns
+from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.provision import Provisioner
+from meetcore.usecases.webhooks import Registration
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.test_create_meeting import CRASH_POINTS
 
@@ -30,31 +38,71 @@ def caller_of(harness: ApplicationHarness) -> Caller:
 
 @define
 class _Losing:
-    """A store whose connection is lost at its first statement outside a transaction, kept or not."""
+    """A store whose connection is lost at one of its statements outside a transaction, kept or not."""
 
     store: Store
     is_kept: bool
-    is_lost: bool = False
+    number: int = 1
+    calls: int = 0
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[Any]:
+        self.calls += 1
+        is_lost = self.calls == self.number
+        if is_lost and not self.is_kept:
+            raise CommitLost("the connection was lost")
+        async with self.store.at_once() as tx:
+            yield tx
+        if is_lost:
+            raise CommitLost("the connection was lost")
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Any]:
+        async with self.store.begin() as tx:
+            yield tx
+
+
+@define
+class _LosingCommit:
+    """A store whose account changes before its second call at once, and which loses the commit after that."""
+
+    store: Store
+    is_kept: bool
+    change: Callable[[], Awaitable[object]]
+    calls: int = 0
     begun: int = 0
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[Any]:
-        if self.is_lost:
-            async with self.store.at_once() as tx:
-                yield tx
-            return
-        self.is_lost = True
-        if not self.is_kept:
-            raise CommitLost("the connection was lost")
+        self.calls += 1
+        if self.calls == 2:
+            await self.change()
         async with self.store.at_once() as tx:
             yield tx
-        raise CommitLost("the connection was lost")
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Any]:
         self.begun += 1
-        async with self.store.begin() as tx:
-            yield tx
+        is_lost = self.begun == 1
+        try:
+            async with self.store.begin() as tx:
+                yield tx
+                if is_lost and not self.is_kept:
+                    raise _Undone
+        except _Undone:
+            pass
+        if is_lost:
+            raise CommitLost("the connection was lost at the commit")
+
+
+class _CreditsMoved(NoMetrics):
+    """Keeps which credits were moved."""
+
+    def __init__(self) -> None:
+        self.moved: list[tuple[TransferKind, int]] = []
+
+    def credits_moved(self, kind: TransferKind, credits: int) -> None:
+        self.moved.append((kind, credits))
 
 
 @define
@@ -117,6 +165,19 @@ class _Undone(Exception):
     """Has a transaction keep nothing."""
 
 
+async def register_webhook(harness: ApplicationHarness) -> None:
+    """Have something due with each meeting that is made."""
+    wanted = Registration(parse_webhook_url("https://93.184.216.34/"), (EventKind.MEETING_CREATED,))
+    register = harness.process().api.register_webhook
+    await register(harness.caller, wanted, harness.request_key(None), harness.now())
+
+
+def with_store(create: CreateMeeting, store: Store, metrics: Metrics = NO_METRICS) -> CreateMeeting:
+    """The use case on another store."""
+    runtime = evolve(create.runtime, metrics=metrics)
+    return evolve(create, store=store, provisioner=Provisioner(store, runtime, AccountTurns(store)))
+
+
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
 async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_once_or_neither(point: int):
     harness = await ApplicationHarness().start()
@@ -148,11 +209,44 @@ async def test_a_reservation_whose_answer_was_lost_is_found_or_made(is_kept: boo
     harness = await ApplicationHarness().start()
     create = harness.create()
     store = cast("Store", _Losing(create.store, is_kept))
-    provisioner = Provisioner(store, create.runtime, AccountTurns(store))
-    create = evolve(create, store=store, provisioner=provisioner)
+    create = with_store(create, store)
     await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
     assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED]
     assert (harness.funds().balance, harness.funds().held) == (90, 0)
+    harness.prove()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_settlement_whose_answer_was_lost_is_counted_and_workers_are_notified_once(
+    is_kept: bool, key: str | None
+):
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store, metrics = cast("Store", _Losing(create.store, is_kept, number=2)), _CreditsMoved()
+    create = with_store(create, store, metrics)
+    await register_webhook(harness)
+    made = await create(caller_of(harness), request(), harness.request_key(key), harness.now())
+    (meeting,) = harness.meetings()
+    assert made.record is not None
+    assert (made.record["id"], made.is_replay) == (str(meeting.id), False)
+    assert harness.notifier.notifications == 1
+    assert metrics.moved == [(TransferKind.MEETING_CHARGE, 10)]
+    assert (harness.funds().balance, harness.funds().held) == (90, 0)
+    harness.prove()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_a_settlement_whose_commit_was_lost_is_found_or_made(is_kept: bool):
+    harness = await ApplicationHarness().start()
+    create, account_id = harness.create(), harness.caller.account.id
+    change = partial(harness.administration.top_up, account_id, 10, "r")
+    store, metrics = cast("Store", _LosingCommit(create.store, is_kept, change)), _CreditsMoved()
+    create = with_store(create, store, metrics)
+    await create(caller_of(harness), request(), harness.request_key(None), harness.now())
+    assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED]
+    assert metrics.moved == [(TransferKind.MEETING_CHARGE, 10)]
+    assert (harness.funds().balance, harness.funds().held) == (100, 0)
     harness.prove()
 
 
@@ -183,7 +277,7 @@ async def test_after_a_statement_that_was_not_answered_in_time_a_retry_gets_the_
     harness = await ApplicationHarness().start()
     create = harness.create()
     store = cast("Store", _Late(create.store, number, is_kept))
-    create = evolve(create, store=store, provisioner=Provisioner(store, create.runtime, AccountTurns(store)))
+    create = with_store(create, store)
     with pytest.raises(OutcomeUnknown):
         await create(caller_of(harness), request(), harness.request_key("k"), harness.now())
     harness.expire_leases()
@@ -193,3 +287,33 @@ async def test_after_a_statement_that_was_not_answered_in_time_a_retry_gets_the_
     assert len(made) == 1
     assert (harness.funds().balance, harness.funds().held) == (90, 0)
     harness.prove()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+async def test_without_a_key_a_settlement_that_was_not_answered_in_time_is_refused_as_in_doubt(is_kept: bool):
+    """It cannot be undone where it was kept: the meeting is in the list, and its event is sent."""
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store = cast("Store", _Late(create.store, 2, is_kept))
+    create = with_store(create, store)
+    with pytest.raises(ServiceUnavailable, match="GET /meetings") as refused:
+        await create(caller_of(harness), request(), harness.request_key(None), harness.now())
+    harness.clock.advance(refused.value.retry_after_s)
+    await harness.reconcile().sweep()
+    status = MeetingStatus.SCHEDULED if is_kept else MeetingStatus.ABANDONED
+    assert [each.status for each in harness.meetings()] == [status]
+    assert (harness.funds().balance, harness.funds().held) == (90 if is_kept else 100, 0)
+    harness.prove()
+
+
+async def test_without_a_key_nothing_is_in_doubt_where_the_reservation_was_not_answered_in_time():
+    harness = await ApplicationHarness().start()
+    create = harness.create()
+    store = cast("Store", _Late(create.store, 1, is_kept=True))
+    create = with_store(create, store)
+    with pytest.raises(OutcomeUnknown):
+        await create(caller_of(harness), request(), harness.request_key(None), harness.now())
+    harness.expire_leases()
+    await harness.reconcile().sweep()
+    assert [each.status for each in harness.meetings()] == [MeetingStatus.ABANDONED]
+    assert (harness.funds().balance, harness.funds().held) == (100, 0)

@@ -112,7 +112,8 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "in a day, or this account's share of them, are used up, a recording has grown and is being "
         "measured, the first request with this Idempotency-Key is still in progress, or the service is "
         "being mended.",
-        "Wait for the seconds of Retry-After, or choose another time.",
+        "Wait for the seconds of Retry-After, or choose another time. Where the message says that a meeting "
+        "is in doubt, look for it with GET /meetings first.",
         "Yes, after Retry-After, with the same Idempotency-Key.",
         "next_available_at where it is known when a host is free or more meetings can be made; else empty.",
     ),

@@ -28,6 +28,7 @@ _KEY_ID_BYTES = 4
 _NONCE_BYTES = 12
 _TAG_BYTES = 16
 _HEADER_BYTES = len(_VERSION) + _KEY_ID_BYTES
+_LEAST_BYTES = _HEADER_BYTES + _NONCE_BYTES + _TAG_BYTES
 
 
 class _OsEntropy:
@@ -66,6 +67,12 @@ class AesGcmCipher:
         """The ids of the keys, the first one first; they reveal nothing of the keys."""
         return tuple(self._ciphers)
 
+    def key_id_of(self, sealed: bytes) -> bytes | None:
+        """Return the id of the key that a value names; `None` for another version, or too few bytes."""
+        if not sealed.startswith(_VERSION) or len(sealed) < _LEAST_BYTES:
+            return None
+        return sealed[len(_VERSION) : _HEADER_BYTES]
+
     def __repr__(self) -> str:
         return f"<AesGcmCipher with {len(self._ciphers)} keys>"
 
@@ -82,8 +89,9 @@ class AesGcmCipher:
             CipherRefused: sealed under a key that is not here, for another context, or changed.
         """
         header, body = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES:]
-        cipher = self._ciphers.get(header[len(_VERSION) :])
-        if not header.startswith(_VERSION) or cipher is None or len(body) < _NONCE_BYTES + _TAG_BYTES:
+        key_id = self.key_id_of(sealed)
+        cipher = None if key_id is None else self._ciphers.get(key_id)
+        if cipher is None:
             raise CipherRefused("the value does not open")
         try:
             return cipher.decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], _bound(header, context))

@@ -16,10 +16,10 @@ from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds, Transfer
 
 FUNDS = Columns(Funds, "a", "funds_", renamed={"account_id": "id"})
-# What a posting leaves of an account; the threshold is the registry's to change.
-_NOT_LEFT = ("account_id", "low_threshold")
-FUNDS_LEFT = Columns(Funds, "w", "", without=_NOT_LEFT)
-_FUNDS_LEFT_PARAMETERS = Columns(Funds, "a", "funds_", without=_NOT_LEFT)
+# What no posting changes of an account: the threshold is the registry's.
+_UNCHANGED = ("account_id", "low_threshold")
+FUNDS_AFTER = Columns(Funds, "w", "", without=_UNCHANGED)
+_FUNDS_AFTER_PARAMETERS = Columns(Funds, "a", "funds_", without=_UNCHANGED)
 TRANSFER = Columns(Transfer, "t", "transfer_", nested={"reference": "reference_"})
 ENTRY = Columns(Entry, "e", "entry_", renamed={"key_id": "chain_key"}, without=("transfer",))
 # The title of the meeting that a transfer is for, or whose notes it is for; null where that is not there.
@@ -60,8 +60,8 @@ APPEND_ENTRY = f"""
 # Writes the funds that were decided on and the version, so that waiting readers read again.
 WRITE_FUNDS = f"""
     account AS (
-        UPDATE accounts SET ({FUNDS_LEFT.names}) = (
-            {_FUNDS_LEFT_PARAMETERS.values}
+        UPDATE accounts SET ({FUNDS_AFTER.names}) = (
+            {_FUNDS_AFTER_PARAMETERS.values}
         ), version = version + 1
         WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
     )"""

@@ -16,7 +16,7 @@ from meetcore.adapters.postgres.deliveries.outbox import EVENT_COLUMNS, WRITE_DE
 from meetcore.adapters.postgres.ledger.parts import (
     ENTRY,
     FUNDS,
-    FUNDS_LEFT,
+    FUNDS_AFTER,
     LOCK_ACCOUNT,
     TRANSFER,
     entry,
@@ -71,10 +71,10 @@ WITH posted AS MATERIALIZED (
     WHERE account_id IN (SELECT account_id FROM guard)
     RETURNING account_id, id, kind, created_at
 ), {WRITE_DELIVERIES.format(account_id="e.account_id")}, account AS (
-    UPDATE accounts a SET ({FUNDS_LEFT.names}) = (
-            {FUNDS_LEFT.select}
+    UPDATE accounts a SET ({FUNDS_AFTER.names}) = (
+            {FUNDS_AFTER.select}
         ), version = a.version + 1
-    FROM json_populate_recordset(NULL::accounts, %(funds_left)s::json) w
+    FROM json_populate_recordset(NULL::accounts, %(funds_after)s::json) w
     WHERE a.id = w.id AND a.id = ANY (ARRAY(SELECT account_id FROM guard))
 )
 SELECT account_id, (SELECT count(*) FROM delivery d WHERE d.account_id = guard.account_id AND status = 'pending') AS due
@@ -105,7 +105,7 @@ class PostgresPostingRepository(Repository):
         events = [self._event_row(each) for posting in postings for each in posting.events]
         return {
             "funds_read": _encode([_of_texts(FUNDS.row(posting.before)) for posting in postings]),
-            "funds_left": _encode([_of_texts(FUNDS.row(posting.after)) for posting in postings]),
+            "funds_after": _encode([_of_texts(FUNDS.row(posting.after)) for posting in postings]),
             "transfers": _encode([_transfer_row(each) for each in entries]),
             "legs": _encode(list(chain.from_iterable(map(_leg_rows, entries)))),
             "actions": _encode([audit_row(each) for posting in postings for each in posting.actions]),
