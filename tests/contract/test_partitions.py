@@ -265,6 +265,52 @@ async def test_a_detachment_that_was_interrupted_is_finished(
     assert read(url, "SELECT FROM pg_inherits WHERE inhdetachpending") == []
 
 
+@pytest.mark.parametrize("ends", ["in use", "killed"])
+async def test_a_partition_whose_detachment_did_not_begin_can_be_taken_out_and_kept(
+    url: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round marked it. It then got no lock on the table, or was killed."""
+    monkeypatch.setattr(session, "DETACH_TIMEOUT_MS", 50)
+    monkeypatch.setattr(session, "TRIES", 1)
+    write(url, 0)
+    await maintain(url)
+    with psycopg.connect(url) as other:
+        if ends == "in use":
+            other.execute("LOCK TABLE ONLY events IN SHARE UPDATE EXCLUSIVE MODE")
+            done = await PostgresPartitions(url).maintain(OVER, RULES)
+            assert (done.is_busy, "events_first" in done.waiting, done.dropped) == (True, True, ())
+        else:
+            other.execute(f"COMMENT ON TABLE events_first IS '{MARK}'".encode())
+    if ends == "killed":
+        assert await maintain(url) == ()
+    state = "relispartition, obj_description(oid, 'pg_class')"
+    assert read(url, f"SELECT {state} FROM pg_class WHERE relname = 'events_first'") == [(True, None)]
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute("ALTER TABLE events DETACH PARTITION events_first")
+    assert "events_first" not in await maintain(url, OVER)
+    assert read(url, "SELECT id FROM events_first") == [(ids(0)[0],)]
+
+
+async def test_a_partition_that_an_operator_is_detaching_is_left_to_the_operator(url: str) -> None:
+    write(url, 0)
+    await maintain(url)
+    detach = "ALTER TABLE events DETACH PARTITION events_first"
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as operator:
+        reader.execute("SELECT FROM events")
+        operator.execute("SET statement_timeout = 50")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            operator.execute(f"{detach} CONCURRENTLY".encode())
+    planned = await PostgresPartitions(url).plan(OVER, RULES)
+    done = await PostgresPartitions(url).maintain(OVER, RULES)
+    assert [name for name in (*planned.dropped, *done.dropped) if name.startswith("events")] == []
+    assert "events_first is being detached by hand" in done.problems[0]
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute(f"{detach} FINALIZE".encode())
+    done = await PostgresPartitions(url).maintain(OVER, RULES)
+    assert (done.problems, "events_first" in done.dropped) == ((), False)
+    assert read(url, "SELECT id FROM events_first") == [(ids(0)[0],)]
+
+
 async def test_a_long_transaction_delays_making_and_keeps_nobody(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
