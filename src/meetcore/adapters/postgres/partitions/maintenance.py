@@ -180,6 +180,11 @@ async def _detach(session: Session, one: Partition) -> bool:
     except BUSY:
         await _remove_marks(session)
         return False
+    except (
+        psycopg.errors.ObjectNotInPrerequisiteState
+    ):  # an operator detaches this one, or another of the table
+        await _remove_mark(session, one.name)
+        return False
     return True
 
 
@@ -191,8 +196,12 @@ async def _remove_marks(session: Session) -> None:
     layout = await read_layout(session)
     for one in (one for of_table in layout.partitions.values() for one in of_table):
         if one.is_marked and not one.is_detaching:
-            remove = sql.SQL("COMMENT ON TABLE {} IS NULL").format(sql.Identifier(one.name))
-            await patiently(session, partial(session.execute, remove))
+            await _remove_mark(session, one.name)
+
+
+async def _remove_mark(session: Session, name: str) -> None:
+    remove = sql.SQL("COMMENT ON TABLE {} IS NULL").format(sql.Identifier(name))
+    await patiently(session, partial(session.execute, remove))
 
 
 async def _drop_table(session: Session, name: str, done: Done) -> None:
