@@ -32,6 +32,18 @@ SELECT
 FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s;
 
+-- An entry that holds an address, as those of an earlier release do, among the oldest and the newest by the primary key.
+-- Where there is none, the time to find that out does not grow with the log.
+-- _FIND_ADDRESS
+SELECT FROM (
+    (SELECT actor_kind, actor_name, action, details FROM audit_log ORDER BY id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT actor_kind, actor_name, action, details FROM audit_log ORDER BY id DESC LIMIT %(limit)s)
+) AS g
+WHERE (actor_kind = 'member' AND actor_name <> 'member')
+    OR (action IN ('member.invited', 'member.invitation_revoked') AND details ? 'email')
+LIMIT 1;
+
 
 -- callers -------------------------------------------------------------------------------------------------------------
 
@@ -2355,16 +2367,25 @@ WHERE lease_token = %(token)s;
 UPDATE ledger_verification SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE lease_token = %(token)s;
 
--- Keeps the result of a verification beside the runs, unless there is one of a later instant.
--- _KEEP_RESULT
-UPDATE ledger_verification SET verified_at = %(at)s, is_sound = %(is_sound)s
-WHERE verified_at IS NULL OR verified_at <= %(at)s;
+-- Ends the run that has findings, and has the next one begin.
+-- _END_UNSOUND
+UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp(),
+    started_at = NULL, after_account = NULL, accounts = 0, entries = 0, findings = '{}',
+    verified_at = GREATEST(verified_at, %(at)s), is_sound = false
+WHERE findings <> '{}';
 
--- Keeps the result of a run and forgets its progress, for the holder of its claim only.
+-- Keeps the result of a verification beside the runs; a sound one unless there are findings or a result of a later instant.
+-- _KEEP_RESULT
+UPDATE ledger_verification SET verified_at = GREATEST(verified_at, %(at)s), is_sound = %(is_sound)s
+WHERE NOT %(is_sound)s OR (findings = '{}' AND COALESCE(verified_at <= %(at)s, true));
+
+-- Keeps the result of a run and forgets its progress, for the holder of its claim only; a sound result unless there is
+-- one of an instant after its beginning.
 -- _FINISH
 UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second',
     started_at = NULL, after_account = NULL, accounts = 0, entries = 0, findings = '{}',
-    verified_at = %(at)s, is_sound = %(is_sound)s
+    verified_at = CASE WHEN %(is_sound)s AND verified_at > started_at THEN verified_at ELSE %(at)s END,
+    is_sound = CASE WHEN %(is_sound)s AND verified_at > started_at THEN is_sound ELSE %(is_sound)s END
 WHERE lease_token = %(token)s;
 
 

@@ -107,7 +107,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "pooler", "standby", "sealed",
-        "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
+        "audit_log", "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
 
@@ -305,6 +305,33 @@ def test_values_under_an_old_key_are_named_until_they_are_resealed(database: str
     asyncio.run(sealed_webhook(database, third))
     lacking = checked(database, secrets_key=",".join((texts[3], texts[0])))["sealed"]
     assert (lacking.status, "put back" in lacking.message) == (FAILED, True), lacking
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "action", "details", "status"),
+    [
+        ("member", "dewi@example.com", "key.created", {}, WARNING),
+        ("system", "root", "member.invited", {"role": "viewer", "email": "dewi@example.com"}, WARNING),
+        ("member", "member", "member.invited", {"role": "viewer"}, OK),
+        ("operator", "ops@example.com", "key.created", {}, OK),
+    ],
+)
+def test_addresses_in_entries_of_an_earlier_release_are_warned_of(
+    database: str, kind: str, name: str, action: str, details: dict[str, str], status: CheckStatus
+) -> None:
+    entry = (uuid4(), kind, name, action, json.dumps(details))
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            """INSERT INTO audit_log
+                (id, at, actor_kind, actor_name, action, target_id, details, is_impersonated)
+            VALUES (%s, now(), %s, %s, %s, 'x', %s, false)""",
+            entry,
+        )
+        try:
+            found = checked(database)["audit_log"]
+        finally:
+            connection.execute("DELETE FROM audit_log WHERE id = %s", entry[:1])
+    assert (found.status, "docs/privacy.md" in found.message) == (status, status is WARNING)
 
 
 async def test_a_token_is_requested_from_zoom(database: str) -> None:

@@ -18,8 +18,8 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres import migrate as migrate_module
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.migration_steps import load_migrations
-from meetcore.adapters.postgres.partitions import extending, proofs, session
-from meetcore.adapters.postgres.partitions.layout import KEYS, MARK, Partition
+from meetcore.adapters.postgres.partitions import extending, maintenance, plan, proofs, session
+from meetcore.adapters.postgres.partitions.layout import KEYS, MARK, Layout, Partition
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.partitions.plan import Extension
 from meetcore.adapters.postgres.pool import make_pool
@@ -263,6 +263,79 @@ async def test_a_detachment_that_was_interrupted_is_finished(
         assert len(places(url)) == 1, "it is out for those who come"
     assert "events_first" in await maintain(url, OVER)
     assert read(url, "SELECT FROM pg_inherits WHERE inhdetachpending") == []
+
+
+@pytest.mark.parametrize("ends", ["in use", "killed"])
+async def test_a_partition_whose_detachment_did_not_begin_can_be_taken_out_and_kept(
+    url: str, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round marked it. It then got no lock on the table, or was killed."""
+    monkeypatch.setattr(session, "DETACH_TIMEOUT_MS", 50)
+    monkeypatch.setattr(session, "TRIES", 1)
+    write(url, 0)
+    await maintain(url)
+    with psycopg.connect(url) as other:
+        if ends == "in use":
+            other.execute("LOCK TABLE ONLY events IN SHARE UPDATE EXCLUSIVE MODE")
+            done = await PostgresPartitions(url).maintain(OVER, RULES)
+            assert (done.is_busy, "events_first" in done.waiting, done.dropped) == (True, True, ())
+        else:
+            other.execute(f"COMMENT ON TABLE events_first IS '{MARK}'".encode())
+    if ends == "killed":
+        assert await maintain(url) == ()
+    state = "relispartition, obj_description(oid, 'pg_class')"
+    assert read(url, f"SELECT {state} FROM pg_class WHERE relname = 'events_first'") == [(True, None)]
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute("ALTER TABLE events DETACH PARTITION events_first")
+    assert "events_first" not in await maintain(url, OVER)
+    assert read(url, "SELECT id FROM events_first") == [(ids(0)[0],)]
+
+
+DETACH_FIRST = "ALTER TABLE events DETACH PARTITION events_first"
+
+
+def begin_detaching(url: str) -> None:
+    """Begin to detach the first partition of events, as an operator does who then gives up."""
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as operator:
+        reader.execute("SELECT FROM events")
+        operator.execute("SET statement_timeout = 50")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            operator.execute(f"{DETACH_FIRST} CONCURRENTLY".encode())
+
+
+async def test_a_partition_that_an_operator_is_detaching_is_left_to_the_operator(url: str) -> None:
+    write(url, 0)
+    await maintain(url)
+    begin_detaching(url)
+    planned = await PostgresPartitions(url).plan(OVER, RULES)
+    done = await PostgresPartitions(url).maintain(OVER, RULES)
+    assert [name for name in (*planned.dropped, *done.dropped) if name.startswith("events")] == []
+    assert "events_first is being detached by hand" in done.problems[0]
+    with psycopg.connect(url, autocommit=True) as operator:
+        operator.execute(f"{DETACH_FIRST} FINALIZE".encode())
+    done = await PostgresPartitions(url).maintain(OVER, RULES)
+    assert (done.problems, "events_first" in done.dropped) == ((), False)
+    assert read(url, "SELECT id FROM events_first") == [(ids(0)[0],)]
+
+
+async def test_a_partition_that_an_operator_begins_to_detach_beside_a_round_is_left(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator is a moment earlier than the round that has decided to drop it."""
+    await maintain(url)
+
+    def past_retention(layout: Layout, table: str, now: datetime, rules: PartitionRules) -> list[Partition]:
+        if table == "events":
+            begin_detaching(url)
+        return plan.past_retention(layout, table, now, rules)
+
+    with monkeypatch.context() as beside:
+        beside.setattr(maintenance, "past_retention", past_retention)
+        done = await PostgresPartitions(url).maintain(OVER, RULES)
+    assert (done.is_busy, done.waiting, done.dropped) == (True, ("events_first",), ())
+    done = await PostgresPartitions(url).maintain(OVER, RULES)
+    assert done.dropped == ()
+    assert "events_first is being detached by hand" in done.problems[0]
 
 
 async def test_a_long_transaction_delays_making_and_keeps_nobody(

@@ -57,6 +57,18 @@ class VerificationLog(Protocol):
         """Keep the result of a run that is over; the next is due so many seconds after it. False when the
         lease is lost.
 
+        A sound one replaces no result of an instant after the beginning of the run.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+
+    async def end_unsound_run(self, at: datetime) -> None:
+        """End the run in progress if it has findings, with them as its result; another one begins.
+
+        For who verifies the whole ledger from that instant on: what a run has found when that is over, it
+        found later.
+
         Raises:
             StoreUnavailable: the store does not answer.
         """
@@ -64,8 +76,8 @@ class VerificationLog(Protocol):
     async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
         """Keep that the whole ledger was verified at an instant, and whether it was sound then.
 
-        A run in progress and the time of the next one stay as they are, and so does a result of a later
-        instant.
+        An unsound one is always kept, a sound one unless there is a result of a later instant or the run in
+        progress has findings. The run and the time of the next one stay as they are.
 
         Raises:
             StoreUnavailable: the store does not answer.

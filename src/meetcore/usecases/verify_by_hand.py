@@ -15,8 +15,8 @@ from meetcore.usecases.verify_ledger import Audit, Verifiers, VerifyLedger
 class VerifyByHand:
     """Verifies the ledger and keeps the result in the log, as of the beginning.
 
-    A periodic run that is in progress goes on. A store that takes no writes, such as a standby, is verified
-    without.
+    A periodic run that is in progress goes on; one that has findings begins anew, because what it found may
+    be repaired. A store that takes no writes, such as a standby, is verified without.
     """
 
     verify: VerifyLedger
@@ -34,6 +34,9 @@ class VerifyByHand:
             StoreUnavailable: the store does not answer.
         """
         start = self.runtime.now()
+        if self.log is not None:
+            with suppress(StoreUnavailable):
+                await self.log.end_unsound_run(start)
         audit = await self.verify(on_progress, verifiers)
         if self.log is not None:
             with suppress(StoreUnavailable):

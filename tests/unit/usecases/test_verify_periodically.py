@@ -1,7 +1,7 @@
 """Verifying the ledger a little at a time: it goes on where it was left, and its result is reported once."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, cast
@@ -179,8 +179,60 @@ async def test_a_verification_by_hand_is_kept(is_sound: bool) -> None:
     assert (found.ledger_verified_at, found.ledger_is_sound) == (rig.now(), is_sound)
 
 
+def by_hand(rig: MemoryRig, audit: Any = None) -> VerifyByHand:
+    runtime = Runtime(rig.clock, SeededEntropy(5))
+    return VerifyByHand(VerifyLedger(audit or rig.audit), rig.verification_log, runtime)
+
+
+class _ChangedMeanwhile:
+    """A ledger of which something is found between the snapshot of a verification and its end."""
+
+    def __init__(self, rig: MemoryRig, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self._rig, self._meanwhile = rig, meanwhile
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Any]:
+        async with self._rig.audit.snapshot() as snapshot:
+            await self._meanwhile()
+            yield snapshot
+
+
+async def test_a_verification_by_hand_does_not_hide_what_a_run_finds_meanwhile() -> None:
+    rig, reported = MemoryRig(), list[VerificationRun]()
+    customer = await open_customer(rig, 10)
+
+    async def meanwhile() -> None:
+        rig.clock.advance(1)
+        await rig.tamper(customer.account_id, 1, Tampering.BALANCE)
+        await task(rig, reported)()
+
+    assert (await by_hand(rig, _ChangedMeanwhile(rig, meanwhile))()).is_sound
+    assert not (await rig.figures.read()).ledger_is_sound
+
+
+async def test_a_verification_by_hand_ends_the_alert_on_what_was_repaired() -> None:
+    """A slice that began before is in progress, too."""
+    rig = MemoryRig()
+    await open_customer(rig, 10)
+    log = rig.verification_log
+    found = await log.claim(Lease(new_id(), LEASE_S), rig.now())
+    assert found is not None
+    assert await log.save(evolve(found, findings=("a finding",)), 0.0)
+    in_progress = await log.claim(Lease(new_id(), LEASE_S), rig.now())
+    assert in_progress is not None
+    rig.clock.advance(1)
+    assert (await by_hand(rig)()).is_sound
+    assert (await rig.figures.read()).ledger_is_sound
+    assert not await log.save(in_progress, 0.0)
+    assert not await log.finish(in_progress, rig.now(), DAY_S)
+    assert (await rig.figures.read()).ledger_is_sound
+
+
 async def test_a_store_that_takes_no_writes_is_verified_by_hand() -> None:
     class ReadOnlyLog:
+        async def end_unsound_run(self, at: datetime) -> None:
+            raise StoreReadOnly("the database takes no writes")
+
         async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
             raise StoreReadOnly("the database takes no writes")
 

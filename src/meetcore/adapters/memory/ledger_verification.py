@@ -51,16 +51,34 @@ class MemoryVerificationLog:
     async def finish(self, run: VerificationRun, at: datetime, next_s: float) -> bool:
         due_at = self._clock.now() + timedelta(seconds=next_s)
         async with self._state.change() as tables:
-            is_ours = _claimed(tables, run) is not None
-            if is_ours:
-                tables.verification[True] = StoredVerification(None, due_at, at, not run.findings)
-        return is_ours
+            stored = _claimed(tables, run)
+            if stored is not None:
+                over = evolve(stored, run=None, due_at=due_at)
+                if run.findings or _is_latest(stored, run.started_at):
+                    over = evolve(over, verified_at=at, is_sound=not run.findings)
+                tables.verification[True] = over
+        return stored is not None
+
+    async def end_unsound_run(self, at: datetime) -> None:
+        async with self._state.change() as tables:
+            stored = tables.verification.get(True)
+            if stored is not None and stored.run is not None and stored.run.findings:
+                tables.verification[True] = StoredVerification(
+                    None, self._clock.now(), max(stored.verified_at or at, at), is_sound=False
+                )
 
     async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
         async with self._state.change() as tables:
             stored = tables.verification.get(True, StoredVerification())
-            if stored.verified_at is None or stored.verified_at <= at:
-                tables.verification[True] = evolve(stored, verified_at=at, is_sound=is_sound)
+            has_findings = stored.run is not None and bool(stored.run.findings)
+            if not is_sound or (not has_findings and _is_latest(stored, at)):
+                verified_at = max(stored.verified_at or at, at)
+                tables.verification[True] = evolve(stored, verified_at=verified_at, is_sound=is_sound)
+
+
+def _is_latest(stored: StoredVerification, at: datetime) -> bool:
+    """Whether there is no result of a later instant."""
+    return stored.verified_at is None or stored.verified_at <= at
 
 
 def _claimed(tables: Tables, run: VerificationRun) -> StoredVerification | None:

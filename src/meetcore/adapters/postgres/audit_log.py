@@ -1,8 +1,10 @@
 """The audit log in PostgreSQL: the service's role can add to it, and neither change nor delete."""
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
+import psycopg
 from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres.columns import Columns, Row
@@ -34,6 +36,27 @@ _LIST_OF_ACCOUNT = f"""
 SELECT {_SHOWN}FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
 """
+
+ENTRIES_LOOKED_AT: Final = 50_000
+"""How many of the oldest and of the newest entries are looked at for addresses."""
+
+# An entry that holds an address, as those of an earlier release do, among the oldest and the newest by the primary key.
+# Where there is none, the time to find that out does not grow with the log.
+_FIND_ADDRESS = """
+SELECT FROM (
+    (SELECT actor_kind, actor_name, action, details FROM audit_log ORDER BY id LIMIT %(limit)s)
+    UNION ALL
+    (SELECT actor_kind, actor_name, action, details FROM audit_log ORDER BY id DESC LIMIT %(limit)s)
+) AS g
+WHERE (actor_kind = 'member' AND actor_name <> 'member')
+    OR (action IN ('member.invited', 'member.invitation_revoked') AND details ? 'email')
+LIMIT 1
+"""
+
+
+def holds_addresses(connection: psycopg.Connection) -> bool:
+    """Whether entries hold addresses of members, which the owner of the tables has yet to remove."""
+    return bool(connection.execute(_FIND_ADDRESS.encode(), {"limit": ENTRIES_LOOKED_AT}).rowcount)
 
 
 def audit_row(entry: AuditEntry) -> Row:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import psycopg
 from psycopg.rows import dict_row
 
+from meetcore.adapters.postgres.audit_log import ENTRIES_LOOKED_AT, holds_addresses
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context
 from meetcore.adapters.postgres.migrate import missing
 from meetcore.adapters.postgres.migration_steps import MigrationRefused, load_migrations, schemas_of
@@ -268,6 +269,16 @@ def _others(connection: psycopg.Connection, keys: Sequence[bytes]) -> list[str]:
     return sorted({bytes(row[0]).hex() for row in rows if row is not None})
 
 
+def _check_audit_log(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        if holds_addresses(connection):
+            return warning(
+                "entries of an earlier release hold e-mail addresses, which an erasure leaves: once none of "
+                "its processes runs, run the statements of docs/privacy.md as the owner of the tables"
+            )
+    return ok(f"no addresses of members in the oldest and the newest {ENTRIES_LOOKED_AT} entries")
+
+
 def _row(connection: psycopg.Connection, statement: str, *parameters: object) -> tuple[object, ...]:
     row = connection.execute(statement.encode(), parameters or None).fetchone()
     assert row is not None
@@ -284,5 +295,6 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "standby": _check_standby,
     "clock": _check_clock,
     "sealed": _check_sealed,
+    "audit_log": _check_audit_log,
 }
 """What is looked at once the database is reached."""

@@ -1,6 +1,6 @@
 """How far the verification of the ledger is: one run at a time, and what came of the last one."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from attrs import evolve
@@ -11,6 +11,7 @@ from meetcore.testing.contracts.store_rig import VerificationRig
 from meetcore.testing.contracts.transactions import AT, new_id
 
 DAY_S = 86_400.0
+MINUTE = timedelta(minutes=1)
 
 
 async def _claim(rig: VerificationRig, seconds: float = 60.0) -> VerificationRun | None:
@@ -21,6 +22,11 @@ async def _claimed(rig: VerificationRig, seconds: float = 60.0) -> VerificationR
     run = await _claim(rig, seconds)
     assert run is not None
     return run
+
+
+async def _result(rig: VerificationRig) -> tuple[datetime | None, bool]:
+    found = await rig.figures.read()
+    return found.ledger_verified_at, found.ledger_is_sound
 
 
 @pytest.mark.asyncio
@@ -64,8 +70,9 @@ class VerificationLogContract:
 
     async def test_a_result_of_another_verification_is_kept_beside_a_run(self, rig: VerificationRig) -> None:
         run = await _claimed(rig)
-        kept = evolve(run, after_account=new_id(), accounts=3, findings=("a finding",))
+        kept = evolve(run, after_account=new_id(), accounts=3)
         assert await rig.verification_log.save(kept, 0.0)
+        await rig.verification_log.end_unsound_run(AT)
         await rig.verification_log.keep_result(AT, is_sound=True)
         found = await rig.figures.read()
         assert (found.ledger_verified_at, found.ledger_is_sound) == (AT, True)
@@ -102,3 +109,48 @@ class VerificationLogContract:
         assert await rig.verification_log.save(evolve(run, findings=("a finding",)), 0.0)
         found = await rig.figures.read()
         assert (found.ledger_verified_at, found.ledger_is_sound) == (None, False)
+
+    async def test_findings_of_a_run_outlast_a_sound_verification_that_began_before_them(
+        self, rig: VerificationRig
+    ) -> None:
+        run = await _claimed(rig)
+        await rig.verification_log.end_unsound_run(AT + MINUTE)
+        assert await rig.verification_log.save(evolve(run, findings=("a finding",)), 0.0)
+        await rig.verification_log.keep_result(AT + MINUTE, is_sound=True)
+        assert await _result(rig) == (None, False)
+        run = await _claimed(rig)
+        assert run.findings == ("a finding",)
+        assert await rig.verification_log.finish(run, AT + 2 * MINUTE, DAY_S)
+        await rig.verification_log.keep_result(AT + MINUTE, is_sound=True)
+        assert await _result(rig) == (AT + 2 * MINUTE, False)
+
+    async def test_findings_of_before_a_verification_end_with_their_run(self, rig: VerificationRig) -> None:
+        run = evolve(await _claimed(rig), after_account=new_id(), accounts=3, findings=("a finding",))
+        assert await rig.verification_log.save(run, 0.0)
+        in_progress = await _claimed(rig)
+        await rig.verification_log.end_unsound_run(AT + MINUTE)
+        assert await _result(rig) == (AT + MINUTE, False), "what was found is its result"
+        assert not await rig.verification_log.save(in_progress, 0.0)
+        await rig.verification_log.keep_result(AT, is_sound=True)
+        assert await _result(rig) == (AT + MINUTE, False), "another verification began before"
+        await rig.verification_log.keep_result(AT + MINUTE, is_sound=True)
+        assert await _result(rig) == (AT + MINUTE, True)
+        again = await _claimed(rig)
+        assert again == VerificationRun(again.token, AT)
+
+    async def test_an_unsound_verification_is_kept_beside_a_later_sound_result(
+        self, rig: VerificationRig
+    ) -> None:
+        assert await rig.verification_log.finish(await _claimed(rig), AT + 2 * MINUTE, DAY_S)
+        await rig.verification_log.keep_result(AT + MINUTE, is_sound=False)
+        assert await _result(rig) == (AT + 2 * MINUTE, False)
+
+    async def test_a_sound_run_replaces_no_result_of_after_its_beginning(self, rig: VerificationRig) -> None:
+        run = await _claimed(rig)
+        await rig.verification_log.keep_result(AT + MINUTE, is_sound=False)
+        assert await rig.verification_log.finish(run, AT + 3 * MINUTE, 0.0)
+        assert await _result(rig) == (AT + MINUTE, False)
+        later = await rig.verification_log.claim(Lease(new_id(), 60.0), AT + 2 * MINUTE)
+        assert later is not None
+        assert await rig.verification_log.finish(later, AT + 3 * MINUTE, DAY_S)
+        assert await _result(rig) == (AT + 3 * MINUTE, True)

@@ -28,17 +28,27 @@ UPDATE ledger_verification SET due_at = clock_timestamp() + %(seconds)s * interv
 WHERE lease_token = %(token)s
 """
 
-# Keeps the result of a verification beside the runs, unless there is one of a later instant.
-_KEEP_RESULT = """
-UPDATE ledger_verification SET verified_at = %(at)s, is_sound = %(is_sound)s
-WHERE verified_at IS NULL OR verified_at <= %(at)s
+# Ends the run that has findings, and has the next one begin.
+_END_UNSOUND = """
+UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp(),
+    started_at = NULL, after_account = NULL, accounts = 0, entries = 0, findings = '{}',
+    verified_at = GREATEST(verified_at, %(at)s), is_sound = false
+WHERE findings <> '{}'
 """
 
-# Keeps the result of a run and forgets its progress, for the holder of its claim only.
+# Keeps the result of a verification beside the runs; a sound one unless there are findings or a result of a later instant.
+_KEEP_RESULT = """
+UPDATE ledger_verification SET verified_at = GREATEST(verified_at, %(at)s), is_sound = %(is_sound)s
+WHERE NOT %(is_sound)s OR (findings = '{}' AND COALESCE(verified_at <= %(at)s, true))
+"""
+
+# Keeps the result of a run and forgets its progress, for the holder of its claim only; a sound result unless there is
+# one of an instant after its beginning.
 _FINISH = """
 UPDATE ledger_verification SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second',
     started_at = NULL, after_account = NULL, accounts = 0, entries = 0, findings = '{}',
-    verified_at = %(at)s, is_sound = %(is_sound)s
+    verified_at = CASE WHEN %(is_sound)s AND verified_at > started_at THEN verified_at ELSE %(at)s END,
+    is_sound = CASE WHEN %(is_sound)s AND verified_at > started_at THEN is_sound ELSE %(is_sound)s END
 WHERE lease_token = %(token)s
 """
 
@@ -75,6 +85,9 @@ class PostgresVerificationLog:
 
     async def finish(self, run: VerificationRun, at: datetime, next_s: float) -> bool:
         return await self._changed(_FINISH, _of(run, next_s) | {"at": at})
+
+    async def end_unsound_run(self, at: datetime) -> None:
+        await self._changed(_END_UNSOUND, {"at": at})
 
     async def keep_result(self, at: datetime, *, is_sound: bool) -> None:
         await self._changed(_KEEP_RESULT, {"at": at, "is_sound": is_sound})

@@ -47,8 +47,8 @@ _BOUNDS = re.compile(r"FOR VALUES FROM \((?:MINVALUE|'([0-9a-f-]+)')\) TO \((?:M
 class Partition:
     """A partition of a table: the ids from `lower` to below `upper`, `None` where it is open.
 
-    `is_marked` where it is to be dropped, `is_detaching` where that was begun; `has_proof` where rows
-    behind an end that it does not have yet are refused.
+    `is_marked` where it is to be dropped, `is_detaching` where its detachment was begun, by an operator if it is not
+    marked; `has_proof` where rows behind an end that it does not have yet are refused.
     """
 
     table: str
@@ -64,6 +64,11 @@ class Partition:
     def begins(self) -> UUID:
         """Its lower bound, or the least id."""
         return self.lower or UUID(int=0)
+
+    @property
+    def is_taken_out(self) -> bool:
+        """Whether an operator has begun to detach it."""
+        return self.is_detaching and not self.is_marked
 
 
 @frozen
@@ -93,12 +98,20 @@ class Layout:
     @property
     def problems(self) -> list[str]:
         """Describe what keeps a round from its work."""
-        return [
+        unknown = [
             f"{name} is a partition of {table} for no range of ids, and none of {table} is made or dropped beside it: "
             f"move its rows and take it out"
             for table, names in self.unknown.items()
             for name in names
         ]
+        taken_out = [
+            f"{one.name} is being detached by hand, and none of {one.table} is dropped meanwhile: where nothing does "
+            f"it any more, run ALTER TABLE {one.table} DETACH PARTITION {one.name} FINALIZE"
+            for of_table in self.partitions.values()
+            for one in of_table
+            if one.is_taken_out
+        ]
+        return unknown + taken_out
 
     def ahead(self, now: datetime) -> int:
         """Count the partitions that begin in the future and end, of the table that has the fewest."""

@@ -123,14 +123,16 @@ async def _finish(session: Session, done: Done) -> None:
     """Drop what an interrupted round has begun to, or has made and not attached, and its proofs before all else.
 
     A proof refuses every new row once the time of its end has come. A partition whose detachment has begun
-    keeps others from being detached.
+    keeps others from being detached; one that an operator takes out is left to the operator.
     """
     layout = await read_layout(session)
-    for one in (one for of_table in layout.partitions.values() for one in of_table if one.has_proof):
+    attached = [one for of_table in layout.partitions.values() for one in of_table]
+    for one in (one for one in attached if one.has_proof):
         await drop_proof(session, one)
+    await _remove_marks(session)
     for name in layout.detached:
         await _drop_table(session, name, done)
-    for one in (one for of_table in layout.partitions.values() for one in of_table if one.is_detaching):
+    for one in (one for one in attached if one.is_detaching and one.is_marked):
         await _drop(session, one, done)
 
 
@@ -166,7 +168,8 @@ async def _is_unfinished(session: Session, deliveries: Partition) -> bool:
 async def _detach(session: Session, one: Partition) -> bool:
     """Take a partition out of its table, beside readers of the table; whether it is out.
 
-    It is marked first: what was detached and is not dropped yet is recognised by that.
+    It is marked first: what was detached and is not dropped yet is recognised by that. Where the detachment does not
+    begin, the mark is removed again.
     """
     table, name = sql.Identifier(one.table), sql.Identifier(one.name)
     how = sql.SQL("FINALIZE" if one.is_detaching else "CONCURRENTLY")
@@ -175,8 +178,30 @@ async def _detach(session: Session, one: Partition) -> bool:
             await session.execute(sql.SQL("COMMENT ON TABLE {} IS {}").format(name, sql.Literal(MARK)))
             await session.execute(sql.SQL("ALTER TABLE {} DETACH PARTITION {} {}").format(table, name, how))
     except BUSY:
+        await _remove_marks(session)
+        return False
+    except (
+        psycopg.errors.ObjectNotInPrerequisiteState
+    ):  # an operator detaches this one, or another of the table
+        await _remove_mark(session, one.name)
         return False
     return True
+
+
+async def _remove_marks(session: Session) -> None:
+    """Remove the marks of partitions whose detachment was not begun.
+
+    An operator may take such a partition out and keep it, and a mark would have it dropped.
+    """
+    layout = await read_layout(session)
+    for one in (one for of_table in layout.partitions.values() for one in of_table):
+        if one.is_marked and not one.is_detaching:
+            await _remove_mark(session, one.name)
+
+
+async def _remove_mark(session: Session, name: str) -> None:
+    remove = sql.SQL("COMMENT ON TABLE {} IS NULL").format(sql.Identifier(name))
+    await patiently(session, partial(session.execute, remove))
 
 
 async def _drop_table(session: Session, name: str, done: Done) -> None:

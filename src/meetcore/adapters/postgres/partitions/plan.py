@@ -137,6 +137,8 @@ def past_retention(layout: Layout, table: str, now: datetime, rules: PartitionRu
     """
     if table in layout.unknown:  # beside a DEFAULT partition none can be detached while the table is in use
         return []
+    if any(one.is_taken_out for one in layout.partitions[table]):  # the server detaches one at a time
+        return []
     tables = list(KEYS)
     place = tables.index(table)
     end = first_id(now - rules.kept)

@@ -47,6 +47,7 @@ QUEUES: Final[Mapping[QueueName, tuple[str, str]]] = {
 """What each queue is called, and what to do where it is late."""
 CHECKS: Final[Mapping[str, str]] = {
     "ai": _("AI provider"),
+    "audit_log": _("Audit log"),
     "base_url": _("Own address"),
     "broker": _("Broker"),
     "clock": _("Clock"),
