@@ -71,6 +71,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
 ROWS: Final[Mapping[str, str]] = {
     "POST /meetings": "creations by 8 clients over 64 accounts; floor: `pgbench` sends the SQL of one, without HTTP and rules",
     "POST /meetings, at": "rate at so many meetings, beside the rate after the first ones",
+    "POST /meetings, 16 clients": "creations by 16 clients on one account; floor: by as many on 16 accounts",
     "POST /meetings, one hot account": "the same on one account, whose row they all wait for; the floor waits for it too",
     "GET /me": "reads by 8 clients; floor: a bare Starlette route with one SELECT",
     "tool ": "the call of an agent's tool (MCP); floor: the same operation over plain HTTP",
