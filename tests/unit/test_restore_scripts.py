@@ -6,6 +6,7 @@ That they restore and fence a real server is shown in tests/e2e/test_restore.py.
 import fcntl
 import os
 import pwd
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -22,6 +23,11 @@ PROGRAMS = {
     "psql": f'case "$*" in *pg_last_xact*) echo {RESTORED_TO} ;; *) echo owner ;; esac',
 }
 FENCED = f"""echo '{{"is_fenced": true, "restored_to": "{RESTORED_TO}"}}'"""
+
+
+def _reset_signals() -> None:
+    for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_DFL)
 
 
 @frozen
@@ -71,7 +77,7 @@ class Place:
         return backup
 
     def run(self, script: str, *places: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a script."""
+        """Run a script, with the signals that the process of the tests may ignore, as under nohup."""
         env = dict(os.environ) | {
             "PG_ROOT": str(self.root / "lib"), "MEETCORE": str(self.root / "meetcore"),
             "POSTGRES_USER": pwd.getpwuid(os.getuid()).pw_name, "SCRATCH": str(self.scratch),
@@ -80,7 +86,7 @@ class Place:
         env.pop("PG_BIN", None)
         return subprocess.run(
             [SCRIPTS / script, *places], env=env | variables, capture_output=True, text=True, timeout=20,
-            check=False,
+            check=False, preexec_fn=_reset_signals,
         )  # fmt: skip
 
     def restore(self, backup: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -128,9 +134,9 @@ def test_what_was_not_fenced_does_not_get_its_name(place: Place) -> None:
     assert "was never fenced: remove it" in place.restore(backup).stderr
 
 
-@pytest.mark.parametrize(("signal", "code"), [("HUP", 129), ("INT", 130), ("TERM", 143)])
-def test_a_signal_stops_the_server_at_once(place: Place, signal: str, code: int) -> None:
-    place.program("meetcore", f"kill -{signal} $PPID\nexec sleep 60 >/dev/null 2>&1")
+@pytest.mark.parametrize(("name", "code"), [("HUP", 129), ("INT", 130), ("TERM", 143)])
+def test_a_signal_stops_the_server_at_once(place: Place, name: str, code: int) -> None:
+    place.program("meetcore", f"kill -{name} $PPID\nexec sleep 60 >/dev/null 2>&1")
     done = place.restore(place.back_up("monday"))
     assert done.returncode == code
     assert "NOT FENCED" in done.stderr
