@@ -103,7 +103,7 @@ class _NoSender:
     """Stands where posts are sent; none is."""
 
     async def post(self, post: OutgoingPost) -> Attempt:
-        raise NotImplementedError
+        raise RuntimeError(f"nothing is to be posted here, but {post.url} was")
 
 
 def measure_growth(load: GrowthLoad, report: Callable[[str], None] = lambda stage: None) -> list[Result]:

@@ -211,7 +211,7 @@ def interpolated(file: Path, dot_env: dict[str, str]) -> dict[str, str]:
 
 
 def grace_s(service: dict[str, Any]) -> int:
-    """For how long a container is waited for after it is told to stop."""
+    """For how long a container is waited for after the signal to stop."""
     return int(str(service["stop_grace_period"]).removesuffix("s"))
 
 

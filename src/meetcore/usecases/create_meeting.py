@@ -335,7 +335,7 @@ class CreateMeeting:
     async def _finish(
         self, view: LeaseView, made: Provisioned, request: IdempotentRequest, now: datetime
     ) -> Outcome | None:
-        """Settle it; `None` when the lease is lost. What nobody can ask for again is refused as in doubt."""
+        """Settle it; `None` when the lease is lost. Without a key, an unknown outcome is in doubt."""
         try:
             return await self.provisioner.finish(view, made, now)
         except OutcomeUnknown as error:

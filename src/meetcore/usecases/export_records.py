@@ -36,7 +36,7 @@ audit_log.jsonl    who changed what, when and from where
 
 Not in it are
 
-- keys, secrets, passwords and tokens: whoever has this file must not be able to act with it
+- keys, secrets, passwords and tokens: they would let the reader of this file act for the account
 - the files of recordings, and the texts of mails, which are erased when a mail is sent
 - mails with links to sign in: they are to a person, for whatever account
 - deliveries to webhooks that were removed

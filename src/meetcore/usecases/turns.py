@@ -50,7 +50,7 @@ class Turns(Generic[K, T, R]):
     """Work on items of a key one turn after another, in the caller's task where nobody else is at the key.
 
     `work` returns a result for each item, in their order; where it raises, all items of the turn fail.
-    `first` does it for an item that comes while nobody is at the key; by default `work` does.
+    `first` does it for an item that comes while its key has no turn under way; by default `work` does.
     """
 
     work: Callable[[K, Sequence[T]], Awaitable[Sequence[R]]]

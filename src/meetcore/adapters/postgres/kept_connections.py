@@ -82,7 +82,7 @@ class KeepingPool(AsyncConnectionPool[Connection]):
         await super().close(timeout)
 
     def _may_keep(self, connection: Connection) -> bool:
-        # Whoever waits in the pool, or is about to, gets the connection from there.
+        # A caller that waits in the pool, or is about to, gets the connection from there.
         if self._callers_in_pool or self._is_closing or connection.is_overdue:
             return False
         is_recent = max(self._kept_if_taken_after, monotonic() - KEPT_S) < connection.taken_at
