@@ -88,7 +88,7 @@ async def test_a_view_shows_nothing_that_opens_a_meeting_or_plays_one(
     meeting = await customer.make_meeting(password="rahasia1")
     [delivery] = await harness.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
     await harness.query(
-        "INSERT INTO delivery_attempts VALUES (%s, %s, 1, now(), 5, 500, NULL, %s, NULL)",
+        "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, NULL, %s, NULL)",
         customer.account_id, delivery["id"], f"taken: {meeting['join_url']}",
     )  # fmt: skip
     recording = await a_recording(customer)

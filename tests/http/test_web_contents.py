@@ -77,7 +77,7 @@ async def write_everywhere(
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
     [delivery] = await harness.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
     await harness.query(
-        "INSERT INTO delivery_attempts VALUES (%s, %s, 1, now(), 5, 500, %s, %s, NULL)",
+        "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, %s, %s, NULL)",
         account, delivery["id"], hostile("attempt error"), hostile("response excerpt"),
     )  # fmt: skip
     await harness.query("UPDATE accounts SET full_name = %s WHERE id = %s", hostile("account name"), account)
