@@ -432,19 +432,25 @@ SELECT count(*) AS waiting, min(id::text COLLATE "C")::uuid AS oldest, max(id::t
     (SELECT json_agg(locked)::text FROM locked) AS endpoints
 FROM waiting;
 
--- Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks;
--- and has what follows in this transaction planned for its parameters.
+-- Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks.
 -- _COUNT_IN_FLIGHT
 WITH endpoint AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, host text)
 ), in_flight AS (
-    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
-    WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
-        AND (account_id IN (SELECT account_id FROM endpoint) OR lease_host IN (SELECT host FROM endpoint))
+    SELECT of_account.* FROM (SELECT DISTINCT account_id FROM endpoint) AS e CROSS JOIN LATERAL (
+        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
+        WHERE d.account_id = e.account_id AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
+        OFFSET 0) AS of_account
+    UNION
+    SELECT at_host.* FROM (SELECT DISTINCT host FROM endpoint) AS e CROSS JOIN LATERAL (
+        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
+        WHERE d.lease_host = e.host AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
+        OFFSET 0) AS at_host
+), counted AS (
+    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM in_flight
     GROUP BY account_id, endpoint_id, lease_host
 )
-SELECT coalesce((SELECT json_agg(in_flight)::text FROM in_flight), '[]') AS in_flight,
-    set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode;
+SELECT coalesce(json_agg(counted)::text, '[]') AS in_flight FROM counted;
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
 -- room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
@@ -529,7 +535,7 @@ WITH endpoint AS MATERIALIZED (
         lease_token = CASE m.move WHEN 'claimed' THEN %(token)s::uuid END,
         lease_host = m.host
     FROM moved m
-    WHERE d.account_id = m.account_id AND d.id = m.id AND d.status = 'pending'
+    WHERE d.account_id = m.account_id AND d.id = m.id AND d.due_at IS NOT NULL
         AND d.id BETWEEN %(oldest)s AND %(newest)s
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, m.move, m.was_due_at, m.had_lease
 )
@@ -547,7 +553,7 @@ ORDER BY c.was_due_at, c.id;
 -- _GIVE_UP
 UPDATE deliveries d SET status = 'failed', due_at = NULL, failed_at = clock_timestamp(), lease_token = NULL, lease_host = NULL
 FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
-WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.status = 'pending';
+WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.due_at IS NOT NULL;
 
 
 -- deliveries.events ---------------------------------------------------------------------------------------------------
@@ -732,6 +738,8 @@ ON CONFLICT DO NOTHING;
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
     AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, recorded int)
+), inactive AS (
+    SELECT account_id, id AS endpoint_id FROM seen WHERE state <> 'active'
 ), endpoint AS (
     UPDATE webhook_endpoints w
     SET state = seen.state, consecutive_failures = seen.failures, disabled_at = seen.disabled_at
@@ -741,18 +749,24 @@ WITH seen AS (
     UPDATE webhook_account_hosts h SET consecutive_failures = s.failures
     FROM jsonb_to_recordset(%(hosts)s::jsonb) AS s (account_id uuid, host text, failures int)
     WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
+), waiting AS MATERIALIZED (
+    SELECT p.account_id, p.id FROM inactive AS e CROSS JOIN LATERAL (
+        SELECT account_id, id FROM deliveries
+        WHERE account_id = e.account_id AND endpoint_id = e.endpoint_id AND status = 'pending'
+            AND (lease_token IS NULL OR due_at <= statement_timestamp())
+        OFFSET 0) AS p
 ), held AS (
-    UPDATE deliveries d
-    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
-    FROM seen WHERE seen.state <> 'active' AND d.account_id = seen.account_id AND d.endpoint_id = seen.id
-        AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
-), released AS (
-    UPDATE deliveries d SET is_throttled = false
-    FROM seen CROSS JOIN LATERAL (
+    UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
+    FROM waiting WHERE d.account_id = waiting.account_id AND d.id = waiting.id
+        AND d.due_at IS NOT NULL AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+), following AS MATERIALIZED (
+    SELECT seen.account_id, throttled.id FROM seen CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
-        ORDER BY p.due_at LIMIT seen.recorded) AS next
-    WHERE seen.state = 'active' AND d.account_id = seen.account_id AND d.id = next.id
+        ORDER BY p.due_at LIMIT seen.recorded) AS throttled
+    WHERE seen.state = 'active'
+), released AS (
+    UPDATE deliveries d SET is_throttled = false FROM following f WHERE d.account_id = f.account_id AND d.id = f.id
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM released) AS due;
@@ -772,11 +786,16 @@ WITH failing AS (
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
     w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
     w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until
+), waiting AS MATERIALIZED (
+    SELECT p.account_id, p.id FROM disabled AS e CROSS JOIN LATERAL (
+        SELECT account_id, id FROM deliveries
+        WHERE account_id = e.account_id AND endpoint_id = e.endpoint_id AND status = 'pending'
+            AND (lease_token IS NULL OR due_at <= statement_timestamp())
+        OFFSET 0) AS p
 ), held AS (
-    UPDATE deliveries d
-    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
-    FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.endpoint_id
-        AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+    UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
+    FROM waiting WHERE d.account_id = waiting.account_id AND d.id = waiting.id
+        AND d.due_at IS NOT NULL AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 )
 SELECT * FROM disabled;
 
@@ -799,14 +818,15 @@ free AS (
     SET released_until = statement_timestamp() + %(portion)s * %(every_s)s * interval '1 second'
     FROM free WHERE w.account_id = free.account_id AND w.id = free.id
     RETURNING w.account_id, w.id
-), released AS (
-    UPDATE deliveries d SET status = 'pending', held_at = NULL,
-        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
-    FROM reactivated r CROSS JOIN LATERAL (
+), following AS MATERIALIZED (
+    SELECT r.account_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
         SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
-        ORDER BY p.id LIMIT %(portion)s) AS next
-    WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'
+        ORDER BY p.id LIMIT %(portion)s) AS held
+), released AS (
+    UPDATE deliveries d SET status = 'pending', held_at = NULL,
+        due_at = statement_timestamp() + (f.number - 1) * %(every_s)s * interval '1 second'
+    FROM following f WHERE d.account_id = f.account_id AND d.id = f.id AND d.held_at IS NOT NULL
     RETURNING 1
 )
 SELECT count(*) AS due FROM released;
@@ -857,14 +877,15 @@ free AS (
     SET released_until = statement_timestamp() + %(portion)s * %(every_s)s * interval '1 second'
     FROM free WHERE w.account_id = free.account_id AND w.id = free.id
     RETURNING w.account_id, w.id
-), released AS (
-    UPDATE deliveries d SET status = 'pending', held_at = NULL,
-        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
-    FROM reactivated r CROSS JOIN LATERAL (
+), following AS MATERIALIZED (
+    SELECT r.account_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
         SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = 'held'
-        ORDER BY p.id LIMIT %(portion)s) AS next
-    WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = 'held'
+        ORDER BY p.id LIMIT %(portion)s) AS held
+), released AS (
+    UPDATE deliveries d SET status = 'pending', held_at = NULL,
+        due_at = statement_timestamp() + (f.number - 1) * %(every_s)s * interval '1 second'
+    FROM following f WHERE d.account_id = f.account_id AND d.id = f.id AND d.held_at IS NOT NULL
     RETURNING 1
 )
 SELECT count(*) AS due FROM released;
@@ -879,16 +900,17 @@ WITH RECURSIVE throttled_at AS (
         SELECT account_id, endpoint_id FROM deliveries
         WHERE is_throttled AND (account_id, endpoint_id) > (throttled_at.account_id, throttled_at.endpoint_id)
         ORDER BY account_id, endpoint_id LIMIT 1) AS next
-), released AS (
-    UPDATE deliveries d SET is_throttled = false
-    FROM throttled_at CROSS JOIN LATERAL (
+), following AS MATERIALIZED (
+    SELECT t.account_id, throttled.id FROM throttled_at t CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
-        WHERE p.account_id = throttled_at.account_id AND p.endpoint_id = throttled_at.endpoint_id AND p.is_throttled
-        ORDER BY p.due_at LIMIT 1) AS next
-    WHERE d.account_id = throttled_at.account_id AND d.id = next.id AND d.is_throttled
-        AND NOT EXISTS (
-            SELECT FROM deliveries b WHERE b.account_id = throttled_at.account_id
-                AND b.endpoint_id = throttled_at.endpoint_id AND b.lease_token IS NOT NULL)
+        WHERE p.account_id = t.account_id AND p.endpoint_id = t.endpoint_id AND p.is_throttled
+        ORDER BY p.due_at LIMIT 1) AS throttled
+    WHERE NOT EXISTS (
+        SELECT FROM deliveries b
+        WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL)
+), released AS (
+    UPDATE deliveries d SET is_throttled = false FROM following f
+    WHERE d.account_id = f.account_id AND d.id = f.id AND d.is_throttled
     RETURNING 1
 )
 SELECT count(*) AS due FROM released;

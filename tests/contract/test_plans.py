@@ -17,9 +17,9 @@ from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.ports.queries import CallerIncludes, EventFilter, MeetingFilter, NoteFilter, TransactionFilter
-from meetcore.testing.contracts.outbox import GOOD, claim, record_all, sweep
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all, sweep
 from meetcore.testing.contracts.transactions import (
     KIND,
     Customer,
@@ -235,3 +235,60 @@ async def test_what_was_planned_on_empty_tables_holds(rig: PostgresRig, empty_da
     assert await read_through(rig) == before
     # An index of some thousand rows is deeper than one of none; read through, each row of it would count.
     assert full < 3 * empty
+
+
+# Entries of indexes that may be read to write an event, claim its delivery and record the post: some 30.
+ENTRIES_OF_POST = 200
+_ENTRIES = "SELECT sum(idx_tup_read)::bigint AS entries FROM pg_stat_user_indexes"
+
+
+async def entries_read(rig: PostgresRig) -> int:
+    await rig.rows("SELECT pg_stat_force_next_flush()")
+    [row] = await rig.rows(_ENTRIES)
+    return int(row["entries"])
+
+
+# Deliveries of the account that are over.
+_FILL_SUCCEEDED = f"""
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at)
+SELECT %(account_id)s, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'webhook.test', 'succeeded',
+    now()
+FROM generate_series(1, {2 * ROWS}) AS n
+"""
+# A backlog that is none of the business of a claim or a record: of the account, to be tried again later, and
+# in flight for other accounts at another host.
+_FILL_BACKLOG = f"""
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at)
+SELECT %(account_id)s, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'webhook.test', 'pending',
+    now() + interval '1 hour', now()
+FROM {_UNKNOWN_IDS};
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at,
+    lease_token, lease_host)
+SELECT id, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'webhook.test', 'pending',
+    now() + interval '1 hour', now(), gen_random_uuid(), 'other.test'
+FROM {_UNKNOWN_IDS};
+"""
+
+
+@pytest.mark.parametrize("attempt", [GOOD, BAD], ids=["good", "bad"])
+async def test_a_backlog_is_not_read_by_what_was_planned_before_it(
+    rig: PostgresRig, empty_database_url: str, attempt: Attempt
+) -> None:
+    """Tables double before plans are made anew; what waits and what is in flight may grow a thousandfold."""
+    rig.pool.keeps_plans = False
+    customer = await open_customer(rig, 10_000)
+    await register(rig, new_endpoint(customer))
+    with psycopg.connect(empty_database_url, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(_FILL_SUCCEEDED.encode(), {"account_id": customer.account_id})
+
+    async def post_one() -> None:
+        await top_up(rig, customer, 1, str(new_id()), KIND)
+        claimed, _ = await claim(rig)
+        assert await record_all(rig, claimed, attempt) is not None
+
+    await post_one()
+    with psycopg.connect(empty_database_url, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(_FILL_BACKLOG.encode(), {"account_id": customer.account_id})
+    before = await entries_read(rig)
+    await post_one()
+    assert await entries_read(rig) - before < ENTRIES_OF_POST

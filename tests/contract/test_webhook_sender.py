@@ -305,6 +305,39 @@ async def test_a_connection_is_used_again(authority: Authority) -> None:
     assert (receiver.connections, len(receiver.heads)) == (1, 3)
 
 
+async def test_a_receiver_that_never_answers_takes_no_connection_that_another_one_keeps(
+    authority: Authority,
+) -> None:
+    async def by_path(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_silent = receiver.heads[-1].startswith(b"POST /silent")
+        await (hang if is_silent else answering(OK))(reader, writer)
+
+    async with (
+        receiving(authority.certified(HOST), by_path) as receiver,
+        sending(authority, receiver, timeout_s=SOON_S) as sender,
+    ):
+        assert (await sender.post(a_post(f"https://{HOST}/silent"))).error == "timeout"
+        opened = []
+        for path in ("other", "silent", "other", "silent", "other"):
+            before = receiver.connections
+            attempt = await sender.post(a_post(f"https://{HOST}/{path}"))
+            assert attempt.error == ("timeout" if path == "silent" else None)
+            opened.append(receiver.connections - before)
+    assert opened == [1, 1, 0, 1, 0]
+
+
+async def test_a_receiver_that_answers_again_uses_a_kept_connection(authority: Authority) -> None:
+    async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await (hang if len(receiver.heads) == 1 else answering(OK))(reader, writer)
+
+    async with (
+        receiving(authority.certified(HOST), first_hangs) as receiver,
+        sending(authority, receiver, timeout_s=SOON_S) as sender,
+    ):
+        assert [(await sender.post(a_post())).error for _ in range(4)] == ["timeout", None, None, None]
+    assert receiver.connections == 2
+
+
 async def test_a_pooled_connection_that_the_receiver_gave_up_is_no_failure(
     authority: Authority,
 ) -> None:

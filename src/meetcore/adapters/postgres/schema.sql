@@ -617,6 +617,7 @@ CREATE TABLE deliveries_first PARTITION OF deliveries FOR VALUES FROM (MINVALUE)
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_throttled;
 CREATE INDEX deliveries_throttled ON deliveries (account_id, endpoint_id, due_at) WHERE is_throttled;
 CREATE INDEX deliveries_in_flight ON deliveries (account_id, endpoint_id) WHERE lease_token IS NOT NULL;
+CREATE INDEX deliveries_in_flight_at_host ON deliveries (lease_host, account_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE status = 'held';
 CREATE INDEX deliveries_open ON deliveries (account_id, endpoint_id, id) WHERE status <> 'succeeded';
 CREATE INDEX deliveries_held_at ON deliveries (held_at) WHERE status = 'held';

@@ -47,12 +47,14 @@ class ConnectionAttempt:
     Attributes:
         local_error: why this machine could not open a socket for one of the addresses.
         peer: the address that the request was written to.
+        may_reuse: whether a connection that was kept may be used.
     """
 
     route: VettedRoute
     is_new_connection: bool = False
     local_error: OSError | None = None
     peer: str | None = None
+    may_reuse: bool = True
 
 
 async def dial(attempt: ConnectionAttempt, protocol: asyncio.Protocol, context: ssl.SSLContext) -> None:

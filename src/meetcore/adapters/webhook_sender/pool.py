@@ -48,7 +48,7 @@ class ConnectionPool:
             InvalidResponse: the answer is not HTTP.
             OSError: no connection could be opened, or it ended before the answer did.
         """
-        connection = self._take(attempt.route)
+        connection = self._take(attempt.route) if attempt.may_reuse else None
         if connection is None:
             attempt.is_new_connection = True
             connection = await self._connect(attempt)

@@ -30,6 +30,8 @@ from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExha
 
 _HTTPS_PORT = 443
 _ROUTES = 4096
+_SILENT = 4096
+"""Receivers that are known not to have answered, at most: the oldest is forgotten first."""
 
 
 def _utc_now() -> datetime:
@@ -84,6 +86,7 @@ class AsyncioWebhookSender:
         self._now = now
         self._max_open = max_open
         self._pool: ConnectionPool | None = None
+        self._silent: dict[str, None] = {}
         # The verdict on an address follows from the address, so one serves every attempt that brings it.
         self._vetted = lru_cache(_ROUTES)(self._vet)
 
@@ -112,9 +115,21 @@ class AsyncioWebhookSender:
             at, started = self._now(), monotonic()
             exchange = Exchange()
             error = await self._try(pool, post, request, exchange)
+            self._remember(post.url, is_silent=error == "timeout")
             return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
             self._under_way.release()
+
+    def _remember(self, url: WebhookUrl, *, is_silent: bool) -> None:
+        """Keep a host's connections from a receiver there that took a request and did not answer in time.
+
+        It would most likely not answer again, and its connection is closed then: others would need a new one.
+        """
+        self._silent.pop(url.text, None)
+        if is_silent:
+            self._silent[url.text] = None
+            if len(self._silent) > _SILENT:
+                del self._silent[next(iter(self._silent))]
 
     async def _acquire(self) -> None:
         try:
@@ -154,7 +169,7 @@ class AsyncioWebhookSender:
     ) -> None:
         route = await self._route(post.url, post.account_id)
         while True:
-            dial = exchange.dial = ConnectionAttempt(route)
+            dial = exchange.dial = ConnectionAttempt(route, may_reuse=post.url.text not in self._silent)
             try:
                 return await pool.post(dial, request, exchange)
             except OSError:

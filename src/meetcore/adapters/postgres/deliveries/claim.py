@@ -7,10 +7,12 @@ The lock of a host makes its limits hold over all workers; recording an attempt 
 
 Rows that another worker has locked are skipped until the next round.
 
-A plan for any parameters would go through every partition wherever the last one names deliveries or events. So it takes
-the ids between which all lies that the first saw due, and is planned anew for these each time: by that it knows the few
-partitions that they are in. What the first two found it takes as texts: the planner expects a hundred rows of each, and so
-joins them by hashes; of rows that it found by two columns it would expect one, and join a batch with itself row by row.
+The statements are planned once for a connection, for any parameters: to plan the last one takes several times as long as to
+execute it. So it takes the ids between which all lies that the first saw due, and the server leaves out all other partitions
+when it begins to execute the plan. No plan may depend on how many rows waited when it was made. What the first two found is
+passed as texts: the planner expects a hundred rows of each, and so joins them by hashes. The posts in flight are looked up for
+each account and host. The changed rows are found by their primary key: that they are pending is said by `due_at`, since the
+status would admit the indexes of pending rows, which are read from end to end where the planner takes them for empty.
 """
 
 from collections.abc import Sequence
@@ -61,19 +63,25 @@ SELECT count(*) AS waiting, {_LEAST.format("id")} AS oldest, {_GREATEST.format("
 FROM waiting
 """
 
-# Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks;
-# and has what follows in this transaction planned for its parameters.
+# Counts the posts in flight of the accounts and at the hosts of the locked endpoints, with a snapshot taken under the locks.
 _COUNT_IN_FLIGHT = """
 WITH endpoint AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, host text)
 ), in_flight AS (
-    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
-    WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
-        AND (account_id IN (SELECT account_id FROM endpoint) OR lease_host IN (SELECT host FROM endpoint))
+    SELECT of_account.* FROM (SELECT DISTINCT account_id FROM endpoint) AS e CROSS JOIN LATERAL (
+        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
+        WHERE d.account_id = e.account_id AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
+        OFFSET 0) AS of_account
+    UNION
+    SELECT at_host.* FROM (SELECT DISTINCT host FROM endpoint) AS e CROSS JOIN LATERAL (
+        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
+        WHERE d.lease_host = e.host AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
+        OFFSET 0) AS at_host
+), counted AS (
+    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM in_flight
     GROUP BY account_id, endpoint_id, lease_host
 )
-SELECT coalesce((SELECT json_agg(in_flight)::text FROM in_flight), '[]') AS in_flight,
-    set_config('plan_cache_mode', 'force_custom_plan', true) AS plan_cache_mode
+SELECT coalesce(json_agg(counted)::text, '[]') AS in_flight FROM counted
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
@@ -159,7 +167,7 @@ WITH endpoint AS MATERIALIZED (
         lease_token = CASE m.move WHEN 'claimed' THEN %(token)s::uuid END,
         lease_host = m.host
     FROM moved m
-    WHERE d.account_id = m.account_id AND d.id = m.id AND d.status = '{PENDING}'
+    WHERE d.account_id = m.account_id AND d.id = m.id AND d.due_at IS NOT NULL
         AND d.id BETWEEN %(oldest)s AND %(newest)s
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, m.move, m.was_due_at, m.had_lease
 )
@@ -178,7 +186,7 @@ ORDER BY c.was_due_at, c.id
 _GIVE_UP = f"""
 UPDATE deliveries d SET {GIVE_UP}
 FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[]) AS purged (account_id, id)
-WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.status = '{PENDING}'
+WHERE d.account_id = purged.account_id AND d.id = purged.id AND d.due_at IS NOT NULL
 """
 
 

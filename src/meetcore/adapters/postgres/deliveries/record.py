@@ -9,7 +9,7 @@ import msgspec
 from attrs import fields
 
 from meetcore.adapters.postgres.columns import Row, utc
-from meetcore.adapters.postgres.deliveries.rows import DELIVERY, HOLD, PENDING
+from meetcore.adapters.postgres.deliveries.rows import DELIVERY, hold_at
 from meetcore.adapters.postgres.endpoints.rows import ENDPOINT
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import Attempt
@@ -79,6 +79,8 @@ _SAVE_ENDPOINTS = f"""
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
     AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, recorded int)
+), inactive AS (
+    SELECT account_id, id AS endpoint_id FROM seen WHERE state <> 'active'
 ), endpoint AS (
     UPDATE webhook_endpoints w
     SET state = seen.state, consecutive_failures = seen.failures, disabled_at = seen.disabled_at
@@ -88,18 +90,14 @@ WITH seen AS (
     UPDATE webhook_account_hosts h SET consecutive_failures = s.failures
     FROM jsonb_to_recordset(%(hosts)s::jsonb) AS s (account_id uuid, host text, failures int)
     WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
-), held AS (
-    UPDATE deliveries d
-    SET {HOLD}
-    FROM seen WHERE seen.state <> 'active' AND d.account_id = seen.account_id AND d.endpoint_id = seen.id
-        AND d.status = '{PENDING}' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
-), released AS (
-    UPDATE deliveries d SET is_throttled = false
-    FROM seen CROSS JOIN LATERAL (
+), {hold_at("inactive")}, following AS MATERIALIZED (
+    SELECT seen.account_id, throttled.id FROM seen CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
-        ORDER BY p.due_at LIMIT seen.recorded) AS next
-    WHERE seen.state = 'active' AND d.account_id = seen.account_id AND d.id = next.id
+        ORDER BY p.due_at LIMIT seen.recorded) AS throttled
+    WHERE seen.state = 'active'
+), released AS (
+    UPDATE deliveries d SET is_throttled = false FROM following f WHERE d.account_id = f.account_id AND d.id = f.id
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM released) AS due
@@ -116,12 +114,7 @@ WITH failing AS (
     FROM failing WHERE w.account_id = failing.account_id AND w.host = failing.host
         AND w.state = %(active)s AND w.consecutive_failures > 0
     RETURNING {ENDPOINT.select}
-), held AS (
-    UPDATE deliveries d
-    SET {HOLD}
-    FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.endpoint_id
-        AND d.status = '{PENDING}' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
-)
+), {hold_at("disabled")}
 SELECT * FROM disabled
 """
 

@@ -37,6 +37,25 @@ RECOVER = (
 )
 
 
+def hold_at(endpoints: str) -> str:
+    """Return pieces of a statement that hold what waits at the endpoints of a table: `account_id` and `endpoint_id`.
+
+    Posts in flight go on. The rows are found endpoint by endpoint, and changed by their primary key: joined at once, they would
+    be read with all other rows of the state or of the account by a plan that was made while there were few.
+    """
+    return f"""waiting AS MATERIALIZED (
+    SELECT p.account_id, p.id FROM {endpoints} AS e CROSS JOIN LATERAL (
+        SELECT account_id, id FROM deliveries
+        WHERE account_id = e.account_id AND endpoint_id = e.endpoint_id AND status = '{PENDING}'
+            AND (lease_token IS NULL OR due_at <= statement_timestamp())
+        OFFSET 0) AS p
+), held AS (
+    UPDATE deliveries d SET {HOLD}
+    FROM waiting WHERE d.account_id = waiting.account_id AND d.id = waiting.id
+        AND d.due_at IS NOT NULL AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+)"""
+
+
 def given_up(rows: Iterable[Row], reason: GiveUpReason) -> Sequence[GivenUp]:
     """Return what ended without a last attempt."""
     return [

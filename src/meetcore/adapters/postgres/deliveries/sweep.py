@@ -1,7 +1,7 @@
 """Deliveries that no other process moves on, in PostgreSQL: the held, the expired, the throttled, the orphaned.
 
-Each statement finds its rows by an index made for them, however many deliveries there are. Nothing is posted or
-claimed here.
+Each statement finds its rows by an index made for them, however many deliveries there are, and changes them by their primary
+key. Nothing is posted or claimed here.
 """
 
 from datetime import datetime
@@ -36,14 +36,15 @@ free AS (
     SET released_until = statement_timestamp() + %(portion)s * %(every_s)s * interval '1 second'
     FROM free WHERE w.account_id = free.account_id AND w.id = free.id
     RETURNING w.account_id, w.id
-), released AS (
-    UPDATE deliveries d SET status = '{RELEASED}', held_at = NULL,
-        due_at = statement_timestamp() + (next.number - 1) * %(every_s)s * interval '1 second'
-    FROM reactivated r CROSS JOIN LATERAL (
+), following AS MATERIALIZED (
+    SELECT r.account_id, held.id, held.number FROM reactivated r CROSS JOIN LATERAL (
         SELECT p.id, row_number() OVER (ORDER BY p.id) AS number FROM deliveries p
         WHERE p.account_id = r.account_id AND p.endpoint_id = r.id AND p.status = '{HELD}'
-        ORDER BY p.id LIMIT %(portion)s) AS next
-    WHERE d.account_id = r.account_id AND d.id = next.id AND d.status = '{HELD}'
+        ORDER BY p.id LIMIT %(portion)s) AS held
+), released AS (
+    UPDATE deliveries d SET status = '{RELEASED}', held_at = NULL,
+        due_at = statement_timestamp() + (f.number - 1) * %(every_s)s * interval '1 second'
+    FROM following f WHERE d.account_id = f.account_id AND d.id = f.id AND d.held_at IS NOT NULL
     RETURNING 1
 )
 SELECT count(*) AS due FROM released"""
@@ -106,16 +107,17 @@ WITH RECURSIVE throttled_at AS (
         SELECT account_id, endpoint_id FROM deliveries
         WHERE is_throttled AND (account_id, endpoint_id) > (throttled_at.account_id, throttled_at.endpoint_id)
         ORDER BY account_id, endpoint_id LIMIT 1) AS next
-), released AS (
-    UPDATE deliveries d SET is_throttled = false
-    FROM throttled_at CROSS JOIN LATERAL (
+), following AS MATERIALIZED (
+    SELECT t.account_id, throttled.id FROM throttled_at t CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
-        WHERE p.account_id = throttled_at.account_id AND p.endpoint_id = throttled_at.endpoint_id AND p.is_throttled
-        ORDER BY p.due_at LIMIT 1) AS next
-    WHERE d.account_id = throttled_at.account_id AND d.id = next.id AND d.is_throttled
-        AND NOT EXISTS (
-            SELECT FROM deliveries b WHERE b.account_id = throttled_at.account_id
-                AND b.endpoint_id = throttled_at.endpoint_id AND b.lease_token IS NOT NULL)
+        WHERE p.account_id = t.account_id AND p.endpoint_id = t.endpoint_id AND p.is_throttled
+        ORDER BY p.due_at LIMIT 1) AS throttled
+    WHERE NOT EXISTS (
+        SELECT FROM deliveries b
+        WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL)
+), released AS (
+    UPDATE deliveries d SET is_throttled = false FROM following f
+    WHERE d.account_id = f.account_id AND d.id = f.id AND d.is_throttled
     RETURNING 1
 )
 SELECT count(*) AS due FROM released
