@@ -1,0 +1,117 @@
+"""A statement that the driver has prepared is executed past its cursor, and behaves as with one."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres.connection import Connection
+from meetcore.adapters.postgres.pool import Pool
+from tests.support.api_harness import until
+
+TYPED = """
+SELECT %(id)s::uuid AS id, %(name)s::text AS name, %(at)s::timestamptz AS at, %(count)s::bigint AS count,
+    %(raw)s::bytea AS raw, %(is_so)s::boolean AS is_so, %(ids)s::uuid[] AS ids
+"""
+VALUES: dict[str, object] = {
+    "id": UUID(int=7), "name": "Ünïcode", "at": datetime(2026, 3, 1, tzinfo=UTC), "count": 2**40,
+    "raw": b"\x00\xff", "is_so": False, "ids": [UUID(int=1), UUID(int=2)],
+}  # fmt: skip
+TIMES = 3
+
+
+async def prepared(connection: Connection) -> list[str]:
+    cursor = await connection.execute("SELECT statement FROM pg_prepared_statements", prepare=False)
+    return [row["statement"] for row in await cursor.fetchall()]
+
+
+async def test_each_time_brings_the_same_values(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        for _ in range(TIMES):
+            assert await connection.fetch(TYPED, VALUES) == [VALUES]
+        assert sum("AS is_so" in statement for statement in await prepared(connection)) == 1
+
+
+async def test_values_may_be_of_other_types_each_time(store_pool: Pool) -> None:
+    absent: dict[str, object] = dict.fromkeys(VALUES)
+    async with store_pool.connection() as connection:
+        for _ in range(TIMES):
+            assert await connection.fetch(TYPED, VALUES) == [VALUES]
+            assert await connection.fetch(TYPED, absent) == [absent]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5_000])
+async def test_there_may_be_no_row_and_many(store_pool: Pool, rows: int) -> None:
+    async with store_pool.connection() as connection:
+        for _ in range(TIMES):
+            found = await connection.fetch(
+                "SELECT n FROM generate_series(1, %(rows)s::int) AS n", {"rows": rows}
+            )
+            assert [row["n"] for row in found] == list(range(1, rows + 1))
+
+
+async def test_a_parameter_may_be_larger_than_a_socket_takes_at_once(store_pool: Pool) -> None:
+    large = "x" * 30_000_000
+    async with store_pool.connection() as connection:
+        for _ in range(TIMES):
+            assert await connection.fetch("SELECT length(%(a)s::text) AS n", {"a": large}) == [
+                {"n": len(large)}
+            ]
+
+
+async def test_what_fails_raises_the_drivers_error_and_leaves_the_connection_usable(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        for divisor in (1, 0, 1, 0, 2):
+            asked = connection.fetch("SELECT 4 / %(by)s::int AS n", {"by": divisor})
+            if divisor:
+                assert await asked == [{"n": 4 // divisor}]
+            else:
+                with pytest.raises(psycopg.errors.DivisionByZero, match="division by zero"):
+                    await asked
+
+
+async def test_a_rollback_after_which_the_driver_discards_what_it_prepared_is_survived(
+    store_pool: Pool,
+) -> None:
+    async def fail(connection: Connection) -> None:
+        async with connection.transaction():
+            assert await connection.fetch(TYPED, VALUES) == [VALUES]
+            await connection.fetch("SELECT 1 / %(by)s::int AS n", {"by": 0})
+
+    async with store_pool.connection() as connection:
+        for _ in range(TIMES):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                await fail(connection)
+            assert await connection.fetch(TYPED, VALUES) == [VALUES]
+
+
+async def test_what_is_read_in_a_transaction_sees_its_changes(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection, connection.transaction(force_rollback=True):
+        await connection.execute("CREATE TEMPORARY TABLE counted (n int) ON COMMIT DROP")
+        for number in range(TIMES):
+            await connection.execute("INSERT INTO counted VALUES (%(n)s::int)", {"n": number})
+            assert await connection.fetch("SELECT count(*) AS n FROM counted", {}) == [{"n": number + 1}]
+
+
+async def test_a_cancelled_statement_drops_its_connection(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        for _ in range(TIMES):
+            await connection.fetch("SELECT pg_sleep(%(s)s::float8)::text AS slept", {"s": 0})
+        waiting = asyncio.create_task(
+            connection.fetch("SELECT pg_sleep(%(s)s::float8)::text AS slept", {"s": 60})
+        )
+
+        async def is_asked() -> bool:
+            return bool(connection.pgconn.is_busy())
+
+        await until(is_asked)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert connection.closed
+    async with store_pool.connection() as connection:
+        assert await connection.fetch("SELECT 1 AS n", {}) == [{"n": 1}]
