@@ -437,20 +437,12 @@ FROM waiting;
 WITH endpoint AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, host text)
 ), in_flight AS (
-    SELECT of_account.* FROM (SELECT DISTINCT account_id FROM endpoint) AS e CROSS JOIN LATERAL (
-        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
-        WHERE d.account_id = e.account_id AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
-        OFFSET 0) AS of_account
-    UNION
-    SELECT at_host.* FROM (SELECT DISTINCT host FROM endpoint) AS e CROSS JOIN LATERAL (
-        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
-        WHERE d.lease_host = e.host AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
-        OFFSET 0) AS at_host
-), counted AS (
-    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM in_flight
+    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
+    WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
+        AND (account_id IN (SELECT account_id FROM endpoint) OR lease_host IN (SELECT host FROM endpoint))
     GROUP BY account_id, endpoint_id, lease_host
 )
-SELECT coalesce(json_agg(counted)::text, '[]') AS in_flight FROM counted;
+SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight;
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
 -- room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in

@@ -12,12 +12,14 @@ import pytest
 
 from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
+from meetcore.ports.partitions import PartitionRules
 from meetcore.ports.queries import CallerIncludes, EventFilter, MeetingFilter, NoteFilter, TransactionFilter
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all, sweep
 from meetcore.testing.contracts.transactions import (
@@ -237,8 +239,10 @@ async def test_what_was_planned_on_empty_tables_holds(rig: PostgresRig, empty_da
     assert full < 3 * empty
 
 
-# Entries of indexes that may be read to write an event, claim its delivery and record the post: some 30.
-ENTRIES_OF_POST = 200
+# Entries of indexes that may be read to write an event, claim its deliveries and record the posts, beside one
+# for each post in flight.
+ENTRIES_OF_POST = 400
+IN_FLIGHT = 300
 _ENTRIES = "SELECT sum(idx_tup_read)::bigint AS entries FROM pg_stat_user_indexes"
 
 
@@ -256,7 +260,7 @@ SELECT %(account_id)s, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 
 FROM generate_series(1, {2 * ROWS}) AS n
 """
 # A backlog that is none of the business of a claim or a record: of the account, to be tried again later, and
-# in flight for other accounts at another host.
+# in flight for other accounts at other hosts.
 _FILL_BACKLOG = f"""
 INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at)
 SELECT %(account_id)s, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'webhook.test', 'pending',
@@ -265,9 +269,14 @@ FROM {_UNKNOWN_IDS};
 INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at,
     lease_token, lease_host)
 SELECT id, gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'webhook.test', 'pending',
-    now() + interval '1 hour', now(), gen_random_uuid(), 'other.test'
-FROM {_UNKNOWN_IDS};
+    now() + interval '1 hour', now(), gen_random_uuid(), 'host-' || id
+FROM {_UNKNOWN_IDS} LIMIT {IN_FLIGHT};
 """
+
+
+def execute(url: str, statements: str, customer: Customer) -> None:
+    with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(statements.encode(), {"account_id": customer.account_id})
 
 
 @pytest.mark.parametrize("attempt", [GOOD, BAD], ids=["good", "bad"])
@@ -277,18 +286,51 @@ async def test_a_backlog_is_not_read_by_what_was_planned_before_it(
     """Tables double before plans are made anew; what waits and what is in flight may grow a thousandfold."""
     rig.pool.keeps_plans = False
     customer = await open_customer(rig, 10_000)
-    await register(rig, new_endpoint(customer))
-    with psycopg.connect(empty_database_url, cursor_factory=psycopg.ClientCursor) as connection:
-        connection.execute(_FILL_SUCCEEDED.encode(), {"account_id": customer.account_id})
+    for _ in range(8):
+        url = f"https://{new_id().hex}.example/hook"
+        await register(rig, new_endpoint(customer, url=url, url_key=url))
+    execute(empty_database_url, _FILL_SUCCEEDED, customer)
 
-    async def post_one() -> None:
+    async def post_all() -> None:
         await top_up(rig, customer, 1, str(new_id()), KIND)
         claimed, _ = await claim(rig)
+        assert len(claimed) == 8
         assert await record_all(rig, claimed, attempt) is not None
 
-    await post_one()
-    with psycopg.connect(empty_database_url, cursor_factory=psycopg.ClientCursor) as connection:
-        connection.execute(_FILL_BACKLOG.encode(), {"account_id": customer.account_id})
+    await post_all()
+    execute(empty_database_url, _FILL_BACKLOG, customer)
     before = await entries_read(rig)
-    await post_one()
-    assert await entries_read(rig) - before < ENTRIES_OF_POST
+    await post_all()
+    assert await entries_read(rig) - before < ENTRIES_OF_POST + IN_FLIGHT
+
+
+# How often the primary key of each partition of events was used.
+_SCANS = """
+SELECT relname, idx_scan FROM pg_stat_user_indexes WHERE indexrelname ~ '^events_([0-9]+|first)_pkey$'
+ORDER BY indexrelname
+"""
+
+
+async def test_a_claim_reads_events_of_no_partition_that_has_nothing_due(
+    rig: PostgresRig, empty_database_url: str
+) -> None:
+    weeks = 12
+    began = datetime.now(UTC) - timedelta(weeks=weeks)
+    rules = PartitionRules(kept=timedelta(days=9_999), ahead=weeks + 3)
+    await PostgresPartitions(empty_database_url).maintain(began, rules)
+    customer = await open_customer(rig, 10_000)
+    await register(rig, new_endpoint(customer))
+    counts = []
+    for _ in range(4):
+        await top_up(rig, customer, 1, str(new_id()), KIND)
+        claimed, _ = await claim(rig)
+        assert len(claimed) == 1
+        await rig.rows("SELECT pg_stat_force_next_flush()")
+        counts.append(await rig.rows(_SCANS))
+    assert len(counts[0]) > weeks
+    used = {
+        after["relname"]
+        for before, after in zip(counts[0], counts[-1], strict=True)
+        if after["idx_scan"] > before["idx_scan"]
+    }
+    assert len(used) == 1, used  # of this week

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -42,6 +43,48 @@ async def test_values_may_be_of_other_types_each_time(store_pool: Pool) -> None:
         for _ in range(TIMES):
             assert await connection.fetch(TYPED, VALUES) == [VALUES]
             assert await connection.fetch(TYPED, absent) == [absent]
+
+
+@pytest.mark.parametrize("threshold", [0, None], ids=["prepares", "behind a pooler"])
+async def test_only_the_first_time_goes_through_a_cursor_where_statements_are_prepared(
+    store_pool: Pool, monkeypatch: pytest.MonkeyPatch, threshold: int | None
+) -> None:
+    executions = 0
+    executed = psycopg.AsyncRawCursor.execute
+
+    async def counted(*args: Any, **kwargs: Any) -> object:
+        nonlocal executions
+        executions += 1
+        return await executed(*args, **kwargs)
+
+    monkeypatch.setattr(psycopg.AsyncRawCursor, "execute", counted)
+    async with store_pool.connection() as connection:
+        connection.prepare_threshold = threshold
+        for _ in range(TIMES):
+            assert await connection.fetch("SELECT %(n)s::int AS n", {"n": 7}) == [{"n": 7}]
+        connection.prepare_threshold = 0
+    assert executions == (TIMES if threshold is None else 1)
+
+
+async def test_two_callers_of_one_connection_wait_for_each_other(store_pool: Pool) -> None:
+    asked = "SELECT pg_sleep(0.01)::text AS slept, %(n)s::int AS n"
+    async with store_pool.connection() as connection:
+        await connection.fetch(asked, {"n": 0})
+        both = await asyncio.gather(*(connection.fetch(asked, {"n": n}) for n in range(TIMES)))
+    assert [row["n"] for [row] in both] == list(range(TIMES))
+
+
+async def test_what_waits_on_a_connection_that_is_closed_fails_at_once(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        waiting = asyncio.create_task(connection.fetch("SELECT pg_sleep(60)::text AS slept", {}))
+
+        async def is_asked() -> bool:
+            return bool(connection.pgconn.is_busy())
+
+        await until(is_asked)
+        await connection.close()
+        with pytest.raises(psycopg.OperationalError, match="closed"):
+            await waiting
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5_000])

@@ -31,7 +31,7 @@ from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExha
 _HTTPS_PORT = 443
 _ROUTES = 4096
 _SILENT = 4096
-"""Receivers that are known not to have answered, at most: the oldest is forgotten first."""
+"""At most so many receivers that did not answer are remembered; the oldest is forgotten first."""
 
 
 def _utc_now() -> datetime:
@@ -115,18 +115,20 @@ class AsyncioWebhookSender:
             at, started = self._now(), monotonic()
             exchange = Exchange()
             error = await self._try(pool, post, request, exchange)
-            self._remember(post.url, is_silent=error == "timeout")
+            self._remember(post.url, exchange, error)
             return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
             self._under_way.release()
 
-    def _remember(self, url: WebhookUrl, *, is_silent: bool) -> None:
-        """Keep a host's connections from a receiver there that took a request and did not answer in time.
+    def _remember(self, url: WebhookUrl, exchange: Exchange, error: str | None) -> None:
+        """Let a receiver that did not answer in time use no kept connection until it has answered again.
 
-        It would most likely not answer again, and its connection is closed then: others would need a new one.
+        It would most likely not answer the next post, either, and the connection is closed then: another
+        receiver at the same host would need a new one.
         """
-        self._silent.pop(url.text, None)
-        if is_silent:
+        if exchange.status is not None:
+            self._silent.pop(url.text, None)
+        elif error == "timeout":
             self._silent[url.text] = None
             if len(self._silent) > _SILENT:
                 del self._silent[next(iter(self._silent))]

@@ -7,12 +7,13 @@ The lock of a host makes its limits hold over all workers; recording an attempt 
 
 Rows that another worker has locked are skipped until the next round.
 
-The statements are planned once for a connection, for any parameters: to plan the last one takes several times as long as to
+Statements are planned once for a connection, for any parameters: to plan the last one takes several times as long as to
 execute it. So it takes the ids between which all lies that the first saw due, and the server leaves out all other partitions
-when it begins to execute the plan. No plan may depend on how many rows waited when it was made. What the first two found is
-passed as texts: the planner expects a hundred rows of each, and so joins them by hashes. The posts in flight are looked up for
-each account and host. The changed rows are found by their primary key: that they are pending is said by `due_at`, since the
-status would admit the indexes of pending rows, which are read from end to end where the planner takes them for empty.
+when it begins to execute the plan. What the first two found is passed as texts: the planner expects a hundred rows of each,
+and so joins them by hashes. The posts in flight are read in one pass, of all workers: to look them up for each account and
+host would multiply wherever the plan was made while there were none. The changed rows are joined by their primary key; that
+they are pending is said by `due_at`, since the status would admit the indexes of pending rows, which are read from end to end
+where the planner takes them for empty.
 """
 
 from collections.abc import Sequence
@@ -68,20 +69,12 @@ _COUNT_IN_FLIGHT = """
 WITH endpoint AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, host text)
 ), in_flight AS (
-    SELECT of_account.* FROM (SELECT DISTINCT account_id FROM endpoint) AS e CROSS JOIN LATERAL (
-        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
-        WHERE d.account_id = e.account_id AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
-        OFFSET 0) AS of_account
-    UNION
-    SELECT at_host.* FROM (SELECT DISTINCT host FROM endpoint) AS e CROSS JOIN LATERAL (
-        SELECT d.account_id, d.id, d.endpoint_id, d.lease_host FROM deliveries d
-        WHERE d.lease_host = e.host AND d.lease_token IS NOT NULL AND d.due_at > statement_timestamp()
-        OFFSET 0) AS at_host
-), counted AS (
-    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM in_flight
+    SELECT account_id, endpoint_id, lease_host AS host, count(*) AS posts FROM deliveries
+    WHERE lease_token IS NOT NULL AND due_at > statement_timestamp()
+        AND (account_id IN (SELECT account_id FROM endpoint) OR lease_host IN (SELECT host FROM endpoint))
     GROUP BY account_id, endpoint_id, lease_host
 )
-SELECT coalesce(json_agg(counted)::text, '[]') AS in_flight FROM counted
+SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
