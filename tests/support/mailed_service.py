@@ -17,6 +17,8 @@ from tests.support.api_harness import BASE_URL, started, until
 from tests.support.names import Names
 from tests.support.pages import Browser
 
+# Of all services of the process: they share a database, and any of them may send what another one queued.
+_MAILER = MemoryMailer(10_000)
 _LINK = re.compile(rf"{BASE_URL}(/\S+/sign-(?:in|up)/[\w-]{{43}})")
 
 
@@ -58,7 +60,6 @@ class MailedService:
 @asynccontextmanager
 async def mailed_service(settings: Settings, names: Names) -> AsyncIterator[MailedService]:
     """Run a service of these settings."""
-    mailer = MemoryMailer(1000)
-    service = Service(settings, Network(names, mailer=mailer))
+    service = Service(settings, Network(names, mailer=_MAILER))
     async with AsyncExitStack() as stack, started(service):
-        yield MailedService(service, mailer, stack)
+        yield MailedService(service, _MAILER, stack)
