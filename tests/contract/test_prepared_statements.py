@@ -9,6 +9,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg import waiting as waiting_states
 
 from meetcore.adapters.postgres.connection import Connection
 from meetcore.adapters.postgres.pool import Pool
@@ -74,7 +75,10 @@ async def test_two_callers_of_one_connection_wait_for_each_other(store_pool: Poo
     assert [row["n"] for [row] in both] == list(range(TIMES))
 
 
-async def test_what_waits_on_a_connection_that_is_closed_fails_at_once(store_pool: Pool) -> None:
+@pytest.mark.parametrize("has_come", [False, True], ids=["no answer yet", "an answer not yet read"])
+async def test_what_waits_on_a_connection_that_is_closed_fails_at_once(
+    store_pool: Pool, has_come: bool
+) -> None:
     async with store_pool.connection() as connection:
         waiting = asyncio.create_task(connection.fetch("SELECT pg_sleep(60)::text AS slept", {}))
 
@@ -82,6 +86,9 @@ async def test_what_waits_on_a_connection_that_is_closed_fails_at_once(store_poo
             return bool(connection.pgconn.is_busy())
 
         await until(is_asked)
+        if has_come:
+            assert connection._ready is not None
+            connection._ready.set_result(waiting_states.READY_R)
         await connection.close()
         with pytest.raises(psycopg.OperationalError, match="closed"):
             await waiting

@@ -121,7 +121,8 @@ class Connection(AsyncConnection[DictRow]):
         self._cursors.clear()
         if (ready := self._ready) is not None:
             self._stop_waiting()
-            ready.set_exception(OperationalError("the connection was closed"))
+            if not ready.done():
+                ready.set_exception(OperationalError("the connection was closed"))
         await super().close()
 
     async def wait(
