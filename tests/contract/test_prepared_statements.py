@@ -90,7 +90,7 @@ async def test_what_waits_on_a_connection_that_is_closed_fails_at_once(
             assert connection._ready is not None
             connection._ready.set_result(waiting_states.READY_R)
         await connection.close()
-        with pytest.raises(psycopg.OperationalError, match="closed"):
+        with pytest.raises(psycopg.OperationalError):
             await waiting
 
 
