@@ -280,7 +280,7 @@ SELECT clock_timestamp() AS now, (SELECT max(number) FROM schema_migrations) AS 
         AS oldest_transaction_at,
     (SELECT json_agg(q) FROM (
     SELECT 'deliveries' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
-        SELECT due_at AS at FROM deliveries WHERE due_at <= statement_timestamp() AND status = 'pending' AND NOT is_throttled
+        SELECT due_at AS at FROM deliveries WHERE due_at <= statement_timestamp() AND NOT is_throttled
         ORDER BY due_at LIMIT 1001) AS w UNION ALL
     SELECT 'mails' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
         SELECT due_at AS at FROM mails WHERE due_at <= statement_timestamp() AND true
@@ -414,13 +414,11 @@ WHERE n.account_id = %(account_id)s AND n.id = %(id)s;
 -- deliveries.claim ----------------------------------------------------------------------------------------------------
 
 -- Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns them as one text, how many
--- deliveries those are, and the ids between which they and their events lie. The time is the statement's: a volatile one
--- could not bound the scan of the index.
+-- deliveries those are, and the ids between which they and their events lie.
 -- _LOCK_ENDPOINTS
 WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
-    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
-    ORDER BY due_at LIMIT %(window)s
+    WHERE NOT is_throttled AND due_at <= statement_timestamp() ORDER BY due_at LIMIT %(window)s
 ), locked AS MATERIALIZED (
     SELECT w.account_id, w.id, w.state, w.host
     FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
@@ -471,7 +469,7 @@ WITH endpoint AS MATERIALIZED (
     FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM endpoint)
 ), due AS MATERIALIZED (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
-    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
+    WHERE NOT is_throttled AND due_at <= statement_timestamp()
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (
@@ -912,7 +910,7 @@ SELECT count(*) AS due FROM released;
 DELETE FROM deliveries d
 USING (
     SELECT account_id, id FROM deliveries
-    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
+    WHERE NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
     ORDER BY due_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
 WHERE d.account_id = old.account_id AND d.id = old.id
@@ -1315,7 +1313,7 @@ SELECT FROM restores WHERE released_at IS NULL;
 -- cancellation, whose beginning is not kept, by the end of its lease.
 -- _WORK
 SELECT
-    (SELECT min(due_at) FROM deliveries WHERE status = 'pending' AND NOT is_throttled) AS deliveries,
+    (SELECT min(due_at) FROM deliveries WHERE due_at IS NOT NULL AND NOT is_throttled) AS deliveries,
     (SELECT min(due_at) FROM provider_events WHERE due_at IS NOT NULL) AS provider_events,
     (SELECT min(due_at) FROM mails WHERE due_at IS NOT NULL) AS mails,
     (SELECT min(created_at) FROM (SELECT created_at, attempts_made FROM mails WHERE due_at IS NOT NULL
@@ -1323,7 +1321,7 @@ SELECT
     (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
         SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
         ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
-    (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'pending' AND NOT is_throttled
+    (SELECT count(*) FROM (SELECT FROM deliveries WHERE due_at IS NOT NULL AND NOT is_throttled
         ORDER BY due_at LIMIT %(most)s) AS d) AS pending,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'held' ORDER BY held_at LIMIT %(most)s) AS d) AS held,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE is_throttled

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.deliveries.claim import LOOK_AT_LEAST
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
@@ -302,6 +303,30 @@ async def test_a_backlog_is_not_read_by_what_was_planned_before_it(
     before = await entries_read(rig)
     await post_all()
     assert await entries_read(rig) - before < ENTRIES_OF_POST + IN_FLIGHT
+
+
+# A backlog that is due, of events that are gone.
+_FILL_DUE = f"""
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at)
+SELECT account_id, gen_random_uuid(), id, gen_random_uuid(), 'webhook.test', 'pending', now(), now()
+FROM webhook_endpoints CROSS JOIN generate_series(1, {ROWS}) WHERE account_id = %(account_id)s
+"""
+
+
+async def test_a_claim_from_a_backlog_reads_no_more_than_it_looks_at(
+    rig: PostgresRig, empty_database_url: str
+) -> None:
+    """Whatever the server's statistics say: they are of an hour in which nothing waited."""
+    customer = await open_customer(rig, 10_000)
+    await register(rig, new_endpoint(customer))
+    execute(empty_database_url, _FILL_SUCCEEDED, customer)
+    await rig.rows("VACUUM ANALYZE")
+    execute(empty_database_url, _FILL_DUE, customer)
+    before = await entries_read(rig)
+    await claim(rig, limit=10)
+    assert await entries_read(rig) - before < 5 * LOOK_AT_LEAST
+    [left] = await rig.rows("SELECT count(*) AS due FROM deliveries WHERE status = 'pending'")
+    assert left["due"] == ROWS - 10
 
 
 # How often the primary key of each partition of events was used.

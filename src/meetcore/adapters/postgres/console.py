@@ -158,7 +158,7 @@ SELECT clock_timestamp() AS now, (SELECT max(number) FROM schema_migrations) AS 
     (SELECT json_agg(q) FROM ({
     " UNION ALL ".join(
         (
-            _due(QueueName.DELIVERIES, "deliveries", "due_at", "status = 'pending' AND NOT is_throttled"),
+            _due(QueueName.DELIVERIES, "deliveries", "due_at", "NOT is_throttled"),
             _due(QueueName.MAILS, "mails", "due_at"),
             _due(QueueName.NOTES, "notes", "due_at"),
             _due(QueueName.RECORDINGS, "recordings", "due_at"),

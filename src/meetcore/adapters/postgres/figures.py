@@ -17,7 +17,7 @@ from meetcore.ports.figures import MOST_COUNTED, Figures
 # cancellation, whose beginning is not kept, by the end of its lease.
 _WORK = """
 SELECT
-    (SELECT min(due_at) FROM deliveries WHERE status = 'pending' AND NOT is_throttled) AS deliveries,
+    (SELECT min(due_at) FROM deliveries WHERE due_at IS NOT NULL AND NOT is_throttled) AS deliveries,
     (SELECT min(due_at) FROM provider_events WHERE due_at IS NOT NULL) AS provider_events,
     (SELECT min(due_at) FROM mails WHERE due_at IS NOT NULL) AS mails,
     (SELECT min(created_at) FROM (SELECT created_at, attempts_made FROM mails WHERE due_at IS NOT NULL
@@ -25,7 +25,7 @@ SELECT
     (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
         SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
         ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
-    (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'pending' AND NOT is_throttled
+    (SELECT count(*) FROM (SELECT FROM deliveries WHERE due_at IS NOT NULL AND NOT is_throttled
         ORDER BY due_at LIMIT %(most)s) AS d) AS pending,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'held' ORDER BY held_at LIMIT %(most)s) AS d) AS held,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE is_throttled

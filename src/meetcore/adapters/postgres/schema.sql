@@ -615,6 +615,7 @@ CREATE TABLE deliveries (
 ) PARTITION BY RANGE (id);
 CREATE TABLE deliveries_first PARTITION OF deliveries FOR VALUES FROM (MINVALUE) TO (MAXVALUE) WITH (fillfactor = 80);
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_throttled;
+CREATE INDEX deliveries_by_due ON deliveries (due_at) WHERE due_at IS NOT NULL AND NOT is_throttled;
 CREATE INDEX deliveries_throttled ON deliveries (account_id, endpoint_id, due_at) WHERE is_throttled;
 CREATE INDEX deliveries_in_flight ON deliveries (account_id, endpoint_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX deliveries_in_flight_at_host ON deliveries (lease_host, account_id) WHERE lease_token IS NOT NULL;

@@ -11,9 +11,9 @@ Statements are planned once for a connection, for any parameters: to plan the la
 execute it. So it takes the ids between which all lies that the first saw due, and the server leaves out all other partitions
 when it begins to execute the plan. What the first two found is passed as texts: the planner expects a hundred rows of each,
 and so joins them by hashes. The posts in flight are read in one pass, of all workers: to look them up for each account and
-host would multiply wherever the plan was made while there were none. The changed rows are joined by their primary key; that
-they are pending is said by `due_at`, since the status would admit the indexes of pending rows, which are read from end to end
-where the planner takes them for empty.
+host would multiply wherever the plan was made while there were none. The changed rows are joined by their primary key. That
+rows are pending is said by `due_at` throughout, since the status would admit the indexes of pending rows in other orders, which
+are read from end to end where the planner takes them for empty.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from attrs import asdict, evolve
 
 from meetcore.adapters.postgres.columns import Row, readable
 from meetcore.adapters.postgres.deliveries.outbox import event_context
-from meetcore.adapters.postgres.deliveries.rows import GIVE_UP, HELD, PENDING, given_up
+from meetcore.adapters.postgres.deliveries.rows import DUE, GIVE_UP, HELD, given_up
 from meetcore.adapters.postgres.endpoints.rows import endpoint_context, previous_context
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.ids import first_id
@@ -45,13 +45,11 @@ CLAIM_ROUNDS = 16
 _LEAST, _GREATEST = 'min({}::text COLLATE "C")::uuid', 'max({}::text COLLATE "C")::uuid'
 
 # Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns them as one text, how many
-# deliveries those are, and the ids between which they and their events lie. The time is the statement's: a volatile one
-# could not bound the scan of the index.
+# deliveries those are, and the ids between which they and their events lie.
 _LOCK_ENDPOINTS = f"""
 WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
-    WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
-    ORDER BY due_at LIMIT %(window)s
+    WHERE {DUE} ORDER BY due_at LIMIT %(window)s
 ), locked AS MATERIALIZED (
     SELECT w.account_id, w.id, w.state, w.host
     FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
@@ -104,7 +102,7 @@ WITH endpoint AS MATERIALIZED (
     FROM webhook_hosts h LEFT JOIN at_host USING (host) WHERE h.host IN (SELECT host FROM endpoint)
 ), due AS MATERIALIZED (
     SELECT account_id, id, endpoint_id, due_at, lease_token IS NOT NULL AS had_lease FROM deliveries
-    WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp()
+    WHERE {DUE}
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (

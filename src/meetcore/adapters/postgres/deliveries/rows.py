@@ -19,6 +19,10 @@ RELEASED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.RELEASE].value
 _FAILED = TRANSITIONS[DeliveryStatus.PENDING, DeliveryEvent.FAIL].value
 _EXPIRED = TRANSITIONS[DeliveryStatus.HELD, DeliveryEvent.EXPIRE].value
 
+# Rows that are due, by the one index that fits: only what is pending has a `due_at`, and a condition on the status would admit
+# others. The time is the statement's: a volatile one could not bound the scan of the index.
+DUE = "NOT is_throttled AND due_at <= statement_timestamp()"
+
 HOLD = (
     f"status = '{HELD}', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL"
 )

@@ -11,7 +11,6 @@ from meetcore.adapters.postgres.columns import Row
 from meetcore.adapters.postgres.deliveries.rows import (
     EXPIRE,
     HELD,
-    PENDING,
     RECOVER,
     RECOVERABLE,
     RELEASED,
@@ -124,11 +123,11 @@ SELECT count(*) AS due FROM released
 """
 
 # Drops what waits for an endpoint that is no more: written while it was being removed.
-_DROP_ORPHANS = f"""
+_DROP_ORPHANS = """
 DELETE FROM deliveries d
 USING (
     SELECT account_id, id FROM deliveries
-    WHERE status = '{PENDING}' AND NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
+    WHERE NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
     ORDER BY due_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
 WHERE d.account_id = old.account_id AND d.id = old.id
