@@ -126,7 +126,7 @@ async def test_a_statement_keeps_its_cursor_and_nothing_of_its_rows_and_paramete
         for count in (2, 1, 500, 0, 3):
             rows = await connection.fetch(statement, {"n": count, "text": "x" * 10_000})
             assert rows == [{"n": n, "text": "x" * 10_000} for n in range(1, count + 1)]
-            [cursor] = connection._cursors.values()
+            [(cursor, *_)] = connection._statements.values()
             assert (cursor.pgresult, cursor._query, cursor._results) == (None, None, [])
         with pytest.raises(psycopg.errors.DivisionByZero):
             await connection.fetch("SELECT 1 / %(n)s::int AS n", {"n": 0})

@@ -10,6 +10,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg import waiting as waiting_states
+from psycopg.pq import Format
 
 from meetcore.adapters.postgres.connection import Connection
 from meetcore.adapters.postgres.pool import Pool
@@ -44,6 +45,33 @@ async def test_values_may_be_of_other_types_each_time(store_pool: Pool) -> None:
         for _ in range(TIMES):
             assert await connection.fetch(TYPED, VALUES) == [VALUES]
             assert await connection.fetch(TYPED, absent) == [absent]
+
+
+EACH_TYPE = """
+SELECT true AS bool, decode('00ff', 'hex') AS bytea, date '2026-03-01' AS date, 1.5::float8 AS float8,
+    7::int2 AS int2, -7::int4 AS int4, 2::int8 AS int8, 'Ü'::text AS text,
+    timestamptz '2026-03-01 07:00+07' AS at, ARRAY['a', NULL, 'ö']::text[] AS texts, ARRAY[]::uuid[] AS uuids,
+    ARRAY[timestamptz '2026-03-01 00:00Z'] AS times
+"""
+AS_TEXT = """, 1.50::numeric AS numeric, '{"a": [1]}'::jsonb AS jsonb, interval '90 s' AS lasts"""
+
+
+@pytest.mark.parametrize(
+    ("more", "read_as"), [("", Format.BINARY), (AS_TEXT, Format.TEXT)], ids=["binary", "text"]
+)
+async def test_each_format_brings_the_values_of_the_driver(
+    store_pool: Pool, more: str, read_as: Format
+) -> None:
+    statement = EACH_TYPE + more
+    async with store_pool.connection() as connection:
+        expected = await (await connection.execute(statement)).fetchall()
+        for _ in range(TIMES):
+            found = await connection.fetch(statement, {})
+            assert found == expected
+            assert [type(value) for value in found[0].values()] == [type(x) for x in expected[0].values()]
+            assert found[0]["at"].tzinfo == expected[0]["at"].tzinfo
+        *_, known = connection._statements.values()
+    assert known.result_format is read_as
 
 
 @pytest.mark.parametrize("threshold", [0, None], ids=["prepares", "behind a pooler"])

@@ -8,8 +8,9 @@ an unknown outcome, as with any connection that is lost.
 Statements are constants, so each is parsed for its placeholders once. The driver does so only up to 4 096 bytes and
 50 parameters; it parses a longer one, such as those of a new meeting, at each execution. A statement whose rows are
 fetched has a cursor of its own on each connection, for what the driver looked up for its parameters and columns. Once the
-driver has prepared it, it is executed past the cursor, which takes a third less processor time. The result and the
-parameters are let go of: they may be large, and some are to be known to nobody else.
+driver has prepared it, it is executed past the cursor, which takes a third less processor time, and its rows come in the
+binary format where that is as cheap to read for each of its columns: sealed values take half the bytes so. The result and
+the parameters are let go of: they may be large, and some are to be known to nobody else.
 """
 
 import asyncio
@@ -20,18 +21,19 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, Error, OperationalError, waiting
 from psycopg.adapt import PyFormat
 from psycopg.errors import error_from_result
 from psycopg.generators import execute
-from psycopg.pq import ExecStatus
+from psycopg.postgres import types
+from psycopg.pq import ExecStatus, Format
 from psycopg.rows import DictRow, TupleRow, tuple_row
 from psycopg.waiting import READY_R, READY_W, WAIT_R, WAIT_W, Ready, Wait
 
 if TYPE_CHECKING:
-    from psycopg.abc import PQGen, Transformer
+    from psycopg.abc import PQGen
     from psycopg.pq.abc import PGresult
 
 T = TypeVar("T")
@@ -44,7 +46,21 @@ ENDED_BY_SERVER = ("08", "57P", "25P03")
 _STATEMENTS = 1024  # several times as many as the adapter has
 _HAS_KNOWN_CURSORS = all(hasattr(AsyncRawCursor, name) for name in ("_reset", "_tx"))
 """Whether a cursor can be made to let go of its result, for which the driver has no public call but `close`."""
+_CHEAP_IN_BINARY = frozenset(
+    oid
+    for name in ("bool", "bytea", "date", "float8", "int2", "int4", "int8", "text", "timestamptz", "uuid")
+    for oid in (types[name].oid, types[name].array_oid)
+)
+"""The types that the driver reads in the binary format at least about as fast as in that of text."""
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
+
+
+class _Statement(NamedTuple):
+    """What a connection knows of a statement that it has executed."""
+
+    cursor: AsyncRawCursor[TupleRow]
+    columns: tuple[str, ...]
+    result_format: Format
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -58,8 +74,7 @@ class Connection(AsyncConnection[DictRow]):
         self.taken_at = 0.0
         self.planned_at = 0.0
         self.planned_rows: dict[int, int] = {}
-        self._cursors: dict[bytes, AsyncRawCursor[TupleRow]] = {}
-        self._columns: dict[bytes, tuple[str, ...]] = {}
+        self._statements: dict[bytes, _Statement] = {}
         self._ready: asyncio.Future[Ready] | None = None
         # What the driver has prepared is not public: without it, every statement goes through a cursor.
         prepared = getattr(self, "_prepared", None)
@@ -79,22 +94,22 @@ class Connection(AsyncConnection[DictRow]):
         """Execute a statement that returns rows as `execute` does, and return them; there may be none."""
         text, names = _numbered(query)
         values = [params[name] for name in names]
-        cursor = self._cursors.pop(text, None)
-        result = None if cursor is None else await self._execute_prepared(text, values, cursor._tx)
-        if cursor is not None and result is not None:
-            rows = _rows(result, self._columns[text], cursor._tx)
+        statement = self._statements.pop(text, None)
+        result = None if statement is None else await self._execute_prepared(text, values, statement)
+        if statement is not None and result is not None:
+            rows = _rows(result, statement)
         else:
-            cursor = cursor or AsyncRawCursor(self, row_factory=tuple_row)
+            cursor = AsyncRawCursor(self, row_factory=tuple_row) if statement is None else statement.cursor
             await cursor.execute(text, values)
-            columns = self._columns[text] = tuple(column.name for column in cursor.description or ())
-            rows = [dict(zip(columns, row, strict=True)) for row in await cursor.fetchall()]
+            statement = _described(cursor)
+            rows = [dict(zip(statement.columns, row, strict=True)) for row in await cursor.fetchall()]
         if _HAS_KNOWN_CURSORS:
-            _let_go(cursor)
-            self._cursors[text] = cursor
+            _let_go(statement.cursor)
+            self._statements[text] = statement
         return rows
 
     async def _execute_prepared(
-        self, text: bytes, values: list[Any], transformer: "Transformer"
+        self, text: bytes, values: list[Any], statement: "_Statement"
     ) -> "PGresult | None":
         """Execute a statement that the driver has prepared, past its cursor; `None` where it has not.
 
@@ -102,13 +117,16 @@ class Connection(AsyncConnection[DictRow]):
         """
         if self.prepare_threshold is None or not self._knows_prepared:
             return None
+        transformer = statement.cursor._tx
         sent = transformer.dump_sequence(values, [PyFormat.AUTO] * len(values))
         async with self.lock:
             key, prepared = (text, transformer.types or ()), self._prepared
             name = prepared._names.get(key)
             if name is None or prepared._to_flush or self.closed or self._pipeline or not self._autocommit:
                 return None
-            self.pgconn.send_query_prepared(name, sent, param_formats=transformer.formats)
+            self.pgconn.send_query_prepared(
+                name, sent, param_formats=transformer.formats, result_format=statement.result_format
+            )
             result: PGresult
             [result] = await self.wait(execute(self.pgconn))
             prepared._names.move_to_end(key)
@@ -118,7 +136,7 @@ class Connection(AsyncConnection[DictRow]):
 
     async def close(self) -> None:
         """Close the connection with its cursors, which refer to it. What still waits for the server fails."""
-        self._cursors.clear()
+        self._statements.clear()
         if (ready := self._ready) is not None:
             self._stop_waiting()
             if not ready.done():
@@ -201,7 +219,16 @@ def _settle(future: asyncio.Future[Ready], state: Ready) -> None:
         future.set_result(state)
 
 
-def _rows(result: "PGresult", columns: tuple[str, ...], transformer: "Transformer") -> list[DictRow]:
+def _described(cursor: AsyncRawCursor[TupleRow]) -> _Statement:
+    columns = cursor.description or ()
+    is_cheap = all(column.type_code in _CHEAP_IN_BINARY for column in columns)
+    return _Statement(
+        cursor, tuple(column.name for column in columns), Format.BINARY if is_cheap else Format.TEXT
+    )
+
+
+def _rows(result: "PGresult", statement: _Statement) -> list[DictRow]:
+    columns, transformer = statement.columns, statement.cursor._tx
     transformer.set_pgresult(result)
     return transformer.load_rows(0, result.ntuples, lambda values: dict(zip(columns, values, strict=True)))
 
