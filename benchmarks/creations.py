@@ -49,11 +49,14 @@ def measure_busy_account(service: Program, seeded: SeededAccounts, rounds: int, 
 def _turns(
     service: Program, keys: list[str], floor: Pgbench | None, accounts: int, rounds: int, seconds: float
 ) -> tuple[list[Load], list[float]]:
+    """Turns whose order alternates: what one leaves to be written or vacuumed falls into the next."""
     loads, rates = [], []
-    for _ in range(rounds):
-        if floor is not None:
-            rates.append(floor.run(seconds, accounts))
-        loads.append(run_load(service, "meetings", keys, seconds=seconds))
+    for turn in range(rounds):
+        for is_floor in (turn % 2 == 0, turn % 2 == 1):
+            if not is_floor:
+                loads.append(run_load(service, "meetings", keys, seconds=seconds))
+            elif floor is not None:
+                rates.append(floor.run(seconds, accounts))
     return loads, rates
 
 
