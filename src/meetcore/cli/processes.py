@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
-from typing import Literal
+from typing import Any, Literal
 
 import uvicorn
 
@@ -27,6 +27,7 @@ from meetcore.cli.output import ExitCode, complain, log_or_print, log_refusals, 
 from meetcore.cli.ports import refuse_taken
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, ready_settings, run_service
+from meetcore.cli.serve_processes import ANSWER_S, ServeProcesses
 from meetcore.cli.server_options import SERVER_OPTIONS
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.metrics import check_metrics
@@ -46,9 +47,8 @@ KEEP_ALIVE_S = 75
 """How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, so that they
 close it. One that is closed here just as a request comes costs an answer."""
 
-ANSWER_S = 60
-"""How long a process of several may be silent before the parent replaces it. Uvicorn's 5 s are less than a
-start takes on a busy machine: it ends processes that still import, again and again, and none ever answers."""
+MORE_TO_END_S = 20.0
+"""What a process of several has to end beside the drain and `STOP_TIMEOUT_S`."""
 
 
 def serve(
@@ -82,13 +82,19 @@ def serve(
     configure_logs(settings.log_level, "serve")
     refuse_taken(host, port)
     log_or_print(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
+    options: dict[str, Any] = {
+        "host": host, "port": port, "workers": workers, "loop": "uvloop",
+        "timeout_graceful_shutdown": int(STOP_TIMEOUT_S), "timeout_keep_alive": KEEP_ALIVE_S,
+        "timeout_worker_healthcheck": ANSWER_S,
+        "log_config": stdlib_logging(settings.log_level, "serve"), **SERVER_OPTIONS,
+    }  # fmt: skip
     with metrics_shown(settings, metrics_host, metrics_port):
-        uvicorn.run(
-            "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
-            timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_worker_healthcheck=ANSWER_S,
-            log_config=stdlib_logging(settings.log_level, "serve"), **SERVER_OPTIONS,
-        )  # fmt: skip
+        if workers == 1:
+            uvicorn.run("meetcore.app:app", **options)
+        else:
+            config = uvicorn.Config("meetcore.app:app", **options)
+            end_s = settings.drain_s + STOP_TIMEOUT_S + MORE_TO_END_S
+            ServeProcesses(config, [config.bind_socket()], end_s).run()
 
 
 def work(
