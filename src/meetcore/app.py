@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from structlog.contextvars import bind_contextvars, reset_contextvars
 
 from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.limits import RequestLimits
@@ -45,6 +44,7 @@ from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
 from meetcore.composition.worker import api_tasks, working
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.webhooks.addresses import Network as AddressNetwork
+from meetcore.ports.log_fields import logged_with
 from meetcore.ports.metrics import NO_METRICS
 from meetcore.ports.queries import Queries
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
@@ -90,15 +90,13 @@ class Service:
         if scope["type"] != "http":
             await self._pages(scope, receive, send)
             return
-        # On every line that is logged of the request.
-        tokens = bind_contextvars(client=client_address(scope, self._proxies))
-        self._metrics.begin_request()
-        try:
-            with self._tracing.request(scope["headers"]):
-                await self._answer(scope, receive, send)
-        finally:
-            self._metrics.end_request()
-            reset_contextvars(**tokens)
+        with logged_with(client=client_address(scope, self._proxies)):
+            self._metrics.begin_request()
+            try:
+                with self._tracing.request(scope["headers"]):
+                    await self._answer(scope, receive, send)
+            finally:
+                self._metrics.end_request()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._api_app is not None and _is_of_the_api(scope["path"]):

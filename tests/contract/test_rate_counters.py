@@ -196,6 +196,34 @@ async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
     assert all(60 < ttl <= 600 for ttl in account_histories)
 
 
+async def test_a_counter_that_redis_has_lost_expires_again(redis_url: str, redis_prefix: str):
+    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+    async with redis.asyncio.from_url(redis_url) as client:
+        for count in range(1, 6):
+            assert await counters.hit(key, READ, MINUTE) == count
+        [name] = [name async for name in client.scan_iter(match=redis_prefix + "*")]
+        await client.delete(name)
+        assert await counters.hit(key, READ, MINUTE) == 1
+        assert await client.ttl(name) == -1
+        assert await counters.hit(key, READ, MINUTE) == 2
+        assert await client.ttl(name) > 60
+    await counters.aclose()
+
+
+async def test_the_expiry_is_sent_with_the_first_hits_only(redis_prefix: str):
+    async with slow_redis() as server:
+        counters, key = RedisRateCounters(server.url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+        sent: list[int] = []
+        for count, window in ((1, 0), (2, 0), (3, 0), (4, 0), (1, 60), (2, 60), (3, 60)):
+            hit = asyncio.create_task(counters.hit(key, READ, MINUTE + window))
+            await server.until_asked(len(sent) + 1)
+            sent.append(server.commands[-1].count(b"EXPIRE"))
+            server.answer(b":%d\r\n" % count + b":1\r\n" * sent[-1])
+            assert await hit == count
+        assert sent == [1, 1, 0, 0, 1, 1, 0]
+        await counters.aclose()
+
+
 async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, redis_prefix: str):
     counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
     assert await counters.hit(key, READ, MINUTE) == 1
@@ -246,7 +274,7 @@ async def test_hits_do_not_wait_long_for_a_redis_that_is_slow(redis_prefix: str)
         await server.until_asked(1)
         second = asyncio.create_task(counters.hit(key, READ, MINUTE))
         await server.until_asked(2)  # although nothing was answered
-        server.answer(b":1\r\n:1\r\n:2\r\n:1\r\n")
+        server.answer(b":1\r\n:1\r\n:2\r\n")
         assert (await first, await second) == (1, 2)
         await counters.aclose()
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.errors import RateLimited
+from meetcore.domain.errors import InvalidApiKey, RateLimited
 from meetcore.domain.requests.accounts import check_active
 from meetcore.domain.requests.keys import check_usable, digest, read_bearer
 from meetcore.domain.requests.rate_window import (
@@ -56,10 +56,13 @@ class Admit:
         key_digest = digest(read_bearer(authorization, self.key_prefix))
         look_up = partial(self.queries.find_caller, key_digest, includes)
         caller = await self.lookups.find(key_digest, now, look_up)
-        self.lookups.valid.discard(key_digest)
-        check_usable(None if caller is None else caller.key, now)
-        assert caller is not None
-        check_active(caller.account.suspended_at)
+        try:
+            check_usable(None if caller is None else caller.key, now)
+            assert caller is not None
+            check_active(caller.account.suspended_at)
+        except InvalidApiKey:
+            self.lookups.valid.discard(key_digest)
+            raise
         self.lookups.valid.add(key_digest, now)
         self.uses.add(caller.key, now)
         return caller

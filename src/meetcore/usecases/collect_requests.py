@@ -6,13 +6,14 @@ that is killed loses those of about a second. Nothing here ever fails a request.
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from itertools import islice
 from typing import Final
 from uuid import UUID
 
 from attrs import define, field
 
-from meetcore.domain.requests.request_log import LoggedRequest, MinuteSample, sample
+from meetcore.domain.requests.request_log import LoggedRequest, MinuteSample, is_error, sample
 from meetcore.ports.request_log import RequestLog
 from meetcore.ports.store import StoreUnavailable
 
@@ -45,23 +46,23 @@ class CollectRequests:
     _samples: dict[UUID, MinuteSample] = field(factory=dict, init=False, repr=False)
     _dropped: int = field(default=0, init=False)
 
-    def add(self, request: LoggedRequest) -> None:
-        """Keep a request, if it is among those of its account and minute that are kept."""
-        minute = int(request.at.timestamp()) // 60
+    def add(self, account_id: UUID, at: datetime, status: int, describe: Callable[[], LoggedRequest]) -> None:
+        """Describe and keep a request, if it is among those of its account and minute that are kept."""
+        minute = int(at.timestamp()) // 60
         if minute > self._minute:
             self._minute = minute
             self._samples.clear()
-        so_far = self._samples.get(request.account_id, _NONE)
+        so_far = self._samples.get(account_id, _NONE)
         if so_far is _NONE and len(self._samples) >= MAX_ACCOUNTS:
             self._dropped += 1
             return
-        self._samples[request.account_id], is_kept = sample(so_far, is_error=request.is_error)
+        self._samples[account_id], is_kept = sample(so_far, is_error=is_error(status))
         if not is_kept:
             return
         if len(self._waiting) >= self.at_most:
             self._dropped += 1
         else:
-            self._waiting.append(request)
+            self._waiting.append(describe())
 
     async def __call__(self) -> None:
         """Write what waits.

@@ -4,7 +4,7 @@ Uses are collected in memory and written by a periodic task in one statement. A 
 those of one period.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -14,6 +14,7 @@ from meetcore.domain.requests.keys import ApiKey, minute_of_use
 from meetcore.ports.key_uses import KeyUses
 
 MAX_KEYS: Final = 20_000
+_MINUTE: Final = timedelta(minutes=1)
 
 
 @define
@@ -31,11 +32,11 @@ class TrackKeyUse:
 
     def add(self, key: ApiKey, now: datetime) -> None:
         """Keep a use of a key, unless its minute or a later one is stored already."""
-        minute, known = minute_of_use(now), self._used.get(key.id, key.last_used_at)
-        if known is not None and minute <= known:
+        known = self._used.get(key.id, key.last_used_at)
+        if known is not None and now < known + _MINUTE:
             return
         if key.id in self._used or len(self._used) < self.at_most:
-            self._used[key.id] = minute
+            self._used[key.id] = minute_of_use(now)
 
     async def __call__(self) -> None:
         """Write what was kept.

@@ -28,7 +28,7 @@ class Shelf:
     async def save(self, requests: Sequence[LoggedRequest]) -> None:
         if self.during is not None:
             collector, self.during = self.during, None
-            collector.add(request(999_999))
+            add(collector, request(999_999))
         if self.refusal is not None:
             refusal, self.refusal = self.refusal, None
             raise refusal
@@ -45,11 +45,15 @@ def request(number: int, account: int | None = None, at: datetime = NOW, status:
     return LoggedRequest(UUID(int=number), account_id, account_id, at, "GET", "/me", status, 1)
 
 
+def add(collect: CollectRequests, made: LoggedRequest) -> None:
+    collect.add(made.account_id, made.at, made.status, lambda: made)
+
+
 async def test_what_waits_is_written_in_batches_in_its_order() -> None:
     shelf = Shelf()
     collect = CollectRequests(shelf)
     for number in range(BATCH + 1):
-        collect.add(request(number))
+        add(collect, request(number))
     shelf.during = collect
     await collect()
     assert [len(batch) for batch in shelf.batches] == [BATCH, 2]
@@ -61,10 +65,10 @@ async def test_what_waits_is_written_in_batches_in_its_order() -> None:
 async def test_in_an_outage_requests_wait() -> None:
     shelf = Shelf(refusal=StoreUnavailable())
     collect = CollectRequests(shelf)
-    collect.add(request(1))
+    add(collect, request(1))
     with pytest.raises(StoreUnavailable):
         await collect()
-    collect.add(request(2))
+    add(collect, request(2))
     await collect()
     assert shelf.numbers == [1, 2]
 
@@ -73,7 +77,7 @@ async def test_a_full_queue_drops_and_counts() -> None:
     shelf, dropped = Shelf(), list[int]()
     collect = CollectRequests(shelf, dropped.append, at_most=2)
     for number in range(5):
-        collect.add(request(number))
+        add(collect, request(number))
     await collect()
     assert (shelf.numbers, dropped) == ([0, 1], [3])
     await collect()
@@ -83,10 +87,10 @@ async def test_a_full_queue_drops_and_counts() -> None:
 async def test_a_batch_that_is_refused_holds_up_no_other() -> None:
     shelf, dropped = Shelf(refusal=ValueError("no such value")), list[int]()
     collect = CollectRequests(shelf, dropped.append)
-    collect.add(request(1))
+    add(collect, request(1))
     with pytest.raises(ValueError, match="no such value"):
         await collect()
-    collect.add(request(2))
+    add(collect, request(2))
     await collect()
     assert (shelf.numbers, dropped) == ([2], [1])
 
@@ -95,11 +99,11 @@ async def test_each_account_and_each_minute_has_a_sample_of_its_own() -> None:
     shelf = Shelf()
     collect = CollectRequests(shelf)
     for number in range(ALL_OF_MINUTE + ONE_OF):
-        collect.add(request(number, account=7))
-    collect.add(request(10_000, account=8))
-    collect.add(request(10_001, account=7, status=500))
-    collect.add(request(10_002, account=7, at=NOW + timedelta(minutes=1)))
-    collect.add(request(10_003, account=7))  # of the minute before, but late: it counts in the present one
+        add(collect, request(number, account=7))
+    add(collect, request(10_000, account=8))
+    add(collect, request(10_001, account=7, status=500))
+    add(collect, request(10_002, account=7, at=NOW + timedelta(minutes=1)))
+    add(collect, request(10_003, account=7))  # of the minute before, but late: it counts in the present one
     await collect()
     assert shelf.numbers == [*range(ALL_OF_MINUTE + 1), 10_000, 10_001, 10_002, 10_003]
 
@@ -109,6 +113,6 @@ async def test_accounts_beyond_a_limit_are_counted_only(monkeypatch: pytest.Monk
     shelf, dropped = Shelf(), list[int]()
     collect = CollectRequests(shelf, dropped.append)
     for number in (1, 2):
-        collect.add(request(number))
+        add(collect, request(number))
     await collect()
     assert (shelf.numbers, dropped) == ([1], [1])

@@ -12,7 +12,6 @@ from uuid import UUID
 
 import structlog
 from attrs import define, evolve, field, frozen
-from structlog.contextvars import bind_contextvars
 
 from meetcore.adapters.api.answers import STATUS, ApiResponse, envelope_of, render_record
 from meetcore.adapters.api.operation import API_ROOT, Operation, OperationRequest, UseCases
@@ -22,6 +21,7 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.requests.rate_window import OperationClass, RateVerdict
 from meetcore.domain.requests.request_log import LoggedRequest
+from meetcore.ports.log_fields import add_log_fields
 from meetcore.ports.metrics import ServedRequest
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.ports.store import StoreFenced, StoreUnavailable
@@ -112,7 +112,7 @@ class RequestPipeline:
         """
         caller = await self.admit.authenticate(authorization, context.now, includes)
         context.key_id, context.caller = str(caller.key.id), caller
-        bind_contextvars(account_id=str(caller.account.id))
+        add_log_fields(account_id=str(caller.account.id))
         context.verdict = await self.admit.count(caller.key.id, context.rate_class, context.now)
         if not context.verdict.is_allowed:
             raise self.admit.refusal(context.verdict)
@@ -229,12 +229,14 @@ class RequestPipeline:
         if context.caller is None:
             return
         key = context.caller.key
-        self.admit.requests.add(
-            LoggedRequest(
+
+        def describe() -> LoggedRequest:
+            return LoggedRequest(
                 UUID(context.request_id), key.account_id, key.id, context.now, method[:MAX_METHOD], path,
                 status, max(0, round(took_ms)), context.code, context.subject_id,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+
+        self.admit.requests.add(key.account_id, context.now, status, describe)
 
     def count(self, context: RequestContext, operation: str, answer: ApiResponse, took_ms: float) -> None:
         """Report an answer to the metrics, and to the trace of the request."""

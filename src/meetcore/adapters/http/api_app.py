@@ -29,7 +29,7 @@ from meetcore.adapters.api.http_common import (
     read_body,
 )
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.log_fields import fields_of_request, loggable_path
+from meetcore.adapters.api.log_fields import loggable_path
 from meetcore.adapters.api.operation import API_ROOT, Operation, UseCases
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.paging import Page, read_options, read_page
@@ -40,6 +40,7 @@ from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.requests.idempotency import is_key
 from meetcore.domain.requests.keys import require_scope
 from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.ports.log_fields import logged_with
 from meetcore.ports.queries import NO_INCLUDES
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime
@@ -105,7 +106,7 @@ class ApiApp:
         """Answer one request; raise nothing but `ClientDisconnect`."""
         match = self._match(scope["method"], scope["path"])
         context = self._pipeline.open(match.rate_class)
-        with fields_of_request(context.request_id):
+        with logged_with(request_id=context.request_id):
             await self._answer(match, context, scope, receive, send)
 
     async def _answer(

@@ -28,7 +28,6 @@ from starlette.types import Receive, Scope, Send
 from meetcore.adapters.api.answers import STATUS, ApiResponse, OriginNotAllowed, status_of
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS, MAX_BODY_BYTES, common_headers, headers_of
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.log_fields import fields_of_request
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.request_pipeline import RequestPipeline
@@ -39,6 +38,7 @@ from meetcore.adapters.mcp.texts import INSTRUCTIONS
 from meetcore.adapters.mcp.tools import Tool, tools_of
 from meetcore.domain.errors import DomainError, InvalidApiKey
 from meetcore.domain.requests.keys import require_scope
+from meetcore.ports.log_fields import logged_with
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime
@@ -94,7 +94,7 @@ class McpApp:
             return
         mcp_request = McpRequest(self._pipeline.open(message.rate_class), message)
         reply = _Reply(send, mcp_request)
-        with fields_of_request(mcp_request.context.request_id):
+        with logged_with(request_id=mcp_request.context.request_id):
             await self._answer(request, mcp_request, reply, receive)
 
     async def _answer(

@@ -3,6 +3,9 @@
 It owns the names of the counters (`<prefix>:<window>:<key>:<class>`), their expiry, and the coalescing:
 hits that come while an answer of Redis is outstanding leave in one write when it is there, hits on the same
 counter as one `INCRBY` whose results are assigned in the order of arrival. Every wait for Redis is bounded.
+
+The expiry of a counter is not sent with each hit: with the first of a connection, and with those that follow
+the first on a counter. Redis may lose a counter at any time, with its expiry: then it begins anew.
 """
 
 import asyncio
@@ -45,6 +48,8 @@ class RedisRateCounters:
         self._pending: dict[_Name, _Waiters] = {}
         self._pipeline: RedisPipeline | None = None
         self._dialling: asyncio.Task[None] | None = None
+        self._expiring: set[_Name] = set()  # of one window: whose expiry was sent over this connection
+        self._expiring_of = 0
         self._asked_at: float | None = None  # while an answer is outstanding
         self._timer: asyncio.TimerHandle | None = None
 
@@ -89,6 +94,7 @@ class RedisRateCounters:
         self._flush()
 
     async def _dial(self) -> None:
+        self._expiring.clear()
         try:
             self._pipeline = await dial(self._address, self._timeout_s)
         except RedisUnavailable as error:
@@ -104,20 +110,30 @@ class RedisRateCounters:
 
     def _send(self, pipeline: RedisPipeline) -> None:
         batch = self._take_pending()
-        commands = "".join([self._command(name, len(waiters)) for name, waiters in batch.items()])
+        commands = [self._command("INCRBY", name, str(len(waiters))) for name, waiters in batch.items()]
+        commands += [
+            self._command("EXPIRE", name, _KEPT_SECONDS) for name in batch if not self._is_expiring(name)
+        ]
         self._asked_at = asyncio.get_running_loop().time()
-        pipeline.send(commands.encode(), 2 * len(batch), partial(self._settle, batch))
+        pipeline.send("".join(commands).encode(), len(commands), partial(self._settle, batch))
 
-    def _command(self, name: _Name, hits: int) -> str:
-        """Write INCRBY and EXPIRE on the wire: formatting by hand is five times as fast as packing."""
+    def _is_expiring(self, name: _Name) -> bool:
+        """Whether the expiry of a counter was sent before; from now on it was."""
+        window_start = name[0]
+        if window_start != self._expiring_of:
+            self._expiring_of = window_start
+            self._expiring.clear()
+        if name in self._expiring:
+            return True
+        self._expiring.add(name)
+        return False
+
+    def _command(self, command: str, name: _Name, value: str) -> str:
+        """Write a command on the wire: formatting by hand is five times as fast as packing."""
         window_start, key_id, operation_class = name
         key = f"{self._prefix}:{window_start}:{key_id.hex}:{operation_class}"
         size = len(key) if key.isascii() else len(key.encode())
-        by = str(hits)
-        return (
-            f"*3\r\n$6\r\nINCRBY\r\n${size}\r\n{key}\r\n${len(by)}\r\n{by}\r\n"
-            f"*3\r\n$6\r\nEXPIRE\r\n${size}\r\n{key}\r\n${len(_KEPT_SECONDS)}\r\n{_KEPT_SECONDS}\r\n"
-        )
+        return f"*3\r\n$6\r\n{command}\r\n${size}\r\n{key}\r\n${len(value)}\r\n{value}\r\n"
 
     def _settle(self, batch: dict[_Name, _Waiters], outcome: Outcome) -> None:
         self._assign(batch, outcome)
@@ -134,8 +150,10 @@ class RedisRateCounters:
                 _refuse(waiters, outcome)
             return
         is_sound = True
-        for waiters, total in zip(batch.values(), outcome[::2], strict=True):
+        for (name, waiters), total in zip(batch.items(), outcome, strict=False):  # then the answers to EXPIRE
             if isinstance(total, int):
+                if total == len(waiters):  # it is new, or was lost
+                    self._expiring.discard(name)
                 _deal_out(waiters, total)
             else:
                 is_sound = False

@@ -11,6 +11,7 @@ import logging.config
 import os
 import sys
 import threading
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final
 
@@ -19,8 +20,11 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from meetcore.adapters.system.version import version
+from meetcore.ports.log_fields import log_fields
 
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=repr)
+_LEVELS: Final = {"exception": "error", "warn": "warning"}
+"""The levels of methods that have other names."""
 _TIME: Final = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 
@@ -33,13 +37,9 @@ def configure_logs(level: str = "info", role: str = "command") -> None:
     number = logging.getLevelNamesMapping()[level.upper()]
     is_terminal = sys.stderr.isatty()
     binary = None if is_terminal else _bytes_of(sys.stderr)
+    encode = _text if binary is None else _bytes
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            _TIME,
-            *_ending(role, is_terminal=is_terminal, encode=_text if binary is None else _bytes),
-        ],
+        processors=_for_terminal() if is_terminal else _for_machines(role, encode),
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=_WholeLines(sys.stderr, "\n") if binary is None else _WholeLines(binary, b"\n"),
         cache_logger_on_first_use=True,
@@ -77,30 +77,68 @@ def _formatter(role: str) -> logging.Formatter:
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[
             structlog.contextvars.merge_contextvars,
+            _add_log_fields,
             structlog.stdlib.add_log_level,
             structlog.stdlib.add_logger_name,
             _TIME,
         ],
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            *_ending(role, is_terminal=is_terminal, encode=_text),
+            *([_console()] if is_terminal else _for_library(role)),
         ],
     )
 
 
-def _ending(role: str, *, is_terminal: bool, encode: Processor) -> list[Processor]:
-    if is_terminal:
-        # Plain, because the default form shows the local variables of every frame, secrets among them.
-        return [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
-    return [structlog.processors.format_exc_info, _identified(role), encode]
+def _for_terminal() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        _add_log_fields,
+        structlog.processors.add_log_level,
+        _TIME,
+        _console(),
+    ]
+
+
+def _for_machines(role: str, encode: Processor) -> list[Processor]:
+    return [structlog.contextvars.merge_contextvars, _line(role, encode)]
+
+
+def _for_library(role: str) -> list[Processor]:
+    return [structlog.processors.format_exc_info, _identified(role), _text]
+
+
+def _console() -> Processor:
+    # Plain, because the default form shows the local variables of every frame, secrets among them.
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+
+def _add_log_fields(_: object, __: str, event: EventDict) -> EventDict:
+    return {**log_fields(), **event}
+
+
+def _line(role: str, encode: Processor) -> Processor:
+    """Return a processor that makes a whole line in one step: one is written for each request."""
+    process = _process(role)
+
+    def write(logger: object, name: str, event: EventDict) -> Any:
+        if "exc_info" in event:
+            event = structlog.processors.format_exc_info(logger, name, event)
+        ending = {"level": _LEVELS.get(name, name), "timestamp": datetime.now(UTC)}
+        return encode(logger, name, {**process, **log_fields(), **event, **ending})
+
+    return write
+
+
+def _process(role: str) -> dict[str, Any]:
+    return {"service": "meetcore", "version": version(), "role": role, "pid": os.getpid()}
 
 
 def _identified(role: str) -> Processor:
     """Return a processor that adds which process wrote a line; what the line says of itself stays."""
-    fields = {"service": "meetcore", "version": version(), "role": role, "pid": os.getpid()}
+    process = _process(role)
 
     def add(_: object, __: str, event: EventDict) -> EventDict:
-        return {**fields, **event}
+        return {**process, **event}
 
     return add
 
@@ -118,10 +156,13 @@ def _text(logger: object, name: str, event: EventDict) -> str:
 
 def _plain(event: EventDict) -> dict[str, object]:
     """Convert an event to values that JSON accepts: nested values become text."""
-    return {
-        str(name): value if isinstance(value, str | int | float | bool | None) else repr(value)
-        for name, value in event.items()
-    }
+    return {str(name): _plain_value(value) for name, value in event.items()}
+
+
+def _plain_value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
 def _bytes_of(stream: Any) -> io.BufferedIOBase | None:

@@ -19,6 +19,7 @@ __all__ = [
     "REQUESTS_KEPT",
     "LoggedRequest",
     "MinuteSample",
+    "is_error",
     "requests_kept_since",
     "sample",
 ]
@@ -34,6 +35,7 @@ MOST_OF_MINUTE: Final = 300
 MOST_ERRORS_OF_MINUTE: Final = 300
 """Refusals and faults of an account that are kept in one minute at most, beside the successes."""
 FIRST_ERROR_STATUS: Final = 400
+"""From this one on a request was refused or failed."""
 
 
 @frozen
@@ -56,10 +58,10 @@ class LoggedRequest:
     code: str | None = None
     subject_id: UUID | None = None
 
-    @property
-    def is_error(self) -> bool:
-        """Whether the request was refused or failed."""
-        return self.status >= FIRST_ERROR_STATUS
+
+def is_error(status: int) -> bool:
+    """Whether a request with this answer was refused or failed."""
+    return status >= FIRST_ERROR_STATUS
 
 
 @frozen

@@ -16,6 +16,7 @@ from meetcore.domain.requests.request_log import (
     ONE_OF,
     LoggedRequest,
     MinuteSample,
+    is_error,
     requests_kept_since,
     sample,
 )
@@ -26,8 +27,8 @@ NOW = datetime(2026, 7, 1, tzinfo=UTC)
 def kept(errors: list[bool]) -> list[bool]:
     """Whether each request of a minute is kept, by whether it is an error."""
     so_far, found = MinuteSample(), []
-    for is_error in errors:
-        so_far, is_kept = sample(so_far, is_error=is_error)
+    for each in errors:
+        so_far, is_kept = sample(so_far, is_error=each)
         found.append(is_kept)
     return found
 
@@ -48,9 +49,9 @@ def test_beyond_them_one_of_some_is_kept_up_to_a_limit() -> None:
 @given(st.lists(st.booleans(), max_size=2 * MOST_OF_MINUTE))
 def test_errors_are_kept_whatever_succeeds(errors: list[bool]) -> None:
     found = kept(errors)
-    of_errors = [is_kept for is_error, is_kept in zip(errors, found, strict=True) if is_error]
+    of_errors = [is_kept for failed, is_kept in zip(errors, found, strict=True) if failed]
     assert of_errors == [place < MOST_ERRORS_OF_MINUTE for place in range(len(of_errors))]
-    of_successes = [is_kept for is_error, is_kept in zip(errors, found, strict=True) if not is_error]
+    of_successes = [is_kept for failed, is_kept in zip(errors, found, strict=True) if not failed]
     assert of_successes == kept([False] * len(of_successes))
 
 
@@ -58,10 +59,10 @@ def test_errors_have_a_limit_too() -> None:
     assert sum(kept([True] * (MOST_ERRORS_OF_MINUTE + 5))) == MOST_ERRORS_OF_MINUTE
 
 
-@pytest.mark.parametrize(("status", "is_error"), [(200, False), (399, False), (400, True), (503, True)])
-def test_a_refusal_or_a_fault_is_an_error(status: int, is_error: bool) -> None:
+@pytest.mark.parametrize(("status", "expected"), [(200, False), (399, False), (400, True), (503, True)])
+def test_a_refusal_or_a_fault_is_an_error(status: int, expected: bool) -> None:
     request = LoggedRequest(UUID(int=1), UUID(int=2), UUID(int=3), NOW, "GET", "/me", status, 1)
-    assert request.is_error is is_error
+    assert is_error(request.status) is expected
     assert (request.code, request.subject_id) == (None, None)
 
 
