@@ -21,18 +21,29 @@ def _reads(rig: PostgresRig) -> BatchedRead:
     )
 
 
-def _ask(reads: BatchedRead, *divisors: int) -> list[asyncio.Task[object]]:
-    """Ask for the first one alone, and for the others together."""
+async def _ask(reads: BatchedRead, *divisors: int) -> list[asyncio.Task[object]]:
+    """Ask for the first one, and for the others while its statement is under way."""
+    first = asyncio.create_task(_find(reads, divisors[0]))
+    while reads._latest is None:  # noqa: ASYNC110  (the reads have no event for it)
+        await asyncio.sleep(0)
+    return [first, *(asyncio.create_task(_find(reads, divisor)) for divisor in divisors[1:])]
 
-    async def find(divisor: int) -> object:
-        row = await reads.find({"divisor": divisor})
-        return None if row is None else row["found"]
 
-    return [asyncio.create_task(find(divisor)) for divisor in divisors]
+async def _find(reads: BatchedRead, divisor: int) -> object:
+    row = await reads.find({"divisor": divisor})
+    return None if row is None else row["found"]
+
+
+async def test_those_that_ask_in_one_turn_share_a_statement(postgres_rig: PostgresRig) -> None:
+    reads = evolve(_reads(postgres_rig), alone="SELECT 0 AS found")
+    found = await asyncio.gather(*(_find(reads, divisor) for divisor in (1, 2, 3)))
+    assert found == [60, 30, 20]
+    assert await _find(reads, 1) == 0
 
 
 async def test_a_fault_of_one_row_is_not_one_of_the_others(postgres_rig: PostgresRig) -> None:
-    found = await asyncio.gather(*_ask(_reads(postgres_rig), 1, 2, 0, 3, 0), return_exceptions=True)
+    asked = await _ask(_reads(postgres_rig), 1, 2, 0, 3, 0)
+    found = await asyncio.gather(*asked, return_exceptions=True)
     assert [found[0], found[1], found[3]] == [60, 30, 20]
     assert [type(found[2]), type(found[4])] == [DivisionByZero, DivisionByZero]
     assert found[2] is not found[4]
@@ -47,7 +58,7 @@ async def test_a_store_that_goes_away_is_asked_for_one_of_them_only(postgres_rig
         _reads(postgres_rig),
         alone="SELECT nextval('tries') * %(divisor)s::int AS found, pg_terminate_backend(pg_backend_pid())",
     )
-    found = await asyncio.gather(*_ask(reads, 1, 0, 2, 3, 4), return_exceptions=True)
+    found = await asyncio.gather(*await _ask(reads, 1, 0, 2, 3, 4), return_exceptions=True)
     assert {type(each) for each in found} == {StoreUnavailable}
     async with postgres_rig.owner.connection() as connection:
         [row] = await connection.fetch("SELECT last_value AS tries FROM tries", {})
@@ -60,13 +71,14 @@ async def test_nobody_waits_for_a_read_that_is_cancelled_before_it_begins(
     postgres_rig: PostgresRig, divisors: tuple[int, ...]
 ) -> None:
     reads = _reads(postgres_rig)
-    asked = _ask(reads, *divisors)
+    asked = await _ask(reads, *divisors)
     async with asyncio.timeout(10):
-        while not reads._tasks:  # noqa: ASYNC110  (the reads have no event for it)
+        [alone] = reads._tasks
+        while reads._tasks <= {alone}:  # noqa: ASYNC110  (the reads have no event for it)
             await asyncio.sleep(0)
-        [together] = reads._tasks
+        [together] = reads._tasks - {alone}
         together.cancel()  # it was made by the step before, and has not run
         found = await asyncio.gather(*asked, return_exceptions=True)
     assert found[0] == 60
     assert {type(each) for each in found[1:]} == {asyncio.CancelledError}
-    assert await _ask(reads, 4)[0] == 15
+    assert await _find(reads, 4) == 15

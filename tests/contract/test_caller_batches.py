@@ -56,7 +56,9 @@ async def test_callers_who_ask_meanwhile_share_one_statement(postgres_rig: Postg
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     await connected(rig)
     async with accounts_locked(rig):
-        asked = ask(rig.queries, customers)
+        asked = ask(rig.queries, customers[:1])
+        await until_waiting(rig, 1)
+        asked += ask(rig.queries, customers[1:])
         await until_waiting(rig, 2)  # the second leaves although the first has no end
         assert (await rig.rows(_WAITING))[0]["waiting"] == 2
     found = await asyncio.gather(*asked)
@@ -94,8 +96,9 @@ async def test_those_who_leave_take_nobody_with_them(postgres_rig: PostgresRig):
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     await connected(rig)
     async with accounts_locked(rig):
-        asked = ask(rig.queries, customers)
+        asked = ask(rig.queries, customers[:1])
         await until_waiting(rig, 1)
+        asked += ask(rig.queries, customers[1:])
         left = [asked.pop(5), asked.pop(0)]
         for leaving in left:
             leaving.cancel()

@@ -1,9 +1,10 @@
 """Read what concurrent callers ask for in one statement.
 
-The first caller is read at once, by a statement of its own. Those that ask while a statement is under way wait for its
-end, and the next statement reads them together: no statement is delayed to have more callers, and each is read by a
-statement that began after it asked. A statement that is slow, as where the server is away, delays others by `LATE_S`
-at most: then the next one starts beside it.
+A statement starts at the end of the turn of the event loop in which a caller asked: it reads all that asked in the turn, as
+those do whose requests came while the loop was busy. Callers that ask while a statement is under way wait for its end, and the
+next statement reads them together. No statement is delayed further to have more callers, and each caller is read by a
+statement that began after it asked. A statement that is slow, as where the server is away, delays others by `LATE_S` at most:
+then the next one starts beside it.
 """
 
 import asyncio
@@ -57,31 +58,26 @@ class BatchedRead:
             StoreUnavailable: the database does not answer.
         """
         loop = asyncio.get_running_loop()
-        now = loop.time()
-        if not self._waiting and (self._latest is None or now - self._started_at > LATE_S):
-            return await self._find_alone(parameters, now)
         if not self._waiting:
-            self._timer = loop.call_at(self._started_at + LATE_S, self._start)
+            self._start_soon(loop)
         result: Result = loop.create_future()
         self._waiting.append((parameters, result))
         with self._pool.tracing.span("read"):
             return await result
 
-    async def _find_alone(self, parameters: Row, now: float) -> Row | None:
-        this = self._latest = object()
-        self._started_at = now
-        try:
-            with translated():
-                found = await self._pool.read(self.alone, parameters)
-        finally:
-            self._end(this)
-        return found[0] if found else None
+    def _start_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start a statement at the end of this turn, or later where one is under way that is not late."""
+        if self._latest is None or loop.time() - self._started_at > LATE_S:
+            loop.call_soon(self._start)
+        else:
+            self._timer = loop.call_at(self._started_at + LATE_S, self._start)
 
     def _end(self, this: object) -> None:
         """Let those go on that waited for the end of a statement, whatever became of it."""
         if this is self._latest:
             self._latest = None
-            self._start()
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._start)
 
     def _start(self) -> None:
         """Read those that wait."""
