@@ -686,8 +686,7 @@ WITH posted_to AS MATERIALIZED (
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
-    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until, p.failures AS host_failures
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, p.failures AS host_failures
 FROM (
     SELECT p.account_id, p.id, p.host, host.consecutive_failures AS failures
     FROM posted_to p JOIN host USING (account_id, host) OFFSET 0) AS p
@@ -774,8 +773,7 @@ WITH failing AS (
     RETURNING w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, w.secret AS endpoint_secret,
-    w.previous_secret AS endpoint_previous_secret, w.previous_secret_until AS endpoint_previous_secret_until
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at
 ), waiting AS MATERIALIZED (
     SELECT p.account_id, p.id FROM disabled AS e CROSS JOIN LATERAL (
         SELECT account_id, id FROM deliveries

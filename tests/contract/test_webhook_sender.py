@@ -18,6 +18,7 @@ import pytest
 from attrs import define, evolve
 
 from meetcore.adapters.webhook_sender import AsyncioWebhookSender, dialling
+from meetcore.adapters.webhook_sender import pool as pool_module
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.adapters.webhook_sender.answers import excerpt_of, retry_after_s
 from meetcore.domain.webhooks.deliveries import Attempt, judge
@@ -35,6 +36,7 @@ from meetcore.testing.receiver import (
     pouring,
     receiving,
 )
+from tests.support.api_harness import until
 
 # The port
 
@@ -373,6 +375,26 @@ async def test_beyond_so_many_open_connections_none_is_kept(authority: Authority
                 assert judge(await sender.post(a_post(f"https://{host}/")))
     # The first stays; each of the other name's is the second, is closed after its post.
     assert (receiver.connections, receiver.names) == (3, [HOST, "other.test", "other.test"])
+
+
+async def test_a_connection_that_is_idle_for_long_is_closed(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool_module, "_IDLE_S", 0.2)
+    monkeypatch.setattr(pool_module, "_SWEEP_EVERY_S", 0.02)
+    async with (
+        receiving(authority.certified(HOST), answering(OK)) as receiver,
+        sending(authority, receiver) as sender,
+    ):
+        pool = sender._pool
+        assert pool is not None
+        for _ in range(2):  # each has a sweeper: that of the first ends when nothing is kept any more
+            assert judge(await sender.post(a_post()))
+            assert pool._idle
+            await until(lambda: not pool._open)
+            await until(lambda: pool._sweeper is None)
+            assert not pool._idle
+    assert (receiver.connections, len(receiver.heads)) == (2, 2)
 
 
 async def test_a_sender_that_was_not_started_raises(authority: Authority) -> None:

@@ -121,7 +121,7 @@ class MemoryDeliveryRepository:
         for one in claimed:
             stored = self._tables.deliveries.get((one.account_id, one.delivery_id))
             if stored is not None and stored.token == one.token:
-                endpoint = self._endpoint(stored.delivery)
+                endpoint = evolve(self._endpoint(stored.delivery), secret=None, previous_secret=None)
                 failures = self._tables.host_failures.get((endpoint.account_id, endpoint.host), 0)
                 host = HostFailures(endpoint.account_id, endpoint.host, failures)
                 found.append(ClaimedView(stored.delivery, endpoint, host, now))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import Enum
 from operator import attrgetter, itemgetter
+from string import Formatter
 from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -29,7 +30,7 @@ _WIDTH = 110
 
 def utc(at: datetime) -> datetime:
     """Convert an instant to UTC, in which the domain has it."""
-    return at.astimezone(UTC)
+    return at if at.tzinfo is UTC else at.astimezone(UTC)
 
 
 def seal_text(cipher: Cipher, text: str | None, context: str) -> bytes | None:
@@ -104,6 +105,8 @@ class Columns(Generic[R]):
         self._readers = [(each.field, each.read) for each in converted]
         self._writers = [(each.key, each.write) for each in converted]
         self._sealed = [(each, sealed[each.field]) for each in self._own if each.field in sealed]
+        parts = (part for template in sealed.values() for _, part, *_ in Formatter().parse(template))
+        self._context_fields = tuple(dict.fromkeys(part for part in parts if part))
         found = [*self._own, *(each for nested in self._nested.values() for each in nested._own)]
         self._found = found
         self.first = found[0].key
@@ -120,11 +123,11 @@ class Columns(Generic[R]):
         for key, write in self._writers:
             if (value := found[key]) is not None:
                 found[key] = write(value)
-        fields = dict(zip(self._fields, values, strict=True)) if self._sealed else {}
+        context = {name: str(getattr(record, name)) for name in self._context_fields}
         for sealed, template in self._sealed:
             if (text := found[sealed.key]) is not None:
                 assert cipher is not None
-                found[sealed.key] = seal_text(cipher, text, template.format_map(fields))
+                found[sealed.key] = seal_text(cipher, text, template.format_map(context))
         for name, nested in self._nested.items():
             found |= nested.parameters(getattr(record, name))
         return found
@@ -147,10 +150,11 @@ class Columns(Generic[R]):
         for field, read in self._readers:
             if (value := values[field]) is not None:
                 values[field] = read(value)
+        context = {name: str(values[name]) for name in self._context_fields}
         for sealed, template in self._sealed:
             if (text := values[sealed.field]) is not None:
                 assert cipher is not None
-                values[sealed.field] = readable(cipher, text, template.format_map(values))
+                values[sealed.field] = readable(cipher, text, template.format_map(context))
         for name, nested in self._nested.items():
             values[name] = nested.read(row)
         return self._record(**values | given)
@@ -165,11 +169,16 @@ def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]
     if get_origin(type_) in (UnionType, Union):
         type_ = next(each for each in get_args(type_) if each is not NoneType)
     if get_origin(type_) is tuple:
-        inner = get_args(type_)[0]
+        inner = _member(get_args(type_)[0])
         return lambda values: tuple(map(inner, values)), lambda values: [each.value for each in values]
     if isinstance(type_, type) and issubclass(type_, Enum):
-        return type_, attrgetter("value")
+        return _member(type_), attrgetter("value")
     return (utc if type_ is datetime else _same), _same
+
+
+def _member(kind: type[Enum]) -> Callable[[Any], Enum]:
+    """How the member of an enum is found by its value: a call of the enum takes several times as long."""
+    return {member.value: member for member in kind}.__getitem__
 
 
 def _getter(

@@ -15,7 +15,9 @@ from meetcore.adapters.webhook_sender.exchange import Exchange
 
 _IDLE_S = 15.0
 
-_Idle: TypeAlias = dict[ReceiverConnection, asyncio.TimerHandle]
+_SWEEP_EVERY_S = 1.0
+
+_Idle: TypeAlias = dict[ReceiverConnection, float]
 
 
 def _vetted_peer(connection: ReceiverConnection, route: VettedRoute) -> str:
@@ -39,6 +41,7 @@ class ConnectionPool:
         self._max_open = max_open
         self._open: set[ReceiverConnection] = set()
         self._idle: defaultdict[VettedRoute, _Idle] = defaultdict(dict)
+        self._sweeper: asyncio.TimerHandle | None = None  # while a connection is kept
         self._dialling: set[asyncio.Task[None]] = set()
 
     async def post(self, attempt: ConnectionAttempt, request: bytes, exchange: Exchange) -> None:
@@ -66,13 +69,27 @@ class ConnectionPool:
         idle = self._idle.get(route)
         if not idle:
             return None
-        connection, timer = idle.popitem()
-        timer.cancel()
+        connection, _ = idle.popitem()
         return connection
 
     def _keep(self, route: VettedRoute, connection: ReceiverConnection) -> None:
-        timer = asyncio.get_running_loop().call_later(_IDLE_S, connection.abort)
-        self._idle[route][connection] = timer
+        # One timer for all of them: a connection is kept and taken with every post.
+        loop = asyncio.get_running_loop()
+        self._idle[route][connection] = loop.time()
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
+
+    def _sweep(self) -> None:
+        """Close what has been idle for long; each route has the longest idle first."""
+        loop = asyncio.get_running_loop()
+        latest = loop.time() - _IDLE_S
+        for idle in self._idle.values():
+            for connection, since in idle.items():
+                if since > latest:
+                    break
+                connection.abort()  # it is forgotten when it is closed, not while this looks at it
+        is_kept = any(self._idle.values())
+        self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep) if is_kept else None
 
     async def _connect(self, attempt: ConnectionAttempt) -> ReceiverConnection:
         # A task of its own, so that closing the pool ends it.
@@ -93,13 +110,14 @@ class ConnectionPool:
     def _forget(self, route: VettedRoute, connection: ReceiverConnection) -> None:
         self._open.discard(connection)
         idle = self._idle[route]
-        if timer := idle.pop(connection, None):
-            timer.cancel()
+        idle.pop(connection, None)
         if not idle:
             del self._idle[route]
 
     async def close(self) -> None:
         """Cut every connection."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         for task in self._dialling:
             task.cancel()
         for connection in self._open:

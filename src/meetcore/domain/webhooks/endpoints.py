@@ -120,7 +120,8 @@ class Endpoint:
 
     `url` is what the caller gave and `url_key` its normal form, at most one for each account (rule
     4.3/2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
-    key, or of the member who made it by hand. `secret` is None where the stored one cannot be decrypted.
+    key, or of the member who made it by hand. `secret` is None where the stored one cannot be decrypted, and
+    where it is not needed.
     `previous_secret` is the one before the last rotation, which signs, too, before `previous_secret_until`.
     """
 

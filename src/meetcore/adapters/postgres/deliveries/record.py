@@ -10,7 +10,7 @@ from attrs import fields
 
 from meetcore.adapters.postgres.columns import Row, utc
 from meetcore.adapters.postgres.deliveries.rows import DELIVERY, hold_at
-from meetcore.adapters.postgres.endpoints.rows import ENDPOINT
+from meetcore.adapters.postgres.endpoints.rows import ENDPOINT_WITHOUT_SECRETS as ENDPOINT
 from meetcore.adapters.postgres.repository import Repository
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.destinations import HostFailures
@@ -137,7 +137,7 @@ class AttemptRecords(Repository):
         named = _json([{"account_id": account_id, "id": id_} for account_id, id_ in posted_to])
         endpoints: dict[UUID, tuple[Endpoint, HostFailures]] = {}
         for row in await self._all(_LOCK_ENDPOINTS, {"endpoints": named}):
-            endpoint = ENDPOINT.read(row, self._cipher)
+            endpoint = ENDPOINT.read(row, secret=None)
             failures = HostFailures(endpoint.account_id, endpoint.host, row["host_failures"])
             endpoints[endpoint.id] = endpoint, failures
         tokens = [
@@ -174,7 +174,7 @@ class AttemptRecords(Repository):
         if not failing:
             return ()
         found = await self._all(_DISABLE_AT_HOSTS, _DISABLING | {"hosts": _json(failing)})
-        return [ENDPOINT.read(row, self._cipher) for row in found]
+        return [ENDPOINT.read(row, secret=None) for row in found]
 
 
 def _counted(host: RecordedHost) -> Row:

@@ -11,6 +11,9 @@ ENDPOINT = Columns(
     Endpoint, "w", "endpoint_", sealed={"secret": _CONTEXT, "previous_secret": _PREVIOUS_CONTEXT}
 )
 
+# As attempts are judged: what signs them is neither read nor decrypted.
+ENDPOINT_WITHOUT_SECRETS = Columns(Endpoint, "w", "endpoint_", without=("secret", "previous_secret"))
+
 
 def previous_secret_context(account_id: UUID, endpoint_id: UUID) -> str:
     """What the secret before the last rotation is sealed for."""
