@@ -158,7 +158,7 @@ class DeliveryRepository(Protocol):
         """
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        """Those deliveries whose claim is still the bearer's, in any order, their endpoints without secrets."""
+        """Those deliveries, in any order, whose claim is still the bearer's; their endpoints without secrets."""
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
