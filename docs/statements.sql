@@ -420,7 +420,7 @@ WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE NOT is_throttled AND due_at <= statement_timestamp() ORDER BY due_at LIMIT %(window)s
 ), locked AS MATERIALIZED (
-    SELECT w.account_id, w.id, w.state, w.host
+    SELECT w.account_id, w.id, w.state, w.host, w.consecutive_failures > 0 AS is_failing
     FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
     WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
     FOR NO KEY UPDATE OF w, h SKIP LOCKED
@@ -442,8 +442,8 @@ WITH endpoint AS MATERIALIZED (
 )
 SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight;
 
--- Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
--- room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
+-- Takes what has room at its endpoint and in its account, the account with the least in flight first. An endpoint that
+-- fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
 -- a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 -- fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 -- least in flight is first, and half of the posts to a host are the most that one has. What is due at an inactive
@@ -451,7 +451,9 @@ SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight;
 -- partitioned table is planned for each of its partitions.
 -- _CLAIM
 WITH endpoint AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, id uuid, state text, host text)
+    SELECT *, CASE WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s) ELSE %(per_endpoint)s END AS room
+    FROM json_to_recordset(%(endpoints)s::json)
+        AS e (account_id uuid, id uuid, state text, host text, is_failing boolean)
 ), in_flight AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(in_flight)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
 ), at_endpoint AS (
@@ -473,7 +475,7 @@ WITH endpoint AS MATERIALIZED (
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (
-    SELECT due.*, endpoint.state, endpoint.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
+    SELECT due.*, endpoint.state, endpoint.host, endpoint.room, coalesce(at_endpoint.posts, 0) + row_number() OVER (
         PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS number
     FROM due JOIN endpoint ON endpoint.account_id = due.account_id AND endpoint.id = due.endpoint_id
     LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
@@ -481,7 +483,7 @@ WITH endpoint AS MATERIALIZED (
     SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
     FROM waiting LEFT JOIN of_account USING (account_id)
-    WHERE waiting.state = 'active' AND waiting.number <= %(per_endpoint)s
+    WHERE waiting.state = 'active' AND waiting.number <= waiting.room
 ), shared AS (
     SELECT with_room.*, coalesce(of_account_at_host.posts, 0) + row_number() OVER (
         PARTITION BY with_room.host, with_room.account_id ORDER BY with_room.turn) - %(per_host_of_account)s AS over_share
@@ -505,7 +507,7 @@ WITH endpoint AS MATERIALIZED (
     FROM waiting WHERE state <> 'active'
     UNION ALL
     SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
-    FROM waiting WHERE state = 'active' AND number > %(per_endpoint)s
+    FROM waiting WHERE state = 'active' AND number > room
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
     FROM with_room WHERE turn > %(per_account)s
@@ -686,7 +688,8 @@ WITH posted_to AS MATERIALIZED (
 SELECT w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at, p.failures AS host_failures
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at,
+    w.previous_secret_until AS endpoint_previous_secret_until, p.failures AS host_failures
 FROM (
     SELECT p.account_id, p.id, p.host, host.consecutive_failures AS failures
     FROM posted_to p JOIN host USING (account_id, host) OFFSET 0) AS p
@@ -726,7 +729,7 @@ ON CONFLICT DO NOTHING;
 -- _SAVE_ENDPOINTS
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
-    AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, recorded int)
+    AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, released int)
 ), inactive AS (
     SELECT account_id, id AS endpoint_id FROM seen WHERE state <> 'active'
 ), endpoint AS (
@@ -752,7 +755,7 @@ WITH seen AS (
     SELECT seen.account_id, throttled.id FROM seen CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
-        ORDER BY p.due_at LIMIT seen.recorded) AS throttled
+        ORDER BY p.due_at LIMIT seen.released) AS throttled
     WHERE seen.state = 'active'
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f WHERE d.account_id = f.account_id AND d.id = f.id
@@ -773,7 +776,8 @@ WITH failing AS (
     RETURNING w.id AS endpoint_id, w.account_id, w.url AS endpoint_url, w.url_key AS endpoint_url_key,
     w.description AS endpoint_description, w.event_types AS endpoint_event_types, w.state AS endpoint_state,
     w.consecutive_failures AS endpoint_consecutive_failures, w.disabled_at AS endpoint_disabled_at,
-    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at
+    w.created_by AS endpoint_created_by, w.created_at AS endpoint_created_at,
+    w.previous_secret_until AS endpoint_previous_secret_until
 ), waiting AS MATERIALIZED (
     SELECT p.account_id, p.id FROM disabled AS e CROSS JOIN LATERAL (
         SELECT account_id, id FROM deliveries

@@ -148,6 +148,7 @@ TYPES = {
         "low",
         "account_low_threshold",
         "per_endpoint",
+        "per_failing",
         "per_account",
         "per_host",
         "seats",

@@ -5,7 +5,7 @@ due again. Recording is fenced by the claim's token. Both go in batches, because
 hundreds of posts in flight and a transaction for each would be most of the work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Protocol
@@ -31,9 +31,10 @@ _FIRST_INSTANT = datetime.min.replace(tzinfo=UTC)
 class ClaimLimits:
     """How much may be taken by this claim, and be in flight at an endpoint, for an account and at a host.
 
-    What is in flight is counted over all workers. At a destination host posts of all accounts count together:
-    `per_host` in flight, `per_host_per_s` taken in any second by the store's clock. Events made before
-    `events_since` are past their retention.
+    What is in flight is counted over all workers. An endpoint whose latest attempt failed has `per_failing`
+    in flight until one succeeds: each post to a receiver that hangs takes a place for long. At a destination
+    host posts of all accounts count together: `per_host` in flight, `per_host_per_s` taken in any second by
+    the store's clock. Events made before `events_since` are past their retention.
     """
 
     total: int = 500
@@ -41,6 +42,7 @@ class ClaimLimits:
     per_account: int = 125
     per_host: int = 16
     per_host_per_s: int = 50
+    per_failing: int = 1
     events_since: datetime = _FIRST_INSTANT
 
     @property
@@ -158,11 +160,12 @@ class DeliveryRepository(Protocol):
         """
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        """Those deliveries, in any order, whose claim is still the bearer's; their endpoints without secrets."""
+        """Those deliveries, in any order, whose claim is still the bearer's; endpoints have no secrets."""
 
     async def save_attempts(
-        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> Saved:
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost],
+        recovered: Collection[UUID] = (),
+    ) -> Saved:  # fmt: skip
         """Record attempts, what they did to their deliveries, and the endpoints and hosts that they changed.
 
         Ends the claims. At a host that is failing every other endpoint of the account goes through
@@ -172,6 +175,7 @@ class DeliveryRepository(Protocol):
         Args:
             recorded: each delivery once, loaded in this transaction.
             endpoints: each endpoint of these deliveries once, in its last state.
+            recovered: those of them that had failed and have not now: what waits there may be claimed again.
             hosts: each host of these endpoints once, with its account.
         """
 

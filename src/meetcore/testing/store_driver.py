@@ -67,7 +67,7 @@ AT_ONCE = RetrySchedule((0, 0))
 LEASE_S = 600.0
 # All at once: a pace runs by the store's own clock, and what is of one millisecond has no order.
 UNPACED = deliveries.ReleasePace(10_000, timedelta(0))
-CLAIM_MANY = ClaimLimits(500, 500, 500, 1_000, 500)
+CLAIM_MANY = ClaimLimits(500, 500, 500, 1_000, 500, per_failing=1_000)
 
 
 ABILITIES = ProviderAbilities("sandbox", None)
@@ -256,7 +256,9 @@ class StoreDriver:
             judged.add(post, attempt, 0.0)
             if not judged.recorded:
                 return "claim lost"
-            await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
+            await tx.deliveries.save_attempts(
+                judged.recorded, judged.endpoints, judged.hosts, judged.recovered
+            )
             (delivery,), (endpoint,) = [one.delivery for one in judged.recorded], judged.endpoints
             return delivery.status, endpoint.state, endpoint.consecutive_failures
 

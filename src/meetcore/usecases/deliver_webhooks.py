@@ -132,7 +132,9 @@ class DeliverWebhooks:
                 # Only a failure is scheduled, and each jitter is drawn from the system's entropy.
                 jitter = 0.0 if judge(one.attempt) else self.runtime.jitter()
                 judged.add(one.claimed, one.attempt, jitter)
-            saved = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
+            saved = await tx.deliveries.save_attempts(
+                judged.recorded, judged.endpoints, judged.hosts, judged.recovered
+            )
             disabled = [*_newly_disabled(views, judged.endpoints), *saved.disabled]
             if self.mails is not None:
                 await self.mails.add_disabled(tx, disabled)

@@ -43,6 +43,12 @@ class JudgedAttempts:
         return list(self._endpoints.values())
 
     @property
+    def recovered(self) -> set[UUID]:
+        """The endpoints whose latest attempt before the batch failed, and whose last one in it did not."""
+        failing = {view.endpoint.id for view in self._views if view.endpoint.consecutive_failures}
+        return failing & {one.id for one in self._endpoints.values() if not one.consecutive_failures}
+
+    @property
     def hosts(self) -> list[RecordedHost]:
         """Every host of the batch, with its last count."""
         return [RecordedHost(failures, name in self._failing) for name, failures in self._hosts.items()]

@@ -1,9 +1,10 @@
 """The delivery worker under faults: an unavailable store, lack of resources, an invalid delivery."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 from attrs import define, field
@@ -153,12 +154,13 @@ class _Poisoned(MemoryDeliveryRepository):
     """Fails to write one of the deliveries."""
 
     async def save_attempts(
-        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> Saved:
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost],
+        recovered: Collection[UUID] = (),
+    ) -> Saved:  # fmt: skip
         first = min(self._tables.deliveries)
         if any((one.delivery.account_id, one.delivery.id) == first for one in recorded):
             raise ValueError("does not fit")
-        return await super().save_attempts(recorded, endpoints, hosts)
+        return await super().save_attempts(recorded, endpoints, hosts, recovered)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,7 +1,7 @@
 """The account machine notices a store that is not as the other: each defect here ends a run."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -47,14 +47,15 @@ class ForgetsFailures(MemoryDeliveryRepository):
     """Records the attempt and not what it did to the endpoint."""
 
     async def save_attempts(
-        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> Saved:
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost],
+        recovered: Collection[UUID] = (),
+    ) -> Saved:  # fmt: skip
         known = self._tables.endpoints
         without_pause = [
             evolve(one, consecutive_failures=known[one.account_id, one.id].consecutive_failures)
             for one in endpoints
         ]
-        return await super().save_attempts(recorded, without_pause, hosts)
+        return await super().save_attempts(recorded, without_pause, hosts, recovered)
 
 
 class KeepsTheHold(MemoryMeetingRepository):

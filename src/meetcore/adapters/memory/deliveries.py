@@ -1,7 +1,7 @@
 """Deliveries in memory: claimed by pushing their due time past the lease, recorded behind a fence."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
@@ -45,7 +45,7 @@ class MemoryDeliveryRepository:
         seated: list[tuple[int, datetime, Delivery]] = []
         for due_at, delivery in self._waiting(now):
             seats[delivery.endpoint_id] += 1
-            if seats[delivery.endpoint_id] <= limits.per_endpoint:
+            if seats[delivery.endpoint_id] <= self._room_at(self._endpoint(delivery), limits):
                 turns[delivery.account_id] += 1
                 if turns[delivery.account_id] <= limits.per_account:
                     seated.append((turns[delivery.account_id], due_at, delivery))
@@ -69,6 +69,11 @@ class MemoryDeliveryRepository:
             [claimed for _, claimed in found if claimed is not None],
             [_given_up(delivery, GiveUpReason.PAST_RETENTION) for delivery in purged],
         )
+
+    @staticmethod
+    def _room_at(endpoint: Endpoint, limits: ClaimLimits) -> int:
+        is_failing = endpoint.consecutive_failures > 0
+        return min(limits.per_failing, limits.per_endpoint) if is_failing else limits.per_endpoint
 
     def _delay(self, delivery: Delivery, until: datetime) -> None:
         name = delivery.account_id, delivery.id
@@ -128,8 +133,9 @@ class MemoryDeliveryRepository:
         return found
 
     async def save_attempts(
-        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> Saved:
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost],
+        recovered: Collection[UUID] = (),
+    ) -> Saved:  # fmt: skip
         for one in recorded:
             delivery = one.delivery
             name = delivery.account_id, delivery.id
@@ -141,7 +147,7 @@ class MemoryDeliveryRepository:
             self._save_endpoint(endpoint, now)
             if endpoint.is_active:
                 waiting = sum(one.endpoint_id == endpoint.id for _, one in self._waiting(now))
-                due += min(waiting, freed[endpoint.id])
+                due += waiting if endpoint.id in recovered else min(waiting, freed[endpoint.id])
         disabled = [endpoint for host in hosts for endpoint in self._save_host(host, now)]
         return Saved(due, disabled)
 

@@ -67,6 +67,23 @@ class DeliveryLimitsContract:
             assert len(in_flight) <= 2
         assert sorted(taken) == sorted(await rig.deliveries(customer.account_id))
 
+    async def test_an_endpoint_that_fails_gets_one_post_at_a_time_until_one_succeeds(
+        self, rig: StoreRig
+    ) -> None:
+        customer, _ = await outbox(rig, 9)
+        bounds = {"per_endpoint": 4, "per_failing": 1}
+        before = await _claim_bounded(rig, 100, **bounds)
+        assert len(before) == 4
+        for failed in before:
+            await record_all(rig, [failed], BAD)
+        for attempt in (BAD, BAD, GOOD):
+            [only] = await _claim_bounded(rig, 100, **bounds)
+            due = await record_all(rig, [only], attempt)
+            assert due == (2 if attempt == GOOD else 1), "all that waits there may be claimed at last"
+        assert len(await _claim_bounded(rig, 100, **bounds)) == 2
+        made = (await rig.deliveries(customer.account_id)).values()
+        assert sum(each.attempts_made for each in made) == 7
+
     async def test_recording_an_attempt_reports_whether_more_is_due(self, rig: StoreRig) -> None:
         await outbox(rig, 5)
         found = await _claim_bounded(rig, 100, per_endpoint=2)

@@ -54,11 +54,12 @@ async def claim(
     per_account: int = 1_000,
     per_host: int = 2_000,
     per_host_per_s: int = 1_000,
+    per_failing: int = 1_000,
 ) -> tuple[list[Claimed], Lease]:
     """Claim what is due for so many seconds; the claims, and the lease they are under."""
     lease = Lease(new_id(), seconds)
     async with rig.store.begin() as tx:
-        limits = ClaimLimits(limit, per_endpoint, per_account, per_host, per_host_per_s)
+        limits = ClaimLimits(limit, per_endpoint, per_account, per_host, per_host_per_s, per_failing)
         return list((await tx.deliveries.claim_due(limits, lease)).claimed), lease
 
 
@@ -91,7 +92,9 @@ async def record_batch(
             judged.add(one, attempt, 0.5)
         if not judged.recorded:
             return None
-        return await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
+        return await tx.deliveries.save_attempts(
+            judged.recorded, judged.endpoints, judged.hosts, judged.recovered
+        )
 
 
 async def sweep(rig: Rig, pace: ReleasePace = AT_ONCE) -> int:

@@ -51,7 +51,7 @@ WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE {DUE} ORDER BY due_at LIMIT %(window)s
 ), locked AS MATERIALIZED (
-    SELECT w.account_id, w.id, w.state, w.host
+    SELECT w.account_id, w.id, w.state, w.host, w.consecutive_failures > 0 AS is_failing
     FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
     WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
     FOR NO KEY UPDATE OF w, h SKIP LOCKED
@@ -75,8 +75,8 @@ WITH endpoint AS MATERIALIZED (
 SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight
 """
 
-# Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
-# room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
+# Takes what has room at its endpoint and in its account, the account with the least in flight first. An endpoint that
+# fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
 # a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 # fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 # least in flight is first, and half of the posts to a host are the most that one has. What is due at an inactive
@@ -84,7 +84,9 @@ SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight
 # partitioned table is planned for each of its partitions.
 _CLAIM = f"""
 WITH endpoint AS MATERIALIZED (
-    SELECT * FROM json_to_recordset(%(endpoints)s::json) AS e (account_id uuid, id uuid, state text, host text)
+    SELECT *, CASE WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s) ELSE %(per_endpoint)s END AS room
+    FROM json_to_recordset(%(endpoints)s::json)
+        AS e (account_id uuid, id uuid, state text, host text, is_failing boolean)
 ), in_flight AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(in_flight)s::json) AS f (account_id uuid, endpoint_id uuid, host text, posts int)
 ), at_endpoint AS (
@@ -106,7 +108,7 @@ WITH endpoint AS MATERIALIZED (
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (
-    SELECT due.*, endpoint.state, endpoint.host, coalesce(at_endpoint.posts, 0) + row_number() OVER (
+    SELECT due.*, endpoint.state, endpoint.host, endpoint.room, coalesce(at_endpoint.posts, 0) + row_number() OVER (
         PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS number
     FROM due JOIN endpoint ON endpoint.account_id = due.account_id AND endpoint.id = due.endpoint_id
     LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
@@ -114,7 +116,7 @@ WITH endpoint AS MATERIALIZED (
     SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
     FROM waiting LEFT JOIN of_account USING (account_id)
-    WHERE waiting.state = 'active' AND waiting.number <= %(per_endpoint)s
+    WHERE waiting.state = 'active' AND waiting.number <= waiting.room
 ), shared AS (
     SELECT with_room.*, coalesce(of_account_at_host.posts, 0) + row_number() OVER (
         PARTITION BY with_room.host, with_room.account_id ORDER BY with_room.turn) - %(per_host_of_account)s AS over_share
@@ -138,7 +140,7 @@ WITH endpoint AS MATERIALIZED (
     FROM waiting WHERE state <> 'active'
     UNION ALL
     SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
-    FROM waiting WHERE state = 'active' AND number > %(per_endpoint)s
+    FROM waiting WHERE state = 'active' AND number > room
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
     FROM with_room WHERE turn > %(per_account)s

@@ -1,7 +1,7 @@
 """Attempts at claimed deliveries, recorded for the holder of the claim only."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from uuid import UUID
 
@@ -78,7 +78,7 @@ ON CONFLICT DO NOTHING
 _SAVE_ENDPOINTS = f"""
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
-    AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, recorded int)
+    AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, released int)
 ), inactive AS (
     SELECT account_id, id AS endpoint_id FROM seen WHERE state <> 'active'
 ), endpoint AS (
@@ -94,7 +94,7 @@ WITH seen AS (
     SELECT seen.account_id, throttled.id FROM seen CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
-        ORDER BY p.due_at LIMIT seen.recorded) AS throttled
+        ORDER BY p.due_at LIMIT seen.released) AS throttled
     WHERE seen.state = 'active'
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f WHERE d.account_id = f.account_id AND d.id = f.id
@@ -117,6 +117,9 @@ WITH failing AS (
 ), {hold_at("disabled")}
 SELECT * FROM disabled
 """
+
+RELEASED_AT_RECOVERY = 100
+"""How many throttled deliveries of an endpoint that has recovered may be claimed at once: whatever has no room is throttled again."""
 
 # `domain.webhooks.endpoints.disable_with_host`, for many rows at once.
 _DISABLING = {
@@ -151,8 +154,9 @@ class AttemptRecords(Repository):
         ]
 
     async def save_attempts(
-        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> Saved:
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost],
+        recovered: Collection[UUID] = (),
+    ) -> Saved:  # fmt: skip
         await self._connection.execute(_SAVE_DELIVERIES, {"made": _json([_made(one) for one in recorded])})
         of_endpoint = Counter(one.delivery.endpoint_id for one in recorded)
         seen = [
@@ -162,7 +166,7 @@ class AttemptRecords(Repository):
                 "state": one.state,
                 "failures": one.consecutive_failures,
                 "disabled_at": one.disabled_at,
-                "recorded": of_endpoint[one.id],
+                "released": RELEASED_AT_RECOVERY if one.id in recovered else of_endpoint[one.id],
             }
             for one in endpoints
         ]
