@@ -47,7 +47,7 @@ KEEP_ALIVE_S = 75
 """How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, so that they
 close it. One that is closed here just as a request comes costs an answer."""
 
-MORE_TO_END_S = 20.0
+MORE_TO_END_S = 4.0
 """What a process of several has to end beside the drain and `STOP_TIMEOUT_S`."""
 
 
