@@ -13,8 +13,8 @@ from contextlib import nullcontext
 import structlog
 
 from benchmarks.report import Result, middle
-from meetcore.adapters.api.log_fields import fields_of_request
 from meetcore.adapters.system import configure_logs
+from meetcore.ports.log_fields import add_log_fields, logged_with
 from meetcore.ports.metrics import NO_METRICS, Metrics, ServedRequest
 
 __all__ = ["measure_metrics"]
@@ -54,9 +54,10 @@ def _logging_us(requests: int, *, has_fields: bool) -> float:
     log = structlog.get_logger("meetcore.http")
     start = time.process_time()
     for _ in range(requests):
-        with fields_of_request("0192d2a6-0000-7000-8000-000000000000") if has_fields else nullcontext():
+        request_id = "0192d2a6-0000-7000-8000-000000000000"
+        with logged_with(request_id=request_id) if has_fields else nullcontext():
             if has_fields:
-                structlog.contextvars.bind_contextvars(account_id="0192d2a6-0000-7000-8000-000000000001")
+                add_log_fields(account_id="0192d2a6-0000-7000-8000-000000000001")
             log.info("request", method="GET", path="/api/v1/me", status=200, duration_ms=4.0)
     return (time.process_time() - start) / requests * 1e6
 
