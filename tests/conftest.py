@@ -63,8 +63,8 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_sessionfinish() -> None:
-    """Drop the databases that this process kept for copying."""
-    servers.drop_templates()
+    """Drop the databases that this process made and has not dropped yet."""
+    servers.drop_databases()
 
 
 def absent(what: str) -> None:
