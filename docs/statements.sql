@@ -443,12 +443,12 @@ WITH endpoint AS MATERIALIZED (
 SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight;
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. An endpoint that
--- fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
--- a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
--- fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
--- least in flight is first, and half of the posts to a host are the most that one has. What is due at an inactive
--- endpoint is held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a
--- partitioned table is planned for each of its partitions.
+-- fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there
+-- is recorded; what its account has no room for comes back in a second; what its host has no room for when its turn
+-- would come at the pace of the host, so that it is looked at fifty times a second and no more, however much waits
+-- there. Among those that wait for a host the account with the least in flight is first, and half of the posts to a
+-- host are the most that one has. What is due at an inactive endpoint is held. Claimed rows are not due until their
+-- lease ends. All of it is one UPDATE: each mention of a partitioned table is planned for each of its partitions.
 -- _CLAIM
 WITH endpoint AS MATERIALIZED (
     SELECT *, CASE WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s) ELSE %(per_endpoint)s END AS room
@@ -724,8 +724,8 @@ JOIN changed ON changed.account_id = made.account_id AND changed.id = made.deliv
 ON CONFLICT DO NOTHING;
 
 -- What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
--- in flight, which are judged when they end; at an active one as many as were recorded come of the throttled are released, the
--- longest due first. Tells how many may be claimed at once.
+-- in flight, which are judged when they end. At an active one as many of the throttled are released as posts were recorded, or
+-- more where it has recovered, the longest due first. Tells how many may be claimed at once.
 -- _SAVE_ENDPOINTS
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)

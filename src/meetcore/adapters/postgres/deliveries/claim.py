@@ -76,12 +76,12 @@ SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. An endpoint that
-# fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
-# a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
-# fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
-# least in flight is first, and half of the posts to a host are the most that one has. What is due at an inactive
-# endpoint is held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a
-# partitioned table is planned for each of its partitions.
+# fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there
+# is recorded; what its account has no room for comes back in a second; what its host has no room for when its turn
+# would come at the pace of the host, so that it is looked at fifty times a second and no more, however much waits
+# there. Among those that wait for a host the account with the least in flight is first, and half of the posts to a
+# host are the most that one has. What is due at an inactive endpoint is held. Claimed rows are not due until their
+# lease ends. All of it is one UPDATE: each mention of a partitioned table is planned for each of its partitions.
 _CLAIM = f"""
 WITH endpoint AS MATERIALIZED (
     SELECT *, CASE WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s) ELSE %(per_endpoint)s END AS room

@@ -73,8 +73,8 @@ ON CONFLICT DO NOTHING
 """
 
 # What the attempts did to their endpoints and hosts. At one that is inactive now all that waits is held, but for the posts
-# in flight, which are judged when they end; at an active one as many as were recorded come of the throttled are released, the
-# longest due first. Tells how many may be claimed at once.
+# in flight, which are judged when they end. At an active one as many of the throttled are released as posts were recorded, or
+# more where it has recovered, the longest due first. Tells how many may be claimed at once.
 _SAVE_ENDPOINTS = f"""
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
@@ -119,7 +119,7 @@ SELECT * FROM disabled
 """
 
 RELEASED_AT_RECOVERY = 100
-"""How many throttled deliveries of an endpoint that has recovered may be claimed at once: whatever has no room is throttled again."""
+"""How many throttled deliveries of an endpoint that has recovered may be claimed: what has no room is throttled again."""
 
 # `domain.webhooks.endpoints.disable_with_host`, for many rows at once.
 _DISABLING = {
