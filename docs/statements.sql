@@ -443,12 +443,14 @@ WITH endpoint AS MATERIALIZED (
 SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight;
 
 -- Takes what has room at its endpoint and in its account, the account with the least in flight first. An endpoint that
--- fails has less room, until a post there succeeds. What has no room at its endpoint is throttled until a post there
--- is recorded; what its account has no room for comes back in a second; what its host has no room for when its turn
--- would come at the pace of the host, so that it is looked at fifty times a second and no more, however much waits
--- there. Among those that wait for a host the account with the least in flight is first, and half of the posts to a
--- host are the most that one has. What is due at an inactive endpoint is held. Claimed rows are not due until their
--- lease ends. All of it is one UPDATE: each mention of a partitioned table is planned for each of its partitions.
+-- fails has less room, until a post there succeeds; a delivery whose last claim there ended without a record lets the
+-- others go first, for the time of a lease: it would take the only place again and again. What has no room at its
+-- endpoint is throttled until a post there is recorded; what its account has no room for comes back in a second; what
+-- its host has no room for when its turn would come at the pace of the host, so that it is looked at fifty times a
+-- second and no more, however much waits there. Among those that wait for a host the account with the least in flight
+-- is first, and half of the posts to a host are the most that one has. What is due at an inactive endpoint is held.
+-- Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention of a partitioned table is
+-- planned for each of its partitions.
 -- _CLAIM
 WITH endpoint AS MATERIALIZED (
     SELECT *, CASE WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s) ELSE %(per_endpoint)s END AS room
@@ -475,15 +477,17 @@ WITH endpoint AS MATERIALIZED (
         AND id BETWEEN %(oldest)s AND %(newest)s AND event_id BETWEEN %(oldest_event)s AND %(newest_event)s
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS MATERIALIZED (
-    SELECT due.*, endpoint.state, endpoint.host, endpoint.room, coalesce(at_endpoint.posts, 0) + row_number() OVER (
-        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS number
+    SELECT due.*, endpoint.state, endpoint.host, endpoint.room, endpoint.is_failing AND due.had_lease AS yields,
+        coalesce(at_endpoint.posts, 0) + row_number() OVER (
+            PARTITION BY due.account_id, due.endpoint_id, endpoint.is_failing AND due.had_lease
+            ORDER BY due.due_at, due.id) AS number
     FROM due JOIN endpoint ON endpoint.account_id = due.account_id AND endpoint.id = due.endpoint_id
     LEFT JOIN at_endpoint ON at_endpoint.account_id = due.account_id AND at_endpoint.endpoint_id = due.endpoint_id
 ), with_room AS MATERIALIZED (
     SELECT waiting.*, coalesce(of_account.posts, 0) + row_number() OVER (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
     FROM waiting LEFT JOIN of_account USING (account_id)
-    WHERE waiting.state = 'active' AND waiting.number <= waiting.room
+    WHERE waiting.state = 'active' AND NOT waiting.yields AND waiting.number <= waiting.room
 ), shared AS (
     SELECT with_room.*, coalesce(of_account_at_host.posts, 0) + row_number() OVER (
         PARTITION BY with_room.host, with_room.account_id ORDER BY with_room.turn) - %(per_host_of_account)s AS over_share
@@ -507,7 +511,10 @@ WITH endpoint AS MATERIALIZED (
     FROM waiting WHERE state <> 'active'
     UNION ALL
     SELECT account_id, id, 'throttled', due_at, NULL, had_lease, due_at
-    FROM waiting WHERE state = 'active' AND number > room
+    FROM waiting WHERE state = 'active' AND NOT yields AND number > room
+    UNION ALL
+    SELECT account_id, id, 'postponed', statement_timestamp() + %(lease_s)s * interval '1 second', NULL, had_lease, due_at
+    FROM waiting WHERE state = 'active' AND yields
     UNION ALL
     SELECT account_id, id, 'postponed', statement_timestamp() + interval '1 second', NULL, had_lease, due_at
     FROM with_room WHERE turn > %(per_account)s
@@ -899,7 +906,8 @@ WITH RECURSIVE throttled_at AS (
         ORDER BY p.due_at LIMIT 1) AS throttled
     WHERE NOT EXISTS (
         SELECT FROM deliveries b
-        WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL)
+        WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL
+            AND b.due_at > statement_timestamp())
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f
     WHERE d.account_id = f.account_id AND d.id = f.id AND d.is_throttled

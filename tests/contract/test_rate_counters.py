@@ -204,9 +204,9 @@ async def test_a_counter_that_redis_has_lost_expires_again(redis_url: str, redis
         [name] = [name async for name in client.scan_iter(match=redis_prefix + "*")]
         await client.delete(name)
         assert await counters.hit(key, READ, MINUTE) == 1
-        assert await client.ttl(name) == -1
-        assert await counters.hit(key, READ, MINUTE) == 2
-        assert await client.ttl(name) > 60
+        async with asyncio.timeout(10):
+            while await client.ttl(name) < 60:  # noqa: ASYNC110  (Redis has no event for it)
+                await asyncio.sleep(0.01)
     await counters.aclose()
 
 
@@ -220,7 +220,7 @@ async def test_the_expiry_is_sent_with_the_first_hits_only(redis_prefix: str):
             sent.append(server.commands[-1].count(b"EXPIRE"))
             server.answer(b":%d\r\n" % count + b":1\r\n" * sent[-1])
             assert await hit == count
-        assert sent == [1, 1, 0, 0, 1, 1, 0]
+        assert sent == [1, 0, 0, 0, 1, 0, 0]
         await counters.aclose()
 
 
@@ -261,8 +261,8 @@ async def test_hits_that_come_while_redis_is_asked_leave_together(redis_prefix: 
         server.answer(b":1\r\n:1\r\n")
         await server.until_asked(2)
         assert server.commands[1].count(b"INCRBY") == 1
-        assert server.commands[1].endswith(b"$3\r\n600\r\n")
-        server.answer(b":4\r\n:1\r\n")
+        assert [commands.count(b"$3\r\n600\r\n") for commands in server.commands] == [1, 0]
+        server.answer(b":4\r\n")
         assert await asyncio.gather(*hits) == [1, 2, 3, 4]
         await counters.aclose()
 

@@ -100,8 +100,8 @@ def _database(server_url: str, *, copied_from: str) -> Iterator[str]:
     try:
         yield with_path(server_url, name)
     finally:
-        _end_connections(server_url, name)
         _left.append((server_url, name))
+        _end_connections(server_url, name)
         if len(_left) >= DROPPED_TOGETHER:
             _drop_left()
 

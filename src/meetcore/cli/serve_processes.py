@@ -40,6 +40,8 @@ class ServeProcesses(Multiprocess):
     def keep_subprocess_alive(self) -> None:
         """Replace each process that has ended or been silent for too long; wait for none."""
         for place, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
             if self._answers(process):
                 continue
             self._asked_at.pop(process, None)

@@ -101,6 +101,16 @@ def test_one_that_cannot_start_ends_them_all() -> None:
         assert len(processes.processes) == 1
 
 
+def test_none_is_replaced_while_all_are_to_end() -> None:
+    with supervised() as processes:
+        pid = freeze(processes)
+        os.kill(pid, signal.SIGKILL)
+        processes.processes[0].process.join()
+        processes.should_exit.set()
+        processes.keep_subprocess_alive()
+        assert [each.pid for each in processes.processes] == [pid]
+
+
 def test_one_that_does_not_end_is_killed() -> None:
     with supervised(end_s=0.2) as processes:
         freeze(processes)

@@ -44,6 +44,9 @@ class MemoryDeliveryRepository:
         turns = Counter(stored.delivery.account_id for stored in self._in_flight(now))
         seated: list[tuple[int, datetime, Delivery]] = []
         for due_at, delivery in self._waiting(now):
+            if self._yields(delivery):
+                self._delay(delivery, now + timedelta(seconds=lease.seconds))
+                continue
             seats[delivery.endpoint_id] += 1
             if seats[delivery.endpoint_id] <= self._room_at(self._endpoint(delivery), limits):
                 turns[delivery.account_id] += 1
@@ -69,6 +72,11 @@ class MemoryDeliveryRepository:
             [claimed for _, claimed in found if claimed is not None],
             [_given_up(delivery, GiveUpReason.PAST_RETENTION) for delivery in purged],
         )
+
+    def _yields(self, delivery: Delivery) -> bool:
+        """Whether its last claim ended without a record, at an endpoint that fails: then others go first."""
+        had_lease = self._tables.deliveries[delivery.account_id, delivery.id].token is not None
+        return had_lease and self._endpoint(delivery).consecutive_failures > 0
 
     @staticmethod
     def _room_at(endpoint: Endpoint, limits: ClaimLimits) -> int:

@@ -4,11 +4,12 @@ It owns the names of the counters (`<prefix>:<window>:<key>:<class>`), their exp
 hits that come while an answer of Redis is outstanding leave in one write when it is there, hits on the same
 counter as one `INCRBY` whose results are assigned in the order of arrival. Every wait for Redis is bounded.
 
-The expiry of a counter is not sent with each hit: with the first of a connection, and with those that follow
-the first on a counter. Redis may lose a counter at any time, with its expiry: then it begins anew.
+The expiry of a counter is sent with the first hits over a connection, not with each. Redis may lose a counter
+at any time: hits that turn out to be the first on it although its expiry was sent before are followed by it.
 """
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -111,11 +112,10 @@ class RedisRateCounters:
     def _send(self, pipeline: RedisPipeline) -> None:
         batch = self._take_pending()
         commands = [self._command("INCRBY", name, str(len(waiters))) for name, waiters in batch.items()]
-        commands += [
-            self._command("EXPIRE", name, _KEPT_SECONDS) for name in batch if not self._is_expiring(name)
-        ]
+        new = [name for name in batch if not self._is_expiring(name)]
+        commands += [self._command("EXPIRE", name, _KEPT_SECONDS) for name in new]
         self._asked_at = asyncio.get_running_loop().time()
-        pipeline.send("".join(commands).encode(), len(commands), partial(self._settle, batch))
+        pipeline.send("".join(commands).encode(), len(commands), partial(self._settle, batch, new=new))
 
     def _is_expiring(self, name: _Name) -> bool:
         """Whether the expiry of a counter was sent before; from now on it was."""
@@ -128,6 +128,11 @@ class RedisRateCounters:
         self._expiring.add(name)
         return False
 
+    def _expire(self, name: _Name) -> None:
+        """Send the expiry of a counter that Redis has lost meanwhile."""
+        if self._pipeline is not None and self._pipeline.is_open:
+            self._pipeline.send(self._command("EXPIRE", name, _KEPT_SECONDS).encode(), 1, lambda _: None)
+
     def _command(self, command: str, name: _Name, value: str) -> str:
         """Write a command on the wire: formatting by hand is five times as fast as packing."""
         window_start, key_id, operation_class = name
@@ -135,8 +140,8 @@ class RedisRateCounters:
         size = len(key) if key.isascii() else len(key.encode())
         return f"*3\r\n$6\r\n{command}\r\n${size}\r\n{key}\r\n${len(value)}\r\n{value}\r\n"
 
-    def _settle(self, batch: dict[_Name, _Waiters], outcome: Outcome) -> None:
-        self._assign(batch, outcome)
+    def _settle(self, batch: dict[_Name, _Waiters], outcome: Outcome, *, new: Sequence[_Name] = ()) -> None:
+        self._assign(batch, outcome, new)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -144,7 +149,7 @@ class RedisRateCounters:
         if self._pending and self._dialling is None:
             self._flush()
 
-    def _assign(self, batch: dict[_Name, _Waiters], outcome: Outcome) -> None:
+    def _assign(self, batch: dict[_Name, _Waiters], outcome: Outcome, new: Sequence[_Name]) -> None:
         if isinstance(outcome, RedisUnavailable):
             for waiters in batch.values():
                 _refuse(waiters, outcome)
@@ -152,8 +157,8 @@ class RedisRateCounters:
         is_sound = True
         for (name, waiters), total in zip(batch.items(), outcome, strict=False):  # then the answers to EXPIRE
             if isinstance(total, int):
-                if total == len(waiters):  # it is new, or was lost
-                    self._expiring.discard(name)
+                if total == len(waiters) and name not in new:
+                    self._expire(name)
                 _deal_out(waiters, total)
             else:
                 is_sound = False

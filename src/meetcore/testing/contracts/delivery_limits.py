@@ -84,6 +84,18 @@ class DeliveryLimitsContract:
         made = (await rig.deliveries(customer.account_id)).values()
         assert sum(each.attempts_made for each in made) == 7
 
+    async def test_a_claim_that_is_never_recorded_does_not_block_an_endpoint_that_fails(
+        self, rig: StoreRig
+    ) -> None:
+        await outbox(rig, 3, consecutive_failures=3)
+        [stuck], _ = await claim(rig, seconds=-1, per_failing=1)
+        again: list[Claimed] = []
+        for _ in range(4):
+            await sweep(rig)
+            again += (await claim(rig, per_failing=1))[0]
+        assert len(again) == 1
+        assert again[0].delivery_id != stuck.delivery_id
+
     async def test_recording_an_attempt_reports_whether_more_is_due(self, rig: StoreRig) -> None:
         await outbox(rig, 5)
         found = await _claim_bounded(rig, 100, per_endpoint=2)

@@ -113,7 +113,8 @@ WITH RECURSIVE throttled_at AS (
         ORDER BY p.due_at LIMIT 1) AS throttled
     WHERE NOT EXISTS (
         SELECT FROM deliveries b
-        WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL)
+        WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL
+            AND b.due_at > statement_timestamp())
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f
     WHERE d.account_id = f.account_id AND d.id = f.id AND d.is_throttled
