@@ -54,7 +54,8 @@ SELECT gen_random_uuid(), id, sha256(id::text::bytea), '{{}}', now() FROM {_UNKN
 INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
 SELECT gen_random_uuid(), 'host-' || n, 300, 1, now() FROM generate_series(1, {ROWS}) AS n;
 INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
-SELECT gen_random_uuid(), gen_random_uuid(), id, 0, tstzrange(now() + interval '9 days', NULL) FROM hosts;
+SELECT gen_random_uuid(), gen_random_uuid(), id, 0,
+    tstzrange(now() + interval '90 days', now() + interval '91 days') FROM hosts;
 INSERT INTO ledger_transfers
     (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
 SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'topups', 'customer', 'topup', 'x' FROM {_UNKNOWN_IDS};

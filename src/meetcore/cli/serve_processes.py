@@ -2,7 +2,7 @@
 
 uvicorn waits for the answer of one process after the other, up to the time limit of each. A process that ends
 while it is asked would keep SIGTERM, and its own replacement, waiting so long. Here each process is asked,
-and its answer is looked for in later rounds. A process that does not end when it is told to is killed.
+and its answer is looked for in later rounds. One that does not end in time is killed.
 """
 
 import pickle

@@ -156,7 +156,8 @@ class DeliveryRepository(Protocol):
         The longest due first at one endpoint; among accounts the one with the least in flight first.
         What has no room is passed over without keeping others from their turn; what its host has no room for
         is due again later, as far behind as there is before it. No two callers get the same one while the
-        lease lasts. One whose event is past its retention is given up instead.
+        lease lasts. One whose event is past its retention is given up instead. One whose last claim ended
+        without a record, at an endpoint whose latest attempt failed, is due again after the time of a lease.
         """
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:

@@ -112,21 +112,21 @@ class RedisRateCounters:
     def _send(self, pipeline: RedisPipeline) -> None:
         batch = self._take_pending()
         commands = [self._command("INCRBY", name, str(len(waiters))) for name, waiters in batch.items()]
-        new = [name for name in batch if not self._is_expiring(name)]
+        new = [name for name in batch if self._begin_expiry(name)]
         commands += [self._command("EXPIRE", name, _KEPT_SECONDS) for name in new]
         self._asked_at = asyncio.get_running_loop().time()
         pipeline.send("".join(commands).encode(), len(commands), partial(self._settle, batch, new=new))
 
-    def _is_expiring(self, name: _Name) -> bool:
-        """Whether the expiry of a counter was sent before; from now on it was."""
+    def _begin_expiry(self, name: _Name) -> bool:
+        """Note that the expiry of a counter is sent; return whether it was not before."""
         window_start = name[0]
         if window_start != self._expiring_of:
             self._expiring_of = window_start
             self._expiring.clear()
         if name in self._expiring:
-            return True
+            return False
         self._expiring.add(name)
-        return False
+        return True
 
     def _expire(self, name: _Name) -> None:
         """Send the expiry of a counter that Redis has lost meanwhile."""

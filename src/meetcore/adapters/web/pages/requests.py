@@ -18,10 +18,10 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
 from meetcore.domain.requests.request_log import (
     ALL_OF_MINUTE,
-    FIRST_ERROR_STATUS,
     ONE_OF,
     REQUESTS_KEPT,
     LoggedRequest,
+    is_error,
 )
 from meetcore.ports.dashboard_queries import KeyUse
 from meetcore.ports.request_log import RequestFilter
@@ -108,8 +108,10 @@ def _key_choices(visit: Visit, keys: Sequence[KeyUse]) -> list[tuple[str, str]]:
 def _row(visit: Visit, request: LoggedRequest, names: Mapping[UUID, str]) -> _Row:
     if request.status >= _FIRST_FAULT_STATUS:
         mark = "bad"
+    elif is_error(request.status):
+        mark = "warn"
     else:
-        mark = "warn" if request.status >= FIRST_ERROR_STATUS else "good"
+        mark = "good"
     return _Row(request, mark, names.get(request.api_key_id, ""), _link(visit, request))
 
 
