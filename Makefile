@@ -41,13 +41,9 @@ else
 	@$(PY) -m pytest -q $(SPREAD) $(ARGS)
 endif
 
-.PHONY: test-long
-test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for a night
-	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
-
 .PHONY: storm
 storm: $(VENV)/.dev.stamp ## 500 kills of the API and as many of workers, at every step and at random; ARGS=-s tells the figures
-	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q $(SPREAD) tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_long_recording.py $(ARGS)
+	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q $(SPREAD) tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_note_crowd.py tests/e2e/test_long_recording.py $(ARGS)
 
 .PHONY: cover
 cover: export COVERAGE_FILE := $(VENV)/coverage
@@ -62,12 +58,8 @@ mutate: $(VENV)/.dev.stamp ## mutation testing of the domain; ARGS="'meetcore.do
 # What only computes takes what the tests leave of the processors: they also measure and wait.
 .PHONY: check
 check: lint ## everything a change has to pass
-	@$(MAKE) -j2 static test
+	@$(MAKE) -j2 lowered test
 	@echo "check: all good"
-
-.PHONY: static
-static: $(VENV)/.dev.stamp
-	@nice -n 19 $(MAKE) types layers docs-check cover
 
 .PHONY: lint
 lint: $(VENV)/.dev.stamp ## ruff: rules and format
@@ -79,44 +71,39 @@ format: $(VENV)/.dev.stamp ## put the code into the house format
 	@$(BIN)/ruff check --quiet --fix-only --select I .
 	@$(BIN)/ruff format --quiet .
 
-.PHONY: types
-types: $(VENV)/.dev.stamp ## mypy, strict
-	@$(BIN)/mypy --no-error-summary src tests examples benchmarks
-
-.PHONY: layers
-layers: $(VENV)/.dev.stamp ## import-linter: imports run one way
-	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log >&2; exit 1; }
+.PHONY: lowered
+lowered: $(VENV)/.dev.stamp
+	@nice -n 19 $(MAKE) static
 
 # A generated page (state diagrams, the OpenAPI document, the settings table) has a script that writes it;
 # with --check the script writes nothing and exits 1 where the page no longer says what the code says.
-.PHONY: docs-check
-docs-check: $(VENV)/.dev.stamp ## generated pages still say what the code says
-	@for script in scripts/check_*.py; do \
-	  if [ -e "$$script" ]; then $(PY) "$$script" --check || exit 1; fi; \
-	done
+.PHONY: static
+static: $(VENV)/.dev.stamp ## mypy (strict), import-linter (imports run one way), and generated pages say what the code says
+	@$(BIN)/mypy --no-error-summary src tests examples benchmarks
+	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log >&2; exit 1; }
+	@for script in scripts/check_*.py; do $(PY) "$$script" --check || exit 1; done
 
-# The linter is of npm: where there is none, only the validator looks. Not part of `check`, which needs Python alone.
-.PHONY: lint-api
-lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a style linter where npm is there
-	@REDOCLY_HOME=$(VENV)/redocly $(PY) scripts/lint_api.py $(ARGS)
+# Not part of `check`, which needs Python alone: these linters are of npm and Debian, and left out where they are not there.
+.PHONY: linters
+linters: $(VENV)/.dev.stamp ## linters of others for the OpenAPI document, the agent interface and deploy/; ARGS=api to choose
+	@$(PY) scripts/lint.py $(or $(ARGS),api mcp deploy)
 
 # Not part of `check`, which needs one Python.
 .PHONY: pythons
 pythons: $(VENV)/.dev.stamp ## a part of the tests on the other versions of Python that are here; ARGS=3.13 to choose
 	@$(PY) scripts/other_pythons.py $(ARGS)
 
-# Not part of `check`: it builds packages, and an image where root runs it on a machine with mmdebstrap.
+# Not part of `check`: it builds packages, and an image where root runs it on a machine with buildah and mmdebstrap.
 .PHONY: packages
 packages: $(VENV)/.dev.stamp ## a part of the tests against the wheels, the units and the image; ARGS=wheel to choose
 	@$(PY) scripts/try_packages.py $(ARGS)
 
-.PHONY: lint-deploy
-lint-deploy: $(VENV)/.dev.stamp ## deploy/: our rules, and those of hadolint, haproxy and systemd-analyze where they are there
-	@$(PY) scripts/lint_deploy.py
-
 .PHONY: sbom
-sbom: $(VENV)/.dev.stamp ## build/sbom.cdx.json and build/licences.md of the image's packages; ARGS='--lock requirements/dev.txt'
-	@$(PY) scripts/sbom.py $(ARGS)
+sbom: $(VENV)/.dev.stamp ## build/sbom.cdx.json and build/licences.md of the image's packages; fails for a licence that is not allowed
+	@$(PY) -m uv --quiet venv --clear build/image-packages
+	@$(PY) -m uv --quiet pip sync --python build/image-packages --require-hashes requirements/image.txt
+	@$(BIN)/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml -o build/sbom.cdx.json build/image-packages/bin/python
+	@$(BIN)/pip-licenses --python build/image-packages/bin/python --output-file build/licences.md
 
 # Needs one of three builders, and an image of Python that it can reach.
 .PHONY: image
@@ -128,21 +115,12 @@ image: ## the container image `meetcore`, by buildah, podman or docker; ARGS='--
 	  fi; \
 	done; echo "image: none of buildah, podman and docker is installed" >&2; exit 1
 
-# Like lint-api, and it needs a newer Node.js than some machines have.
-.PHONY: lint-mcp
-lint-mcp: $(VENV)/.dev.stamp ## the agent interface under the MCP Inspector where npm is there
-	@INSPECTOR_HOME=$(VENV)/inspector $(PY) scripts/lint_mcp.py $(ARGS)
-
 .PHONY: fuzz
 fuzz: $(VENV)/.dev.stamp ## generated requests to every operation; ARGS='--cases 500 --seed 7' to choose
 	@$(PY) -m tests.fuzz $(ARGS)
 
-.PHONY: pooled
-pooled: $(VENV)/.dev.stamp ## the end-to-end tests behind PgBouncer; ARGS='tests/e2e/test_flows.py' to choose
-	@$(PY) -m tests.support.pooler $(BIN)/pytest -q $(or $(ARGS),tests/e2e)
-
 .PHONY: bench
-bench: $(VENV)/.dev.stamp ## the benchmarks
+bench: $(VENV)/.dev.stamp ## the benchmarks; ARGS=--smoke to see that they work, --growth, --pages or --peers for the longer forms
 	@$(PY) -m benchmarks $(ARGS)
 
 # Two runs, as for `test`, and one table: the second tells what came of both.
@@ -161,17 +139,15 @@ UV_COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_DEFAULT_IN
   $(PY) -m uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 
+SERVICE = server notes redis rabbitmq mcp web metrics traces
+
 .PHONY: lock
 lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones
 	@$(PY) -c 'import uv' 2>/dev/null || $(PIP) install uv
-	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics --extra traces --extra embedded \
-	  pyproject.toml requirements/build.in -o requirements/run.txt
-	@$(UV_COMPILE) --extra all --extra dev -c requirements/run.txt \
-	  pyproject.toml requirements/build.in -o requirements/dev.txt
-	@$(UV_COMPILE) --extra server --extra notes --extra redis --extra rabbitmq --extra mcp --extra web --extra metrics --extra traces \
-	  -c requirements/run.txt pyproject.toml -o requirements/image.txt
-	@$(UV_COMPILE) -c requirements/run.txt requirements/build.in -o requirements/build.txt
-	@$(UV_COMPILE) -c requirements/dev.txt requirements/peers.in -o requirements/peers.txt
+	@$(UV_COMPILE) $(SERVICE:%=--extra %) --extra embedded --group build pyproject.toml -o requirements/run.txt
+	@$(UV_COMPILE) --extra all --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
+	@$(UV_COMPILE) $(SERVICE:%=--extra %) -c requirements/run.txt pyproject.toml -o requirements/image.txt
+	@$(UV_COMPILE) -c requirements/run.txt --group build -o requirements/build.txt
 	@! grep -nE '^-|://|file:|(^|[^a-z])/[a-z]' requirements/*.txt \
 	  || { echo "lock: an address or a path got into the lock" >&2; exit 1; }
 	@echo "lock: the files of requirements/ are up to date"
@@ -197,9 +173,15 @@ $(VENV)/.venv.stamp:
 	rm -rf "$(VENV)" && "$$found" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
 	@touch $@
 
+# What pip does goes into a log, of which the last step is shown every four seconds.
+$(VENV)/.run.stamp: LOG = $(VENV)/install.log
 $(VENV)/.run.stamp: $(VENV)/.venv.stamp requirements/run.txt pyproject.toml
 	@echo "Installing the locked packages of the service" >&2
-	@$(PIP) install --require-hashes -r requirements/run.txt
+	@: > $(LOG); while sleep 4 && kill -0 $$$$ 2>/dev/null; do \
+	    grep -E '^ *(Collecting|Downloading|Installing) ' $(LOG) | tail -n 1 | cut -c 1-72 >&2; done & showing=$$!; \
+	  $(PY) -m pip --disable-pip-version-check --no-input install --progress-bar off --require-hashes \
+	    -r requirements/run.txt > $(LOG) 2>&1; status=$$?; \
+	  kill $$showing; [ $$status = 0 ] || { cat $(LOG) >&2; exit $$status; }
 	@$(INSTALL_SELF)
 	@touch $@
 

@@ -3,7 +3,7 @@
 Server, sessions and number of connections are as in `meetcore serve`; the pool is the driver's own.
 """
 
-import argparse
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,22 +19,20 @@ from starlette.routing import Route
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.settings import Settings
 
-SELECT = "SELECT user_id::text, email, full_name, balance FROM accounts WHERE id = %(id)s"
+_SELECT = "SELECT user_id::text, email, full_name, balance FROM accounts WHERE id = %(id)s"
 
 
 def bare_app(database_url: str, account_id: str) -> Starlette:
+    """An application with that route."""
     size = Settings().database_pool_size
+    kwargs = make_pool(database_url, max_size=size).kwargs
     pool = AsyncConnectionPool[AsyncConnection[DictRow]](
-        database_url,
-        kwargs=make_pool(database_url, max_size=size).kwargs,
-        min_size=1,
-        max_size=size,
-        open=False,
+        database_url, kwargs=kwargs, min_size=1, max_size=size, open=False
     )
 
     async def show(_: Request) -> JSONResponse:
         async with pool.connection() as connection:
-            cursor = await connection.execute(SELECT, {"id": account_id})
+            cursor = await connection.execute(_SELECT, {"id": account_id})
             return JSONResponse(await cursor.fetchone())
 
     @asynccontextmanager
@@ -45,17 +43,9 @@ def bare_app(database_url: str, account_id: str) -> Starlette:
     return Starlette(routes=[Route("/api/v1/me", show)], lifespan=lifespan)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("database_url")
-    parser.add_argument("account_id")
-    parser.add_argument("--port", type=int, required=True)
-    arguments = parser.parse_args()
-    uvicorn.run(
-        bare_app(arguments.database_url, arguments.account_id), port=arguments.port, loop="uvloop",
-        http="httptools", lifespan="on", access_log=False, server_header=False, log_level="warning",
-    )  # fmt: skip
-
-
 if __name__ == "__main__":
-    main()
+    _, url, account, _, port = sys.argv
+    uvicorn.run(
+        bare_app(url, account), port=int(port), loop="uvloop", http="httptools", lifespan="on",
+        access_log=False, server_header=False, log_level="warning",
+    )  # fmt: skip

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from uuid import uuid4
@@ -21,122 +21,65 @@ from attrs import asdict, frozen
 
 from benchmarks.processes import ROOT, Program, cpu_s
 
-__all__ = ["Load", "run_load"]
+__all__ = ["CLIENTS", "Load", "gets", "meetings"]
 
 CLIENTS = 8
 
 
 @frozen
 class Load:
-    """The result of a load. Latencies in ms, CPU of the server's process."""
+    """What a load measured; the processor time is that of the server's process, for one request."""
 
     requests: int
     seconds: float
-    cpu_us_per_request: float
-    p50_ms: float
-    p99_ms: float
-    statuses: dict[str, int]
+    cpu_us: float
 
     @property
     def rate(self) -> float:
+        """Requests in a second."""
         return self.requests / self.seconds
 
 
-def run_load(
-    program: Program, kind: str, keys: list[str], *, seconds: float = 60.0, requests: int = 10**9,
-    clients: int = CLIENTS,
-) -> Load:  # fmt: skip
-    """Load a server over so many connections until time or number is up.
+def gets(
+    program: Program, requests: Sequence[tuple[str, str]], *, seconds: float = 60, count: int = 10**9
+) -> Load:
+    """Send GETs of random pairs of a key and a path below /api/v1."""
+    return _load(program, {"gets": requests, "seconds": seconds, "count": count, "clients": CLIENTS})
 
-    With `GET /me` ("me"), `GET /meetings` ("lists") or `POST /meetings` ("meetings"), or with the tools that
-    do the same as the first and the last ("tool_me", "tool_meetings"). With `GET /credits` ("credits"),
-    `GET /meetings/{id}` ("meeting") or any `GET` ("gets"), where each key is followed by a space and the end
-    of the path: the id of a meeting, or all of it below /api/v1.
 
-    Raises:
-        RuntimeError: an answer was not the one that is measured.
-    """
-    plan = {
-        "pid": program.pid, "port": program.port, "kind": kind, "keys": keys, "seconds": seconds,
-        "requests": requests, "clients": clients,
-    }  # fmt: skip
+def meetings(
+    program: Program, keys: Sequence[str], *, seconds: float = 60, count: int = 10**9, clients: int = CLIENTS
+) -> Load:
+    """Send `POST /meetings` with random keys, each with an idempotency key and a random time of its own."""
+    return _load(program, {"meetings": keys, "seconds": seconds, "count": count, "clients": clients})
+
+
+def _load(program: Program, plan: dict[str, Any]) -> Load:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.load"], input=json.dumps(plan),
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds + 60,
+        [sys.executable, "-m", "benchmarks.load"], input=json.dumps(plan | asdict(program)),
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=plan["seconds"] + 60,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(done.stderr)
-    load = Load(**json.loads(done.stdout))
-    if set(load.statuses) - {"200", "201"}:
-        raise RuntimeError(f"{kind} was answered with {load.statuses}")
-    return load
+    return Load(**json.loads(done.stdout))
 
 
-def _get(path: str) -> Callable[[list[str]], Callable[[], bytes]]:
-    """Return a maker of requests. What follows a key after a space stands at the end of the path."""
-
-    def of(keys: list[str]) -> Callable[[], bytes]:
-        def make() -> bytes:
-            key, _, id_ = random.choice(keys).partition(" ")
-            return (
-                f"GET /api/v1{path}{id_} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n"
-            ).encode()
-
-        return make
-
-    return of
+def _get(requests: Sequence[tuple[str, str]]) -> bytes:
+    key, path = random.choice(requests)
+    return f"GET /api/v1{path} HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n\r\n".encode()
 
 
-def _meeting_body() -> Callable[[], str]:
-    today = datetime.now(UTC)
-
-    def make() -> str:
-        day = (today + timedelta(days=random.randint(2, 360))).strftime("%Y-%m-%d")
-        time_of_day = f"{random.randint(0, 23):02}:{random.randint(0, 59):02}"
-        return (
-            f'{{"title":"Weekly planning","date":"{day}","start_time":"{time_of_day}",'
-            '"pricing_tier_id":"standard-100","mic_off":true}'
-        )
-
-    return make
-
-
-def _meetings(keys: list[str]) -> Callable[[], bytes]:
-    make_body = _meeting_body()
-
-    def make() -> bytes:
-        body = make_body()
-        return (
-            "POST /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-            f"authorization: Bearer {random.choice(keys)}\r\n"
-            f"content-type: application/json\r\nidempotency-key: {uuid4()}\r\n"
-            f"content-length: {len(body)}\r\n\r\n{body}"
-        ).encode()
-
-    return make
-
-
-def _tool(key: str, name: str, arguments: str) -> bytes:
+def _post(keys: Sequence[str]) -> bytes:
+    day = datetime.now(UTC) + timedelta(days=random.randint(2, 360))
     body = (
-        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":'
-        f'{{"name":"{name}","arguments":{arguments}}}}}'
+        f'{{"title":"Weekly planning","date":"{day:%Y-%m-%d}","pricing_tier_id":"standard-100",'
+        f'"mic_off":true,"start_time":"{random.randint(0, 23):02}:{random.randint(0, 59):02}"}}'
     )
     return (
-        f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n"
-        "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-11-25\r\n"
-        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+        "POST /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+        f"authorization: Bearer {random.choice(keys)}\r\ncontent-type: application/json\r\n"
+        f"idempotency-key: {uuid4()}\r\ncontent-length: {len(body)}\r\n\r\n{body}"
     ).encode()
-
-
-def _tool_me(keys: list[str]) -> Callable[[], bytes]:
-    return lambda: _tool(random.choice(keys), "get_me", "{}")
-
-
-def _tool_meetings(keys: list[str]) -> Callable[[], bytes]:
-    body = _meeting_body()
-    return lambda: _tool(
-        random.choice(keys), "create_meeting", f'{{"idempotency_key":"{uuid4()}",{body()[1:]}'
-    )
 
 
 class _Client(asyncio.Protocol):
@@ -146,16 +89,12 @@ class _Client(asyncio.Protocol):
         self._make = make
         self._tally = tally
         self._buffer = b""
-        self._sent = 0.0
-        self._transport: asyncio.Transport | None = None
         self.finished = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
     def send(self) -> None:
-        assert self._transport is not None
-        self._sent = time.perf_counter()
         self._transport.write(self._make())
 
     def data_received(self, data: bytes) -> None:
@@ -167,8 +106,7 @@ class _Client(asyncio.Protocol):
         if len(body) < length:
             return
         self._buffer = b""
-        status = "a refusal" if b'"isError":true' in body else head[9:12].decode()
-        if self._tally.note(status, time.perf_counter() - self._sent):
+        if self._tally.goes_on(head[9:12].decode()):
             self.send()
         elif not self.finished.done():
             self.finished.set_result(None)
@@ -179,32 +117,21 @@ class _Client(asyncio.Protocol):
 
 
 class _Tally:
-    def __init__(self, seconds: float, requests: int, clients: int) -> None:
-        self._until = time.perf_counter() + seconds
-        self._most = requests - clients  # so many more leave when the last is noted
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._until: float = time.perf_counter() + plan["seconds"]
+        self._most: int = plan["count"] - plan["clients"]  # as many more leave when the last is noted
         self.statuses: Counter[str] = Counter()
-        self.latencies: list[float] = []
 
-    def note(self, status: str, took_s: float) -> bool:
+    def goes_on(self, status: str) -> bool:
         self.statuses[status] += 1
-        self.latencies.append(took_s)
-        return len(self.latencies) <= self._most and time.perf_counter() < self._until
+        return self.statuses.total() <= self._most and time.perf_counter() < self._until
 
 
 async def _generate(plan: dict[str, Any]) -> Load:
-    kinds = {
-        "me": _get("/me"),
-        "credits": _get("/credits"),
-        "meeting": _get("/meetings/"),
-        "lists": _get("/meetings"),
-        "gets": _get(""),
-        "meetings": _meetings,
-        "tool_me": _tool_me,
-        "tool_meetings": _tool_meetings,
-    }
-    make = kinds[plan["kind"]](plan["keys"])
-    loop = asyncio.get_running_loop()
-    tally = _Tally(plan["seconds"], plan["requests"], plan["clients"])
+    def make() -> bytes:
+        return _get(plan["gets"]) if "gets" in plan else _post(plan["meetings"])
+
+    loop, tally = asyncio.get_running_loop(), _Tally(plan)
     clients = [
         (await loop.create_connection(lambda: _Client(make, tally), "127.0.0.1", plan["port"]))[1]
         for _ in range(plan["clients"])
@@ -214,9 +141,10 @@ async def _generate(plan: dict[str, Any]) -> Load:
         client.send()
     await asyncio.gather(*(client.finished for client in clients))
     seconds, cpu = time.perf_counter() - started, cpu_s(plan["pid"]) - cpu
-    count, ordered = len(tally.latencies), sorted(tally.latencies)
-    p50, p99 = (ordered[int(count * share)] * 1000 for share in (0.5, 0.99))
-    return Load(count, seconds, cpu / count * 1e6, p50, p99, dict(tally.statuses))
+    if tally.statuses.keys() - {"200", "201"}:
+        raise SystemExit(f"answered with {dict(tally.statuses)}")
+    count = tally.statuses.total()
+    return Load(count, seconds, cpu / count * 1e6)
 
 
 if __name__ == "__main__":

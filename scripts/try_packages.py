@@ -1,15 +1,14 @@
 """Runs a part of the tests against what is shipped: the wheels, the commands of the units, the image.
 
-A part is left out where this machine cannot make it, with the reason; in CI it is a failure where an image
-could be tried and is not built. No source tree is on the path of a program:
+The image is left out where this machine cannot build it, with the reason. No source tree is on the path of a
+program:
 
 - `wheel`: the service's wheel with the packages of the image's lock, and the client's with httpx and
   attrs, each in an environment of its own. An operator migrates, opens an account and serves, a
   customer buys by the client and gets a signed webhook, and the commands of deploy/systemd run with
   their environment.
 - `image`: the same sale in the image of deploy/Containerfile, and a recording that becomes notes, with
-  its user, without capabilities and with a read-only file system where mounting is permitted; and its
-  health check.
+  its user, without capabilities and with a read-only file system; and its health check.
 
     python scripts/try_packages.py [wheel] [image]
 """
@@ -24,10 +23,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import image_tree
-from lint_deploy import ROOT
+import image
 
-WORK = image_tree.DIRECTORY
+ROOT = image.ROOT
+WORK = image.DIRECTORY
 CLIENT_S_PACKAGES = {
     "anyio", "attrs", "certifi", "h11", "httpcore", "httpx", "idna", "meetcore-client", "typing-extensions",
 }  # fmt: skip
@@ -80,22 +79,17 @@ def tested(what: str, program: list[str], customer: Path, tests: list[str], **mo
     return done.returncode == 0
 
 
-def try_image(customer: Path, directory: Path = WORK) -> bool:
-    """Build the image and run its tests, or say why not. Where `CI=true` what can be tried has to be."""
-    if reason := image_tree.why_not():
+def try_image(customer: Path) -> bool:
+    """Build the image and run its tests, or say why not."""
+    if reason := image.why_not():
         print(f"image: not built: {reason}", flush=True)
         return True
     try:
-        image_tree.debian(directory)
-    except subprocess.CalledProcessError as error:
-        print(f"image: not built: Debian's packages cannot be had: {error}", flush=True)
-        return os.environ.get("CI") != "true"
-    try:
-        image = image_tree.build(directory)
-        program = [sys.executable, str(ROOT / "scripts" / "image_run.py"), str(image)]
-        return tested("image", program, customer, [IMAGE, SALE, NOTES], MEETCORE_TEST_IMAGE=str(image))
+        image.build()
+        program = [sys.executable, str(ROOT / "scripts" / "image.py"), "run"]
+        return tested("image", program, customer, [IMAGE, SALE, NOTES], MEETCORE_TEST_IMAGE=str(image.CONFIG))
     finally:
-        image_tree.release(directory)
+        image.release()
 
 
 def main(parts: list[str]) -> int:
@@ -104,9 +98,9 @@ def main(parts: list[str]) -> int:
     wanted = parts or ["wheel", "image"]
     customer = client()
     with ThreadPoolExecutor() as executor:
-        image = executor.submit(try_image, customer) if "image" in wanted else None
+        image_passed = executor.submit(try_image, customer) if "image" in wanted else None
         passed = "wheel" not in wanted or tested("wheel", [str(service())], customer, [SALE, UNITS])
-        passed = (image is None or image.result()) and passed
+        passed = (image_passed is None or image_passed.result()) and passed
     return 0 if passed else 1
 
 

@@ -8,6 +8,13 @@ CREATE ROLE meetcore_service LOGIN PASSWORD :'password';
 GRANT pg_read_all_stats TO meetcore_service;
 -- A pooler keeps no settings of a session: the role has them.
 ALTER ROLE meetcore_service SET timezone = 'UTC';
+ALTER ROLE meetcore_service SET datestyle = 'ISO,MDY';
+ALTER ROLE meetcore_service SET intervalstyle = 'postgres';
+ALTER ROLE meetcore_service SET bytea_output = 'hex';
+ALTER ROLE meetcore_service SET extra_float_digits = '1';
+ALTER ROLE meetcore_service SET standard_conforming_strings = 'on';
+ALTER ROLE meetcore_service SET array_nulls = 'on';
+ALTER ROLE meetcore_service SET transform_null_equals = 'off';
 ALTER ROLE meetcore_service SET statement_timeout = '10s';
-ALTER ROLE meetcore_service SET idle_in_transaction_session_timeout = '15s';
+ALTER ROLE meetcore_service SET idle_in_transaction_session_timeout = '5s';
 SQL

@@ -9,8 +9,7 @@ from pathlib import Path
 from uuid import UUID
 
 from meetcore.domain.money import ledger
-from meetcore.testing.contracts.appending import append_one
-from meetcore.testing.contracts.transactions import AT, new_id
+from meetcore.testing.ledger import AT, append_one, new_id
 
 from .connection import open_database
 from .ledger import SqliteLedgerStore

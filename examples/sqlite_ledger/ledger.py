@@ -15,8 +15,8 @@ from cattrs import Converter
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.money.ledger import Entry, Funds, open_account
-from meetcore.ports.postings import AccountPostings, OperationsView
-from meetcore.ports.registry import NewAccount
+from meetcore.domain.money.views import AccountPostings, OperationsView
+from meetcore.domain.requests.views import NewAccount
 
 from .connection import Connection, Database
 
@@ -90,7 +90,7 @@ async def entries_of(connection: Connection, account_id: UUID) -> list[Entry]:
 
 
 class SqlitePostingRepository:
-    """Top-ups and adjustments on one open transaction. Fills `meetcore.ports.postings.PostingRepository`."""
+    """Top-ups and adjustments on one open transaction. Fills `meetcore.ports.money.PostingRepository`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -12,7 +12,7 @@ __all__ = ["SqliteLedgerRig"]
 
 
 class SqliteLedgerRig:
-    """An open file, with a look behind the port. Fills `meetcore.testing.contracts.LedgerRig`."""
+    """An open file, with a look behind the port. Fills `meetcore.testing.ledger.LedgerRig`."""
 
     refusal: type[Exception] = sqlite3.IntegrityError
 

@@ -13,19 +13,29 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from meetcore.domain.errors import InsufficientCredits
 from meetcore.domain.money import ledger
 from meetcore.ports.store import StoreUnavailable
-from meetcore.testing.contracts import LedgerContract, LedgerRig
-from meetcore.testing.contracts.appending import append_one
-from meetcore.testing.contracts.reads import funds_of
-from meetcore.testing.contracts.transactions import AT, adjust, new_id, open_account, top_up
+from meetcore.testing.contracts import LedgerContract
+from meetcore.testing.ledger import (
+    AT,
+    LedgerMachine,
+    LedgerRig,
+    adjust,
+    append_one,
+    funds_of,
+    new_id,
+    open_account,
+    top_up,
+)
 
 from .connection import open_database
 from .rig import SqliteLedgerRig
 
-__all__ = ["TestSqliteFile", "TestSqliteLedger"]
+__all__ = ["TestSqliteFile", "TestSqliteLedger", "test_the_ledger_behaves_as_the_model_does"]
 
 # An entry in the place of one that is there.
 _REPLACE = "INSERT OR REPLACE INTO entries SELECT * FROM entries"
@@ -39,6 +49,24 @@ class TestSqliteLedger(LedgerContract):
         """Open an unused file. By the type, mypy holds the store to the protocols."""
         async with open_database(tmp_path / "ledger.db") as database:
             yield SqliteLedgerRig(database)
+
+
+def test_the_ledger_behaves_as_the_model_does(tmp_path: Path) -> None:
+    """Run the machine of the kit."""
+    with asyncio.Runner() as runner:
+        opened = open_database(tmp_path / "ledger.db")
+        database = runner.run(opened.__aenter__())
+
+        class Machine(LedgerMachine):
+            """On this file."""
+
+            def __init__(self) -> None:
+                super().__init__(runner.run, SqliteLedgerRig(database))
+
+        try:
+            run_state_machine_as_test(Machine, settings=settings(max_examples=20, deadline=None))
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
 
 
 async def start_half_writer(path: Path, account_id: UUID) -> Process:

@@ -1,7 +1,6 @@
-"""An agent as it looks on the wire: JSON-RPC over POST, in a revision with a handshake and in one without.
+"""An agent on the wire: JSON-RPC over POST, in a revision with a handshake and in one without.
 
-It owns the framing only, so that a test gets status, headers and body as they were sent; the
-official client is the end-to-end tests' business.
+Tests get status, headers and body as they were sent; the official client is tested end to end.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx
@@ -17,8 +16,9 @@ from attrs import field, frozen
 
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.mcp.mcp_app import McpApp
+from meetcore.app import Service
 from meetcore.composition.application import Application
-from tests.support.api_harness import BASE_URL, rebuilt
+from tests.support.api_harness import BASE_URL, rebuilt, started
 
 HANDSHAKE, SINGLE = "2025-11-25", "2026-07-28"
 ERAS = (HANDSHAKE, SINGLE)
@@ -28,7 +28,7 @@ _CLIENT = {"name": "test", "version": "1"}
 
 @frozen
 class ToolResult:
-    """What a tool call brought back."""
+    """The result of a tool call."""
 
     http: httpx.Response
     result: dict[str, Any]
@@ -39,15 +39,13 @@ class ToolResult:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The value of a successful tool result."""
         assert not self.is_error, self.result
         return dict(self.result["structuredContent"])
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error of a refused tool call."""
         assert self.is_error, self.result
-        # Some clients refuse structured content that is not of the shape of the tool's result.
+        # Some clients refuse structured content that breaks the schema of the tool's result.
         assert "structuredContent" not in self.result
         (content,) = self.result["content"]
         body = json.loads(content["text"])["error"]
@@ -75,25 +73,18 @@ class Agent:
     origin: str | None = None
 
     async def post(self, message: object, **headers: str) -> httpx.Response:
-        """Send a message as it is."""
         return await self.line.post("/mcp", json=message, headers=self.headers() | headers)
 
     async def ask(self, method: str, **params: Any) -> httpx.Response:
-        """Send a request of the protocol."""
         headers: dict[str, str] = {}
         if self.era == SINGLE:
             headers["Mcp-Method"] = method
             if "name" in params:
                 headers["Mcp-Name"] = params["name"]
-            prefix = "io.modelcontextprotocol"
-            params["_meta"] = {
-                f"{prefix}/protocolVersion": SINGLE,
-                f"{prefix}/clientInfo": _CLIENT,
-                f"{prefix}/clientCapabilities": {},
-            }
-        return await self.post(
-            {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}, **headers
-        )
+            meta = {"protocolVersion": SINGLE, "clientInfo": _CLIENT, "clientCapabilities": {}}
+            params["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
+        message = {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}
+        return await self.post(message, **headers)
 
     async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
         """Call a tool; the protocol itself must not refuse."""
@@ -102,19 +93,18 @@ class Agent:
         return ToolResult(answer, answer.json()["result"])
 
     async def greet(self) -> httpx.Response:
-        """Open a conversation, as the revision does it."""
+        """Open a conversation in the way of the revision."""
         if self.era == SINGLE:
             return await self.ask("server/discover")
         return await self.ask("initialize", protocolVersion=HANDSHAKE, capabilities={}, clientInfo=_CLIENT)
 
     async def tools(self) -> dict[str, dict[str, Any]]:
-        """The tools that are listed, by name."""
+        """List the tools by name."""
         answer = await self.ask("tools/list")
         assert answer.status_code == 200, answer.text
         return {tool["name"]: tool for tool in answer.json()["result"]["tools"]}
 
     def headers(self) -> dict[str, str]:
-        """The headers of every request."""
         sent = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
         if self.origin is not None:
             sent["Origin"] = self.origin
@@ -122,14 +112,21 @@ class Agent:
 
 
 @asynccontextmanager
+async def line_to(app: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of an application; of a service, once it has started."""
+    async with AsyncExitStack() as stack:
+        if isinstance(app, Service):
+            await stack.enter_async_context(started(app))
+        transport = httpx.ASGITransport(app)
+        yield await stack.enter_async_context(httpx.AsyncClient(transport=transport, base_url=BASE_URL))
+
+
+@asynccontextmanager
 async def mcp_on(
     application: Application, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """The agent interface alone, of an application with another port or another policy."""
+    """The agent interface alone, of an application with other ports or another policy."""
     changed = rebuilt(application, **changes)
     mcp_app = McpApp(adjust(changed.api), changed.admit, changed.runtime, changed.policy.base_url)
-    async with (
-        mcp_app.open(),
-        httpx.AsyncClient(transport=httpx.ASGITransport(mcp_app), base_url=BASE_URL) as line,
-    ):
+    async with mcp_app.open(), line_to(mcp_app) as line:
         yield line

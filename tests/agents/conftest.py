@@ -22,7 +22,7 @@ async def line(service: Service) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(params=ERAS)
 def era(request: pytest.FixtureRequest) -> str:
-    """Which revision of the protocol: every test that asks an agent runs with both kinds."""
+    """The revision of the protocol: every test of an agent runs with both kinds."""
     return str(request.param)
 
 

@@ -13,15 +13,16 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.api.operations import OPERATIONS
-from meetcore.adapters.memory.clock import ManualClock
 from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
-from tests.agents.clients import Agent, ToolResult, mcp_on
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
+from meetcore.testing.clock import ManualClock
+from tests.agents.clients import ERAS, Agent, ToolResult, line_to, mcp_on
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, settings_for
 from tests.support.relay import relay_to
 
 READ, TOOL = 3, 2
+WAIT = {"window_seconds": 60, "retry_after_seconds": 50}
 
 
 @asynccontextmanager
@@ -35,14 +36,13 @@ async def strict(harness: ApiHarness) -> AsyncIterator[Agent]:
 
 
 def remaining(answer: httpx.Response) -> tuple[str, int]:
-    """The class that was counted, and what is left of it."""
-    return answer.headers["RateLimit-Policy"].split(";")[0].strip('"'), int(
-        answer.headers["X-RateLimit-Remaining"]
-    )
+    """Return the counted class, and the rest of its quota."""
+    counted = answer.headers["RateLimit-Policy"].split(";")[0].strip('"')
+    return counted, int(answer.headers["X-RateLimit-Remaining"])
 
 
 def refusal_of(answer: httpx.Response) -> dict[str, Any]:
-    """The error of spec 7 in a request that no tool answers."""
+    """Return the error of spec 7 of a request that no tool answers."""
     body = answer.json()
     assert body["jsonrpc"] == "2.0"
     error = dict(body["error"]["data"])
@@ -59,8 +59,7 @@ async def test_without_a_valid_key_nothing_is_returned(
     line: httpx.AsyncClient, era: str, method: str, key: str | None
 ) -> None:
     answer = await Agent(line, key, era).ask(method, name="get_me", arguments={})
-    assert answer.status_code == 401
-    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="meetcore"'
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, 'Bearer realm="meetcore"')
     assert refusal_of(answer)["code"] == "invalid_api_key"
 
 
@@ -68,7 +67,7 @@ async def test_a_revoked_key_is_refused_at_its_next_request(
     harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     assert (await agent.call("get_me")).value["api_key"]["id"] == str(customer.key.key.id)
-    await harness.application.administration.revoke_key(customer.key.key.id)
+    await harness.administration.keys.revoke(customer.key.key.id)
     assert (await agent.ask("tools/call", name="get_me", arguments={})).status_code == 401
 
 
@@ -112,22 +111,20 @@ async def test_beyond_the_quota_the_tool_returns_how_long_to_wait(harness: ApiHa
         agent = evolve(anyone, era=era)
         for _ in range(TOOL):
             assert not (await agent.call("list_pricing_tiers")).is_error
-        body = harness.body(title="Nobody is to meet")
+        body = harness.body(title="Beyond the quota")
         for _ in range(2):
             refused = await agent.call("create_meeting", **body, idempotency_key="late")
             assert refused.http.headers["X-RateLimit-Remaining"] == "0"
             assert refused.http.headers["X-RateLimit-Limit"] == str(TOOL)
             assert refused.error["code"] == "rate_limited"
-            assert refused.error["details"] == {
-                "limit": TOOL, "window_seconds": 60, "retry_after_seconds": 50,
-            }  # fmt: skip
+            assert refused.error["details"] == WAIT | {"limit": TOOL}
         assert (await agent.ask("tools/list")).status_code == 200  # its own quota is whole
     rows = await harness.query("SELECT count(*) AS found FROM meetings WHERE title = %s", body["title"])
     assert rows[0]["found"] == 0
 
 
 @pytest.mark.spec("8/6")
-async def test_what_is_no_tool_call_counts_as_a_read(harness: ApiHarness, era: str) -> None:
+async def test_any_other_request_counts_as_a_read(harness: ApiHarness, era: str) -> None:
     async with strict(harness) as anyone:
         agent = evolve(anyone, era=era)
         left = [
@@ -137,23 +134,18 @@ async def test_what_is_no_tool_call_counts_as_a_read(harness: ApiHarness, era: s
         ]
         assert left == [("read", READ - 1 - spent) for spent in range(READ)]
         refused = await agent.ask("tools/list")
-        assert refused.status_code == 429
-        assert refused.headers["Retry-After"] == "50"
-        details = {"limit": READ, "window_seconds": 60, "retry_after_seconds": 50}
-        assert refusal_of(refused)["details"] == details
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "50")
+        assert refusal_of(refused)["details"] == WAIT | {"limit": READ}
         assert not (await agent.call("get_me")).is_error
 
 
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
-        (BASE_URL, 200),
-        (BASE_URL.upper(), 200),
-        ("https://evil.test", 403),
-        (f"{BASE_URL}.evil.test", 403),
-        ("null", 403),
+        (BASE_URL, 200), (BASE_URL.upper(), 200), ("https://evil.test", 403),
+        (f"{BASE_URL}.evil.test", 403), ("null", 403),
     ],
-)
+)  # fmt: skip
 async def test_the_origin_of_a_request_is_checked(agent: Agent, origin: str, status: int) -> None:
     answer = await evolve(agent, origin=origin).ask("tools/list")
     assert answer.status_code == status
@@ -164,8 +156,7 @@ async def test_the_origin_of_a_request_is_checked(agent: Agent, origin: str, sta
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 async def test_only_post_is_known(agent: Agent, method: str) -> None:
     answer = await agent.line.request(method, "/mcp", headers=agent.headers())
-    assert answer.status_code == 405
-    assert answer.headers["Allow"] == "POST"
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
     assert refusal_of(answer)["code"] == "invalid_request"
 
 
@@ -199,14 +190,73 @@ async def test_a_malformed_message_is_refused_before_the_protocol(
         {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_me", "arguments": [1]}},
         {"jsonrpc": "2.0", "id": 1, "method": "prompts/list"},
         {"jsonrpc": "1.0", "id": 1, "method": 5, "params": "x"},
+        {"id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": None, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
+        {"jsonrpc": "2.0", "id": True, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]},
+        {"jsonrpc": "2.0", "id": 1, "result": 5},
+        {"jsonrpc": "2.0", "id": 1, "error": []},
     ],
 )
-async def test_what_the_protocol_does_not_know_is_its_own_error(
-    agent: Agent, message: dict[str, Any]
-) -> None:
+async def test_an_unknown_message_is_an_error_of_the_protocol(agent: Agent, message: dict[str, Any]) -> None:
     answer = await agent.post(message)
     assert 200 <= answer.status_code < 500
-    assert isinstance(answer.json()["error"]["code"], int) if answer.content else answer.status_code == 202
+    error = answer.json()["error"]
+    assert isinstance(error["code"], int)
+    assert "pydantic" not in answer.text
+    assert "validation error" not in answer.text
+    if message.get("method") != "prompts/list":
+        fields = refusal_of(answer)["details"]["fields"]
+        assert fields
+        assert all(
+            name.split(".")[0] in ("jsonrpc", "id", "method", "params", "result", "error") for name in fields
+        )
+        known = message.get("id") if type(message.get("id")) is int else None
+        assert answer.json()["id"] == known
+
+
+async def test_an_answer_to_nothing_is_accepted(line: httpx.AsyncClient, customer: Customer) -> None:
+    agent = Agent(line, customer.key.text)
+    assert (await agent.post({"jsonrpc": "2.0", "id": 1, "result": {}})).status_code == 202
+
+
+@pytest.mark.parametrize("accept", [None, "", "text/html", "text/event-stream", "application/json"])
+async def test_any_client_is_answered_with_json(agent: Agent, accept: str | None) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    headers = Agent(agent.line, agent.key).headers()
+    del headers["Accept"]
+    request = agent.line.build_request("POST", "/mcp", json=message, headers=headers)
+    del request.headers["Accept"]
+    if accept is not None:
+        request.headers["Accept"] = accept
+    answer = await agent.line.send(request)
+    assert (answer.status_code, answer.json()["result"]) == (200, {})
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("asked", "spoken"),
+    [
+        ("2024-11-05", "2024-11-05"), ("2025-03-26", "2025-06-18"), ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"), ("2031-01-01", "2025-11-25"),
+    ],
+)  # fmt: skip
+async def test_a_revision_is_agreed_on_that_is_spoken(
+    line: httpx.AsyncClient, customer: Customer, asked: str, spoken: str
+) -> None:
+    """Only 2025-03-26 obliges a server to take batches."""
+    params = {"protocolVersion": asked, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    answer = await Agent(line, customer.key.text).ask("initialize", **params)
+    assert answer.json()["result"]["protocolVersion"] == spoken
+
+
+async def test_an_unknown_revision_is_refused(line: httpx.AsyncClient, customer: Customer) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    answer = await Agent(line, customer.key.text, "garbage").post(message)
+    assert answer.status_code == 400
+    [problem] = refusal_of(answer)["details"]["fields"]["MCP-Protocol-Version"]
+    assert "2025-11-25" in problem
 
 
 async def test_an_unknown_tool_is_reported_as_the_protocol_defines(agent: Agent) -> None:
@@ -225,31 +275,23 @@ async def test_every_answer_has_an_id_of_its_own(agent: Agent) -> None:
 
 @pytest.mark.spec("7/503")
 async def test_while_the_database_is_unavailable_the_tool_reports_it(
-    migrated_url: str, harness: ApiHarness, era: str
+    migrated_url: str, harness: ApiHarness
 ) -> None:
     key = (await harness.customer()).key.text
-    async with relay_to(migrated_url) as (_, url):
-        service = Service(settings_for(url))
-        async with (
-            started(service),
-            httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
-        ):
-            agent = Agent(line, key, era)
-            refused = await agent.call("get_me")
+    async with relay_to(migrated_url) as (_, url), line_to(Service(settings_for(url))) as line:
+        agents = [Agent(line, key, era) for era in ERAS]  # together, as each waits for a connection
+        calls = asyncio.gather(*(agent.call("get_me") for agent in agents))
+        listings = asyncio.gather(*(agent.ask("tools/list") for agent in agents))
+        for refused in await calls:
             assert refused.error["code"] == "service_unavailable"
             assert refused.error["details"] == {"retry_after_seconds": 5}
-            listing = await agent.ask("tools/list")
-    assert listing.status_code == 503
-    assert listing.headers["Retry-After"] == "5"
+        for listing in await listings:
+            assert (listing.status_code, listing.headers["Retry-After"]) == (503, "5")
 
 
 async def test_switched_off_the_path_does_not_exist(migrated_url: str, harness: ApiHarness) -> None:
     key = (await harness.customer()).key.text
-    service = Service(settings_for(migrated_url, mcp=False))
-    async with (
-        started(service),
-        httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
-    ):
+    async with line_to(Service(settings_for(migrated_url, mcp=False))) as line:
         assert (await Agent(line, key).ask("tools/list")).status_code == 404
 
 
@@ -257,11 +299,7 @@ async def test_the_first_agents_wait_for_one_application(
     migrated_url: str, harness: ApiHarness, era: str
 ) -> None:
     key = (await harness.customer()).key.text
-    service = Service(settings_for(migrated_url))
-    async with (
-        started(service),
-        httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
-    ):
+    async with line_to(Service(settings_for(migrated_url))) as line:
         agent = Agent(line, key, era)
         answers = await asyncio.gather(*(agent.call("get_me") for _ in range(5)))
     assert len({answer.meta["meetcore/request_id"] for answer in answers}) == 5

@@ -8,15 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from attrs import evolve
+from attrs import evolve, fields
 from openapi_schema_validator import OAS31Validator
 
 from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.operations.meetings import create_meeting
 from meetcore.adapters.api.wire_types import body_fields
-from meetcore.adapters.mcp.texts import INSTRUCTIONS
-from meetcore.adapters.mcp.tools import Tool, tools_of
+from meetcore.adapters.mcp.mcp_app import tool_listing
+from meetcore.adapters.mcp.tools import INSTRUCTIONS, Tool, tools_of
 from meetcore.domain.requests.rate_window import OperationClass
 from tests.agents.clients import Agent
 from tests.support.api_contract import Contract
@@ -61,6 +61,17 @@ async def test_the_list_is_whole_and_plain(agent: Agent, tools: dict[str, Tool])
             assert way not in described, (name, way)
 
 
+def test_the_list_is_short(tools: dict[str, Tool]) -> None:
+    """Every session of an agent pays for it."""
+    assert sum(len(tool_listing(tool).model_dump_json(exclude_none=True)) for tool in tools.values()) < 62_000
+    for tool in tools.values():
+        if tool.operation.record is not None:
+            assert tool.output_schema["properties"].keys() == {
+                each.name for each in fields(tool.operation.record)
+            }
+    assert "title" in tools["get_meeting"].output_schema["properties"]
+
+
 def test_the_page_about_agents_knows_every_tool(tools: dict[str, Tool]) -> None:
     table = (ROOT / "docs" / "agents.md").read_text("utf-8").partition("## The tools")[2].partition("##")[0]
     assert set(re.findall(r"`(\w+)`", table)) >= tools.keys()
@@ -81,26 +92,26 @@ def test_a_tool_that_costs_credits_documents_it_and_takes_a_key(tools: dict[str,
 
 
 HINTS = {
-    "create_meeting": (False, False, True),
-    "cancel_meeting": (False, True, True),
-    "register_webhook": (False, False, False),
-    "update_webhook": (False, True, True),
-    "remove_webhook": (False, True, True),
-    "rotate_webhook_secret": (False, True, False),
-    "test_webhook": (False, False, False),
-    "resend_delivery": (False, False, False),
-    "estimate_credits": (True, False, True),
-    "get_me": (True, False, True),
+    "create_meeting": (False, False, True, True),
+    "cancel_meeting": (False, True, True, True),
+    "create_note": (False, False, True, True),
+    "register_webhook": (False, False, False, True),
+    "update_webhook": (False, True, True, True),
+    "remove_webhook": (False, True, True, False),
+    "rotate_webhook_secret": (False, True, False, False),
+    "test_webhook": (False, False, False, True),
+    "resend_delivery": (False, False, False, True),
+    "estimate_credits": (True, False, True, False),
+    "get_me": (True, False, True, False),
 }
-"""Read-only, destructive, idempotent."""
+"""Read-only, destructive, idempotent, reaching systems of others."""
 
 
 @pytest.mark.parametrize("name", HINTS)
 async def test_a_hint_is_correct(agent: Agent, name: str) -> None:
     hints = (await agent.tools())[name]["annotations"]
     found = (hints["readOnlyHint"], hints["destructiveHint"], hints["idempotentHint"])
-    assert found == HINTS[name]
-    assert hints["openWorldHint"] is False
+    assert (*found, hints["openWorldHint"]) == HINTS[name]
 
 
 def test_a_read_only_tool_takes_no_idempotency_key(tools: dict[str, Tool]) -> None:
@@ -118,18 +129,19 @@ def test_the_arguments_of_a_body_are_its_fields(tools: dict[str, Tool]) -> None:
 
 def test_a_choice_of_bodies_is_one_object_without_alternatives(tools: dict[str, Tool]) -> None:
     schema = tools["estimate_credits"].input_schema
-    assert schema["required"] == ["type"]
-    assert schema["properties"]["type"]["enum"] == ["meeting", "notulen"]
+    assert (schema["required"], schema["properties"]["type"]["enum"]) == (["type"], ["meeting", "notulen"])
     assert schema["properties"]["duration"]["description"].endswith("Required with type notulen only.")
     for name, tool in tools.items():
         fields = tool.input_schema["properties"]
         assert [field for field in fields if field != "limit" and "default" in fields[field]] == [], name
 
 
-def test_the_language_of_notes_is_chosen_from_what_there_is(tools: dict[str, Tool]) -> None:
+def test_the_language_of_notes_is_one_of_the_known(tools: dict[str, Tool]) -> None:
     accepted = tools["create_note"].input_schema["properties"]["language"]
     returned = tools["get_note"].output_schema["properties"]["language"]
-    for schema in (accepted, returned):
+    known, any_other = returned["anyOf"]
+    assert any_other == {"type": "string"}
+    for schema in (accepted, known):
         assert (schema["type"], set(schema["enum"])) == ("string", {"id", "en"})
 
 
@@ -165,17 +177,13 @@ async def test_results_match_their_output_schemas(
         customer, (await agent.call("create_note", **note_arguments)).value["id"], "completed"
     )
     calls: dict[str, dict[str, Any]] = {
-        "get_me": {},
-        "list_pricing_tiers": {},
-        "get_credits": {},
-        "list_transactions": {},
+        "get_me": {}, "list_pricing_tiers": {}, "get_credits": {}, "list_transactions": {},
+        "list_meetings": {}, "list_webhooks": {}, "list_recordings": {},
         "estimate_credits": {"type": "notulen", "duration": 90},
         "create_meeting": harness.body() | {"idempotency_key": "k"},
-        "list_meetings": {},
         "get_meeting": {"id": meeting["id"]},
         "cancel_meeting": {"id": meeting["id"]},
         "register_webhook": harness.webhook_body(),
-        "list_webhooks": {},
         "get_webhook": {"id": webhook["id"]},
         "update_webhook": {"id": webhook["id"], "description": "x"},
         "rotate_webhook_secret": {"id": webhook["id"]},
@@ -189,7 +197,6 @@ async def test_results_match_their_output_schemas(
         "list_events": {"type": "webhook.test"},
         "get_event": {"id": sent.value["event_id"]},
         "remove_webhook": {"id": webhook["id"]},
-        "list_recordings": {},
         "get_recording": {"id": recording["id"]},
         "get_download_url": {"id": recording["id"]},
         "create_note": note_arguments,
@@ -202,7 +209,21 @@ async def test_results_match_their_output_schemas(
     for name, arguments in calls.items():
         schemas = listed[name]
         OAS31Validator(schemas["inputSchema"]).validate(arguments)
-        OAS31Validator(schemas["outputSchema"]).validate((await agent.call(name, **arguments)).value)
+        value = (await agent.call(name, **arguments)).value
+        OAS31Validator(closed(schemas["outputSchema"])).validate(value)
+        OAS31Validator(schemas["outputSchema"]).validate(value | {"of_a_later_release": 1})
+
+
+def closed(schema: Any) -> Any:
+    """Return a schema that takes no field which it does not know."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {name: closed(each) for name, each in schema.items()}
+    return inner | (
+        {"additionalProperties": False} if "properties" in schema and schema.get("type") == "object" else {}
+    )
 
 
 async def test_the_place_is_answered_where_it_is(line: httpx.AsyncClient, agent: Agent) -> None:

@@ -1,22 +1,18 @@
-"""Both clients, against a real service over real HTTP and against a server with bad days."""
+"""Both clients, against a real service over HTTP and against a server with a script."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from attrs import frozen
 
 from meetcore.app import Service
-from meetcore.client import MeetcoreError
-from tests.client.clients import KINDS, ClientUnderTest, Waits, open_client, served
+from tests.client.clients import API_KEY, KINDS, Against, ClientUnderTest, Trial, Waits, open_client, served
 from tests.client.scripted_server import ScriptedServer, Step
 from tests.support.api_harness import Customer
 from tests.support.service_fixtures import *  # noqa: F403  (fixtures)
-
-API_KEY = f"mk_live_{'k' * 43}"
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +24,7 @@ async def service_url(service: Service) -> AsyncIterator[str]:
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which client: every test of a call runs with both."""
+    """The kind of client: every test of a call runs with both."""
     return str(request.param)
 
 
@@ -39,35 +35,13 @@ async def invoke(kind: str, service_url: str, customer: Customer) -> AsyncIterat
         yield invoke
 
 
-@frozen
-class Trial:
-    """A client, the server that it meets, and the waits that it was seen to make."""
-
-    invoke: ClientUnderTest
-    server: ScriptedServer
-    waits: Waits
-
-    async def refused(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        """Make a call that must fail; the error."""
-        with pytest.raises(MeetcoreError) as caught:
-            await self.invoke(name, *args, **kwargs)
-        return caught.value
-
-
 @pytest.fixture
-def bad_day() -> Iterator[Callable[..., ScriptedServer]]:
-    """Opens servers that answer by a script."""
-    with ExitStack() as stack:
-        yield lambda *script: stack.enter_context(ScriptedServer(*script))
-
-
-@pytest.fixture
-async def against(kind: str, bad_day: Callable[..., ScriptedServer]) -> AsyncIterator[Callable[..., Any]]:
-    """Opens a client on a server with a script; time passes only as it waits."""
+async def against(kind: str) -> AsyncIterator[Against]:
+    """Opens a client of a server with a script; time advances by its waits alone."""
     async with AsyncExitStack() as stack:
 
         async def opened(*script: Step, **options: Any) -> Trial:
-            server, waits = bad_day(*script), Waits()
+            server, waits = stack.enter_context(ScriptedServer(*script)), Waits()
             settings: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
             settings |= {"jitter": lambda: 0.5} | options
             invoke = await stack.enter_async_context(open_client(kind, server.url, API_KEY, **settings))

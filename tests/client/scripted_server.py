@@ -1,4 +1,4 @@
-"""A server on loopback that answers each request as its script says: well, badly, late, or not at all."""
+"""A server on loopback that answers each request by a script: well, badly, late, or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REASONS = {200: "OK", 204: "No Content"}
 
 @frozen
 class Drop:
-    """Read the request and cut the connection, after so many bytes of an answer."""
+    """Read the request, send these bytes and cut the connection."""
 
     sent: bytes = b""
 
@@ -31,7 +31,7 @@ class Hang:
 
 @frozen
 class Drip:
-    """Answer, and go on sending the body a byte at a time until the client closes."""
+    """Answer, and send the body byte by byte until the client closes."""
 
     every_s: float = 0.02
 
@@ -58,19 +58,19 @@ class ReceivedRequest:
 
 
 def answer(status: int, body: object = None, **headers: object) -> bytes:
-    """A whole answer; bytes are sent as they are, None is no body, anything else is JSON."""
+    """Write a complete answer with these bytes, no body for None, or JSON."""
     content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     fields = {
         "Content-Type": "application/json", "Content-Length": len(content), "Connection": "close",
         "X-Request-Id": REQUEST_ID,
     } | {name.replace("_", "-"): value for name, value in headers.items()}  # fmt: skip
-    lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Told')}"]
+    lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Other')}"]
     lines += [f"{name}: {value}" for name, value in fields.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 
 def refusal(status: int, code: str, details: object = None, **headers: object) -> bytes:
-    """A refusal in the envelope of the API."""
+    """Write a refusal of the API."""
     error = {
         "code": code, "message": "Words for people.", "docs_url": f"https://meet.test/docs/errors/{code}",
         "request_id": REQUEST_ID, "details": details or {},
@@ -79,7 +79,7 @@ def refusal(status: int, code: str, details: object = None, **headers: object) -
 
 
 class ScriptedServer:
-    """Serves one request for each connection. Past its script it drops everything."""
+    """Serves one request for each connection. Past its script it drops every request."""
 
     def __init__(self, *script: Step) -> None:
         self.requests: list[ReceivedRequest] = []
@@ -90,7 +90,12 @@ class ScriptedServer:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def then(self, *script: Step) -> None:
-        """Go on like this."""
+        """Add to the script."""
+        self._script.extend(script)
+
+    def again(self, *script: Step) -> None:
+        """Replace the rest of the script."""
+        self._script.clear()
         self._script.extend(script)
 
     def __enter__(self) -> Self:

@@ -1,46 +1,39 @@
-"""Options of a call or of some, settings from the environment, and the answer beside a result."""
+"""Options, settings from the environment, responses beside results, errors, and secrets that stay hidden."""
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+import pickle
+import traceback
+from datetime import UTC, datetime
 
 import pytest
 
-from meetcore.client import AsyncClient, Client, InternalError, MeetcoreError, Response, TimedOut
-from tests.client.clients import ClientUnderTest, open_client
-from tests.client.conftest import API_KEY, Trial
-from tests.client.samples import ID, WANTED, meeting, note
-from tests.client.scripted_server import REQUEST_ID, Hang, answer, refusal
-from tests.client.test_retries import Against
+from meetcore.client import AsyncClient, Client, Response, errors
+from meetcore.client.errors import error_for
+from tests.client.clients import API_KEY, Against, ClientUnderTest, open_client
+from tests.client.samples import ID, WANTED, meeting, note, webhook
+from tests.client.scripted_server import REQUEST_ID, Drop, Hang, answer, refusal
 
 BROKEN = refusal(500, "internal_error")
-
-
-def changed(trial: Trial, **options: Any) -> ClientUnderTest:
-    """The same client with other options."""
-    return ClientUnderTest(trial.invoke.client.with_options(**options))
+RATED = {"X_RateLimit_Limit": 20, "X_RateLimit_Remaining": 19, "X_RateLimit_Reset": 1795260780}
 
 
 async def test_options_hold_for_the_client_that_was_made_with_them(against: Against) -> None:
     trial = await against(*[BROKEN] * 4, answer(200, meeting()), max_attempts=3)
-    with pytest.raises(InternalError) as once:
-        await changed(trial, max_attempts=1)("meetings.get", ID)
+    with pytest.raises(errors.InternalError) as once:
+        await trial.changed(max_attempts=1)("meetings.get", ID)
     assert (once.value.attempts, len(trial.server.requests)) == (1, 1)
-    error = await trial.refused("meetings.get", ID)
-    assert (error.attempts, len(trial.server.requests)) == (3, 4)
+    assert ((await trial.refused("meetings.get", ID)).attempts, len(trial.server.requests)) == (3, 4)
     assert (await trial.invoke("meetings.get", ID)).id == ID
 
 
-async def test_an_attempt_ends_at_the_time_that_was_chosen_for_it(against: Against) -> None:
-    trial = await against(Hang())
-    with pytest.raises(TimedOut):
-        await changed(trial, timeout_s=0.05, max_attempts=1)("meetings.get", ID)
-
-
-async def test_no_wait_is_begun_that_would_pass_the_time_that_was_chosen(against: Against) -> None:
-    trial = await against(refusal(503, "service_unavailable", Retry_After=30))
-    with pytest.raises(MeetcoreError):
-        await changed(trial, max_total_s=20)("meetings.get", ID)
+async def test_the_chosen_times_limit_attempts_and_waits(against: Against) -> None:
+    trial = await against(Hang(), refusal(503, "service_unavailable", Retry_After=30))
+    with pytest.raises(errors.TimedOut):
+        await trial.changed(timeout_s=0.05, max_attempts=1)("meetings.get", ID)
+    with pytest.raises(errors.MeetcoreError):
+        await trial.changed(max_total_s=20)("meetings.get", ID)
     assert trial.waits.slept == []
 
 
@@ -50,49 +43,73 @@ async def test_headers_of_the_caller_are_sent_beside_the_clients_own(against: Ag
     await ClientUnderTest(traced)("meetings.get", ID)
     await ClientUnderTest(traced.with_options(headers={"X-Order": "4711"}))("meetings.create", **WANTED)
     await trial.invoke("meetings.get", ID)
-    first, second, third = (request.headers for request in trial.server.requests)
-    assert (first["traceparent"], second["traceparent"], second["x-order"]) == (
-        "00-ab-cd-01", "00-ab-cd-01", "4711",
-    )  # fmt: skip
-    assert "x-order" not in first
-    assert "traceparent" not in third
-    for headers in (first, second, third):
-        assert headers["authorization"] == f"Bearer {API_KEY}"
+    sent = [request.headers for request in trial.server.requests]
+    assert [each.get("traceparent") for each in sent] == ["00-ab-cd-01", "00-ab-cd-01", None]
+    assert [each.get("x-order") for each in sent] == [None, "4711", None]
+    assert {each["authorization"] for each in sent} == {f"Bearer {API_KEY}"}
 
 
+async def test_invalid_options(against: Against) -> None:
+    trial = await against()
+    for name, value in (
+        ("Authorization", "Bearer x"), ("host", "x"), ("Idempotency-Key", "x"), ("Content-Type", "x"),
+        ("Content-Length", "1"), ("two words", "x"), ("X-A", "a\r\nX-B: b"), ("X-A", "é"), ("", "x"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="header"):
+            trial.changed(headers={name: value})
+    for wrong in ({"max_attempts": 0}, {"timeout_s": 0}, {"max_total_s": -1}):
+        with pytest.raises(ValueError, match=r"is at least 1|are above 0"):
+            trial.changed(**wrong)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
 @pytest.mark.parametrize(
-    "headers",
+    "base_url",
     [
-        {"Authorization": "Bearer x"}, {"host": "x"}, {"Idempotency-Key": "x"}, {"Content-Type": "x"},
-        {"Content-Length": "1"}, {"two words": "x"}, {"X-A": "a\r\nX-B: b"}, {"X-A": "é"}, {"": "x"},
+        " http://127.0.0.1:18321", "http://127.0.0.1:18321 ", "http://meet example.com", "http://127.0.0.1:99999",
+        "http://127.0.0.1:x", "http://[::1", "http://\tmeet.example.com", "meet.example.com", "http://",
     ],
 )  # fmt: skip
-async def test_headers_that_cannot_be_meant(against: Against, headers: dict[str, str]) -> None:
-    trial = await against()
-    with pytest.raises(ValueError, match="header"):
-        trial.invoke.client.with_options(headers=headers)
+def test_an_address_that_cannot_work_is_refused(kind: type[Client | AsyncClient], base_url: str) -> None:
+    with pytest.raises(ValueError, match="base_url is the service's address"):
+        kind(base_url, API_KEY)
 
 
-@pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"timeout_s": 0}, {"max_total_s": -1}])
-async def test_options_that_cannot_be_meant(against: Against, wrong: dict[str, float]) -> None:
-    trial = await against()
-    with pytest.raises(ValueError, match=r"is at least 1|are above 0"):
-        trial.invoke.client.with_options(**wrong)
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("variables", "error"),
+    [
+        ({"NO_PROXY": "10.0.0.0/8,[::1],fe80::/10,[::1]:80,*.x,:,/"}, ""),
+        ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "meet.example.com"}, ""),
+        ({"ALL_PROXY": "socks5://127.0.0.1:1080", "NO_PROXY": "[::1],192.168.0.0/16"}, "SOCKS"),
+        ({"HTTPS_PROXY": "ftp://127.0.0.1:1080"}, "no address of one"),
+        ({"HTTPS_PROXY": "http://127.0.0.1:x"}, "no address of one"),
+        ({"HTTPS_PROXY": "127.0.0.1:3128"}, ""),
+        ({"HTTP_PROXY": "socks5://127.0.0.1:1080"}, ""),
+    ],
+)
+def test_what_the_environment_says_of_proxies_never_raises_what_is_undocumented(
+    kind: type[Client | AsyncClient], variables: dict[str, str], error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    if error:
+        with pytest.raises(ValueError, match=error):
+            kind("https://meet.example.com", API_KEY)
+    else:
+        kind("https://meet.example.com", API_KEY)
 
 
 async def test_connections_and_the_rate_are_shared(against: Against) -> None:
-    rated = answer(
-        200, meeting(), X_RateLimit_Limit=300, X_RateLimit_Remaining=7, X_RateLimit_Reset=1795260780
-    )
-    trial = await against(rated)
+    trial = await against(answer(200, meeting(), **RATED))
     other = trial.invoke.client.with_options(timeout_s=5)
     await ClientUnderTest(other)("meetings.get", ID)
     assert trial.invoke.client.rate_limit is not None
     assert trial.invoke.client.rate_limit == other.rate_limit
-    if isinstance(trial.invoke.client, AsyncClient):
-        await trial.invoke.client.aclose()
-    else:
-        trial.invoke.client.close()
+    await trial.invoke.close()
     with pytest.raises(RuntimeError, match="closed"):
         await ClientUnderTest(other)("meetings.get", ID)
 
@@ -111,17 +128,17 @@ async def test_settings_come_from_the_environment(
     assert trial.server.requests[0].headers["authorization"] == f"Bearer {API_KEY}"
 
 
-def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_go_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEETCORE_BASE_URL", "https://elsewhere.example.com")
     monkeypatch.setenv("MEETCORE_API_KEY", "another")
     for kind in (Client, AsyncClient):
         client = kind("https://meet.example.com", API_KEY)
         assert repr(client) == f"{kind.__name__}('https://meet.example.com')"
-        assert client._transport.place.api_key == API_KEY
+        assert client._transport.address.api_key == API_KEY
 
 
 @pytest.mark.parametrize("empty", [None, ""])
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, empty: str | None) -> None:
+def test_a_missing_setting_is_named(monkeypatch: pytest.MonkeyPatch, empty: str | None) -> None:
     for name in ("MEETCORE_BASE_URL", "MEETCORE_API_KEY"):
         monkeypatch.delenv(name, raising=False)
         if empty is not None:
@@ -135,13 +152,11 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, empty: str | 
             kind("https://meet.example.com", "")
 
 
-# The answer beside the result
+# Responses beside results
 
 
-async def test_a_result_comes_with_its_answer(against: Against) -> None:
-    made = answer(201, meeting(), Idempotent_Replayed="true", X_RateLimit_Limit=20, X_RateLimit_Remaining=19,
-                  X_RateLimit_Reset=1795260780)  # fmt: skip
-    trial = await against(BROKEN, made)
+async def test_a_result_comes_with_its_response(against: Against) -> None:
+    trial = await against(BROKEN, answer(201, meeting(), Idempotent_Replayed="true", **RATED))
     response = await trial.invoke("with_response.meetings.create", **WANTED, idempotency_key="order-4711")
     assert isinstance(response, Response)
     assert response.result.id == ID
@@ -155,22 +170,19 @@ async def test_a_result_comes_with_its_answer(against: Against) -> None:
     assert ID not in repr(response)
 
 
-async def test_what_has_no_body_has_an_answer(against: Against) -> None:
-    trial = await against(answer(204), answer(200, b"# Notulen", Content_Type="text/markdown"))
+async def test_no_body_and_a_refusal_have_a_response(against: Against) -> None:
+    markdown = answer(200, b"# Notulen", Content_Type="text/markdown")
+    trial = await against(answer(204), markdown, refusal(404, "not_found"))
     gone = await trial.invoke("with_response.webhooks.delete", ID)
     assert (gone.result, gone.status, gone.body, gone.is_replayed) == (None, 204, b"", False)
     text = await trial.invoke("with_response.notes.markdown", ID)
     assert (text.result, text.idempotency_key, text.rate_limit) == ("# Notulen", None, None)
     assert "Notulen" not in repr(text)
-
-
-async def test_a_refusal_is_raised_as_without(against: Against) -> None:
-    trial = await against(refusal(404, "not_found"))
     error = await trial.refused("with_response.meetings.get", ID)
     assert (error.code, error.request_id) == ("not_found", REQUEST_ID)
 
 
-async def test_the_pages_of_a_list_come_with_their_answers(against: Against) -> None:
+async def test_the_pages_of_a_list_come_with_their_responses(against: Against) -> None:
     pages = [answer(200, {"data": [note()], "next_cursor": at}) for at in ("a", None, None)]
     trial = await against(*pages)
     responses = await trial.invoke.items("with_response.notes.list", meeting_id=ID)
@@ -179,3 +191,82 @@ async def test_the_pages_of_a_list_come_with_their_answers(against: Against) -> 
     [last] = await trial.invoke.pages("with_response.notes.list", cursor="a")
     assert last.result.next_cursor is None
     assert "cursor=a" in trial.server.requests[-1].target
+
+
+# Secrets and errors
+
+SECRETS = (API_KEY, "k" * 43, "rahasia1", "whsec_abc", "982451", "pwd=")
+
+
+async def test_nothing_secret_is_written_anywhere(
+    against: Against, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    trial = await against(Drop(), BROKEN, answer(200, b"no"), Drop(b"x"), refusal(404, "not_found"))
+    written = []
+    for _ in range(2):
+        error = await trial.refused("meetings.create", **WANTED, password="rahasia1")
+        written += [str(error), repr(error), *traceback.format_exception(error), repr(vars(error))]
+        # An exception of httpx refers to the request, and so to the key.
+        assert (error.__cause__, error.__context__) == (None, None)
+    assert "attempt 1 failed" in caplog.text
+    client = trial.invoke.client
+    written += [repr(client), repr(client._transport), repr(vars(client)), *capsys.readouterr()]
+    own = ("meetcore", "httpx", "httpcore")
+    written += [each.getMessage() for each in caplog.records if each.name.partition(".")[0] in own]
+    assert len(trial.server.requests) == 5
+    assert not [secret for secret in SECRETS if any(secret in text for text in written)]
+
+
+async def test_a_record_does_not_show_secrets(against: Against) -> None:
+    join_url = "https://zoom.example/j/1?pwd=rahasia1"
+    trial = await against(
+        answer(200, meeting(host_key="982451", join_url=join_url)), answer(200, webhook(secret="whsec_abc"))
+    )
+    found = await trial.invoke("meetings.get", ID)
+    assert found.join_url == join_url
+    assert (found.password, found.host_key) == ("rahasia1", "982451")
+    hook = await trial.invoke("webhooks.get", ID)
+    assert hook.secret == "whsec_abc"
+    assert not [secret for secret in SECRETS if secret in repr(found) + repr(hook)]
+
+
+@pytest.mark.parametrize("key", ["", "two words", "geheim\n", "gehe\u00edm", "geheim\x00"])
+def test_an_invalid_key_is_refused_and_not_repeated(key: str) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(ValueError, match="as it was shown once") as caught:
+            kind("https://meet.test", key)
+        assert "geh" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_an_error_is_pickled(name: str) -> None:
+    error: errors.MeetcoreError = getattr(errors, name)("Words.", request_id="r-1", status=422)
+    error.attempts, error.idempotency_key = 3, "order-4711"
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error)
+    assert vars(twin) == vars(error)
+    assert str(twin) == str(error)
+
+
+def test_details_are_read_only_and_pickled() -> None:
+    error = error_for("insufficient_credits")("Words.", details={"required": 10, "available": 3})
+    assert isinstance(error, errors.InsufficientCredits)
+    with pytest.raises(TypeError):
+        error.details["required"] = 0  # type: ignore[index]
+    twin = pickle.loads(pickle.dumps(error))
+    assert (twin.required, twin.available) == (10, 3)
+
+
+def test_details_are_typed() -> None:
+    at = "2026-11-21T17:00:00Z"
+    details = {"id": ID, "fields": {"title": ["too long"]}, "resets_at": at, "limit": True}
+    assert errors.Conflict("", details=details).existing_id == ID
+    assert errors.IdempotencyKeyReused("", details=details).existing_id == ID
+    assert errors.InvalidRequest("", details=details).fields == {"title": ("too long",)}
+    assert errors.CreditCapExceeded("", details=details).resets_at == datetime(2026, 11, 21, 17, tzinfo=UTC)
+    assert errors.RateLimited("", details=details).limit is None
+    for wrong in ({}, {"id": 7, "fields": [], "resets_at": "soon"}, {"resets_at": "2026-11-21T17:00:00"}):
+        assert errors.Conflict("", details=wrong).existing_id is None
+        assert errors.InvalidRequest("", details=wrong).fields == {}
+        assert errors.CreditCapExceeded("", details=wrong).resets_at is None

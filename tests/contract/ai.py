@@ -25,6 +25,8 @@ class Lines:
     def error(self, event: str, /, **fields: Any) -> None:
         self.lines.append(("error", event, fields))
 
+    info = exception = warning
+
     @property
     def events(self) -> list[tuple[str, str]]:
         return [(level, event) for level, event, _ in self.lines]

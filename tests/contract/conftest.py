@@ -1,26 +1,19 @@
-"""The stores that the suites run against, a database for each file of tests.
-
-Suites empty tables, and an audit of the ledger reads every account: no file may find what another one left.
-"""
+"""The store that the tests run against, a database for each file of tests."""
 
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.pool import Pool, make_pool
-from meetcore.testing.contracts.store_rig import FullRig
-from meetcore.testing.memory_rig import MemoryRig
 from tests.support import servers
+from tests.support.fakes import PlainCipher
 from tests.support.postgres_rig import PostgresRig
-
-# Said for the type checker: both fill the protocol that the suites ask of a rig.
-RIGS: tuple[type[FullRig], ...] = (MemoryRig, PostgresRig)
+from tests.support.transactions import Customer, open_customer
 
 
 @pytest.fixture(scope="module")
 def store_database(postgres_server_url: str) -> Iterator[str]:
-    """A migrated database of the store suites alone."""
+    """A migrated database of one file of tests."""
     with servers.migrated_database(postgres_server_url) as url:
         yield url
 
@@ -28,7 +21,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
     """Connections of the owner, for reads behind the ports and for tampering."""
-    pool = make_pool(store_database, min_size=1, max_size=4, timeout_s=20.0, idle_s=2.0, passes_fence=True)
+    pool = make_pool(store_database, min_size=1, max_size=4, timeout_s=20.0, idle_s=2.0)
     await pool.open()
     try:
         yield pool
@@ -45,7 +38,7 @@ def service_database(store_database: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 async def service_pool(service_database: str) -> AsyncIterator[Pool]:
-    """Connections of the service's role enough for a real race."""
+    """Connections of the service's role, enough for a real race."""
     pool = make_pool(service_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
     await pool.open()
     try:
@@ -55,19 +48,15 @@ async def service_pool(service_database: str) -> AsyncIterator[Pool]:
 
 
 @pytest.fixture
-async def postgres_rig(service_pool: Pool, store_pool: Pool) -> PostgresRig:
+async def rig(service_pool: Pool, store_pool: Pool) -> AsyncIterator[PostgresRig]:
+    """An empty store."""
     rig = PostgresRig(service_pool, PlainCipher(), owner=store_pool)
     await rig.reset()
-    return rig
+    yield rig
+    rig.close()
 
 
 @pytest.fixture
-def memory_rig() -> MemoryRig:
-    return MemoryRig()
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def rig(request: pytest.FixtureRequest) -> FullRig:
-    """Every store there is."""
-    found: FullRig = request.getfixturevalue(f"{request.param}_rig")
-    return found
+async def customer(rig: PostgresRig) -> Customer:
+    """An account without credits, and a key for everything."""
+    return await open_customer(rig)

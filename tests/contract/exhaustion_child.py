@@ -15,7 +15,7 @@ from pathlib import Path
 import uvloop
 
 from meetcore.adapters.webhook_sender import AsyncioWebhookSender, SystemResolver
-from meetcore.ports.webhook_sender import SenderExhausted
+from meetcore.ports.webhook_sender import SenderFailed
 from meetcore.testing.contracts.webhook_setting import HOST, LOOPBACK, a_post
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -25,7 +25,7 @@ _MOST_OPEN = 768
 async def _outcome(sender: AsyncioWebhookSender, host: str) -> str:
     try:
         attempt = await sender.post(a_post(f"https://{host}/"))
-    except SenderExhausted:
+    except SenderFailed:
         return "exhausted"
     return attempt.error or "ok"
 

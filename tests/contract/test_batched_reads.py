@@ -34,33 +34,32 @@ async def _find(reads: BatchedRead, divisor: int) -> object:
     return None if row is None else row["found"]
 
 
-async def test_those_that_ask_in_one_turn_share_a_statement(postgres_rig: PostgresRig) -> None:
-    reads = evolve(_reads(postgres_rig), alone="SELECT 0 AS found")
-    found = await asyncio.gather(*(_find(reads, divisor) for divisor in (1, 2, 3)))
-    assert found == [60, 30, 20]
+async def test_those_that_ask_in_one_turn_share_a_statement(rig: PostgresRig) -> None:
+    reads = evolve(_reads(rig), alone="SELECT 0 AS found")
+    assert await asyncio.gather(*(_find(reads, divisor) for divisor in (1, 2, 3))) == [60, 30, 20]
     assert await _find(reads, 1) == 0
 
 
-async def test_a_fault_of_one_row_is_not_one_of_the_others(postgres_rig: PostgresRig) -> None:
-    asked = await _ask(_reads(postgres_rig), 1, 2, 0, 3, 0)
+async def test_a_fault_of_one_row_is_not_one_of_the_others(rig: PostgresRig) -> None:
+    asked = await _ask(_reads(rig), 1, 2, 0, 3, 0)
     found = await asyncio.gather(*asked, return_exceptions=True)
     assert [found[0], found[1], found[3]] == [60, 30, 20]
     assert [type(found[2]), type(found[4])] == [DivisionByZero, DivisionByZero]
     assert found[2] is not found[4]
 
 
-async def test_a_store_that_goes_away_is_asked_for_one_of_them_only(postgres_rig: PostgresRig) -> None:
-    async with postgres_rig.owner.connection() as connection:
+async def test_a_store_that_goes_away_is_asked_for_one_of_them_only(rig: PostgresRig) -> None:
+    async with rig.owner.connection() as connection:
         await connection.execute("CREATE SEQUENCE IF NOT EXISTS tries")
         await connection.execute("GRANT USAGE ON SEQUENCE tries TO PUBLIC")
         await connection.execute("ALTER SEQUENCE tries RESTART")
     reads = evolve(
-        _reads(postgres_rig),
+        _reads(rig),
         alone="SELECT nextval('tries') * %(divisor)s::int AS found, pg_terminate_backend(pg_backend_pid())",
     )
     found = await asyncio.gather(*await _ask(reads, 1, 0, 2, 3, 4), return_exceptions=True)
     assert {type(each) for each in found} == {StoreUnavailable}
-    async with postgres_rig.owner.connection() as connection:
+    async with rig.owner.connection() as connection:
         [row] = await connection.fetch("SELECT last_value AS tries FROM tries", {})
     # The first caller, and the first of those together; each read is tried again on another connection.
     assert row["tries"] == 4
@@ -68,9 +67,9 @@ async def test_a_store_that_goes_away_is_asked_for_one_of_them_only(postgres_rig
 
 @pytest.mark.parametrize("divisors", [(1, 0), (1, 2, 3)])
 async def test_nobody_waits_for_a_read_that_is_cancelled_before_it_begins(
-    postgres_rig: PostgresRig, divisors: tuple[int, ...]
+    rig: PostgresRig, divisors: tuple[int, ...]
 ) -> None:
-    reads = _reads(postgres_rig)
+    reads = _reads(rig)
     asked = await _ask(reads, *divisors)
     async with asyncio.timeout(10):
         [alone] = reads._tasks

@@ -8,19 +8,20 @@ import structlog
 from attrs import evolve
 
 from meetcore.adapters.postgres import columns
-from meetcore.adapters.postgres.meetings.seal import seal_join_urls
 from meetcore.adapters.postgres.notes import rows as notes
-from meetcore.adapters.postgres.recordings import rows as recordings
+from meetcore.adapters.postgres.notes import rows as recordings
 from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.views import MeetingFilter
+from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.records.webhooks import event_record
 from meetcore.domain.webhooks.events import EventKind, encode_event
-from meetcore.ports.lease import Lease
-from meetcore.ports.queries import EventFilter, MeetingFilter, NoteFilter
-from meetcore.testing.contracts.event_queries import post
-from meetcore.testing.contracts.note_transactions import completed
-from meetcore.testing.contracts.outbox import claim, outbox
-from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
-from meetcore.testing.contracts.transactions import (
+from meetcore.domain.webhooks.views import EventFilter
+from meetcore.ports.runtime import Lease
+from tests.support.note_transactions import completed, keep_recording, new_recording
+from tests.support.outbox import claim, outbox
+from tests.support.postgres_rig import PostgresRig
+from tests.support.records import post
+from tests.support.transactions import (
     AT,
     Customer,
     MeetingSpec,
@@ -32,7 +33,6 @@ from meetcore.testing.contracts.transactions import (
     save_endpoint,
     scheduled,
 )
-from tests.support.postgres_rig import PostgresRig
 
 ALL = MeetingFilter(datetime(2026, 12, 1, tzinfo=UTC))
 BROKEN = b"\x01 nothing that opens"
@@ -46,9 +46,9 @@ def fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def customer(postgres_rig: PostgresRig) -> Customer:
-    await postgres_rig.put_hosts(new_host(max_concurrent=9))
-    return await open_customer(postgres_rig, 1000)
+async def customer(rig: PostgresRig) -> Customer:
+    await rig.put_hosts(new_host(max_concurrent=9))
+    return await open_customer(rig, 1000)
 
 
 async def break_values(rig: PostgresRig, table: str, id_: UUID, *columns: str) -> None:
@@ -58,10 +58,9 @@ async def break_values(rig: PostgresRig, table: str, id_: UUID, *columns: str) -
 
 @pytest.mark.spec("7/500")
 @pytest.mark.usefixtures("fresh_logs")
-async def test_a_meeting_shows_null_for_what_does_not_open(postgres_rig: PostgresRig, customer: Customer):
-    rig = postgres_rig
+async def test_a_meeting_shows_null_for_what_does_not_open(rig: PostgresRig, customer: Customer):
     first, broken, last = [await scheduled(rig, customer) for _ in range(3)]
-    await break_values(rig, "meetings", broken.id, "password", "sealed_join_url")
+    await break_values(rig, "meetings", broken.id, "password", "join_url")
     shown = evolve(broken, password=None, join_url=None)
     with structlog.testing.capture_logs() as logs:
         found = await rig.queries.list_meetings(customer.account_id, ALL, 10, None)
@@ -71,11 +70,10 @@ async def test_a_meeting_shows_null_for_what_does_not_open(postgres_rig: Postgre
     assert all(log["log_level"] == "error" and str(broken.id) in log["context"] for log in logs)
 
 
-async def test_a_meeting_that_does_not_open_still_ends(postgres_rig: PostgresRig, customer: Customer):
-    rig = postgres_rig
+async def test_a_meeting_that_does_not_open_still_ends(rig: PostgresRig, customer: Customer):
     over = MeetingSpec(start_at=datetime(2026, 1, 1, tzinfo=UTC))
     meetings = [await scheduled(rig, customer, over) for _ in range(2)]
-    await break_values(rig, "meetings", meetings[0].id, "password", "sealed_join_url")
+    await break_values(rig, "meetings", meetings[0].id, "password", "join_url")
     async with rig.store.begin() as tx:
         due = await tx.meetings.claim_due(10, 60)
     assert {one.meeting.id for one in due} == {meeting.id for meeting in meetings}
@@ -86,9 +84,8 @@ async def test_a_meeting_that_does_not_open_still_ends(postgres_rig: PostgresRig
 
 
 async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotated(
-    postgres_rig: PostgresRig, customer: Customer
+    rig: PostgresRig, customer: Customer
 ):
-    rig = postgres_rig
     first, broken, last = [await register(rig, new_endpoint(customer)) for _ in range(3)]
     await break_values(rig, "webhook_endpoints", broken.id, "secret")
     shown = evolve(broken, secret=None)
@@ -108,8 +105,7 @@ async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotat
 
 
 @pytest.mark.usefixtures("fresh_logs")
-async def test_an_event_that_does_not_open_is_listed_without_its_payload(postgres_rig: PostgresRig):
-    rig = postgres_rig
+async def test_an_event_that_does_not_open_is_listed_without_its_payload(rig: PostgresRig):
     customer, endpoint = await outbox(rig, 0)
     first, broken = [await post(rig, endpoint, EventKind.WEBHOOK_TEST, AT) for _ in range(2)]
     await break_values(rig, "events", broken.id, "payload")
@@ -121,9 +117,8 @@ async def test_an_event_that_does_not_open_is_listed_without_its_payload(postgre
 
 @pytest.mark.usefixtures("fresh_logs")
 async def test_a_previous_secret_that_does_not_open_stops_no_delivery_and_is_not_overwritten(
-    postgres_rig: PostgresRig,
+    rig: PostgresRig,
 ):
-    rig = postgres_rig
     _, endpoint = await outbox(rig)
     until = datetime.now(UTC) + timedelta(hours=1)
     rotated = evolve(endpoint, secret="whsec_new", previous_secret="whsec_old", previous_secret_until=until)
@@ -142,8 +137,7 @@ async def test_a_previous_secret_that_does_not_open_stops_no_delivery_and_is_not
 
 
 @pytest.mark.usefixtures("fresh_logs")
-async def test_a_note_that_does_not_decrypt_shows_nothing(postgres_rig: PostgresRig, customer: Customer):
-    rig = postgres_rig
+async def test_a_note_that_does_not_decrypt_shows_nothing(rig: PostgresRig, customer: Customer):
     first, broken, last = [await completed(rig, customer) for _ in range(3)]
     await break_values(rig, "notes", broken.id, "content")
     shown = evolve(broken, draft=None, transcript=())
@@ -154,47 +148,16 @@ async def test_a_note_that_does_not_decrypt_shows_nothing(postgres_rig: Postgres
     assert [log["note_id"] for log in logs] == [str(broken.id)] * 2
 
 
-async def test_a_recording_that_does_not_open_has_no_files(postgres_rig: PostgresRig, customer: Customer):
-    rig = postgres_rig
+async def test_a_recording_that_does_not_open_has_no_files(rig: PostgresRig, customer: Customer):
     kept = new_recording(customer), new_recording(customer)
     for one in kept:
         await keep_recording(rig, one)
     await break_values(rig, "recordings", kept[0].id, "files")
-    found = await rig.queries.find_recording(customer.account_id, kept[0].id)
-    assert found == evolve(kept[0], files=())
+    assert await rig.queries.find_recording(customer.account_id, kept[0].id) == evolve(kept[0], files=())
     assert await rig.queries.find_recording(customer.account_id, kept[1].id) == kept[1]
 
 
-# Links that an earlier release wrote in the clear
-
-
-async def links(rig: PostgresRig) -> list[tuple[object, bool]]:
-    found = await rig.rows("SELECT join_url, sealed_join_url FROM meetings ORDER BY id")
-    return [(row["join_url"], row["sealed_join_url"] is not None) for row in found]
-
-
-async def test_links_in_the_clear_are_read_and_sealed_portion_by_portion(
-    postgres_rig: PostgresRig, customer: Customer
-):
-    rig = postgres_rig
-    meetings = [await scheduled(rig, customer) for _ in range(5)]
-    await rig.rows("UPDATE meetings SET join_url = 'https://plain/' || id, sealed_join_url = NULL")
-    plain = [evolve(meeting, join_url=f"https://plain/{meeting.id}") for meeting in meetings]
-    expected = plain[::-1]
-    assert list(await rig.queries.list_meetings(customer.account_id, ALL, 10, None)) == expected
-    assert await seal_join_urls(rig.pool, rig.cipher, portion=2, portions=1) == 2
-    assert sum(is_sealed for _, is_sealed in await links(rig)) == 2
-    assert list(await rig.queries.list_meetings(customer.account_id, ALL, 10, None)) == expected
-    assert await seal_join_urls(rig.pool, rig.cipher) == 3
-    assert await links(rig) == [(None, True)] * 5
-    assert list(await rig.queries.list_meetings(customer.account_id, ALL, 10, None)) == expected
-    assert await seal_join_urls(rig.pool, rig.cipher) == 0
-
-
-async def test_a_claim_of_checks_survives_a_value_that_does_not_open(
-    postgres_rig: PostgresRig, customer: Customer
-):
-    rig = postgres_rig
+async def test_a_claim_of_checks_survives_a_value_that_does_not_open(rig: PostgresRig, customer: Customer):
     meetings = [
         await scheduled(rig, customer, MeetingSpec(lease_s=0.0, orphan_window_s=-1)) for _ in range(2)
     ]

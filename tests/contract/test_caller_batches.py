@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres import callers
 from meetcore.adapters.postgres.batched_reads import BatchedRead
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.requests import callers
 from meetcore.ports.queries import Caller, CallerIncludes
 from meetcore.ports.store import StoreUnavailable
-from meetcore.testing.contracts.transactions import AT, Customer, open_customer, registry_of
+from tests.support.fakes import PlainCipher
 from tests.support.postgres_rig import PostgresRig
+from tests.support.transactions import AT, Customer, open_customer
 
 CALLERS = 10
 HOLD = 4711
@@ -51,8 +51,7 @@ async def connected(rig: PostgresRig) -> None:
     await asyncio.gather(*(rig.queries.find_caller(bytes(32)) for _ in range(CALLERS)))
 
 
-async def test_callers_who_ask_meanwhile_share_one_statement(postgres_rig: PostgresRig):
-    rig = postgres_rig
+async def test_callers_who_ask_meanwhile_share_one_statement(rig: PostgresRig):
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     await connected(rig)
     async with accounts_locked(rig):
@@ -66,13 +65,13 @@ async def test_callers_who_ask_meanwhile_share_one_statement(postgres_rig: Postg
 
 
 async def test_a_key_revoked_while_a_statement_is_under_way_is_seen_by_those_who_ask_then(
-    postgres_rig: PostgresRig,
+    rig: PostgresRig,
 ):
     """Each statement is held up once it has its snapshot: a table's lock would be waited for before."""
-    rig, queries = postgres_rig, PostgresQueries(postgres_rig.pool, PlainCipher())
+    rig, queries = rig, PostgresQueries(rig.pool, PlainCipher())
     held = f" AND pg_advisory_xact_lock_shared({HOLD}) IS NOT NULL"
     queries._callers = BatchedRead(
-        rig.pool, callers._FIND_CALLER + held, callers._FIND_CALLERS + held, callers._digests
+        rig.pool, callers.SQL["find_caller"] + held, callers.SQL["find_callers"] + held, callers._digests
     )
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     await connected(rig)
@@ -81,7 +80,7 @@ async def test_a_key_revoked_while_a_statement_is_under_way_is_seen_by_those_who
         before = ask(queries, customers[:1])
         await until_waiting(rig, 1)
         for customer in customers:
-            await registry_of(rig).revoke_key(customer.key_id, AT)
+            await rig.alone.registry.revoke_key(customer.key_id, AT)
         after = ask(queries, customers)
         await until_waiting(rig, 2)
     [found] = await asyncio.gather(*before)
@@ -90,9 +89,8 @@ async def test_a_key_revoked_while_a_statement_is_under_way_is_seen_by_those_who
     assert all(caller is not None and caller.key.revoked_at == AT for caller in await asyncio.gather(*after))
 
 
-async def test_those_who_leave_take_nobody_with_them(postgres_rig: PostgresRig):
+async def test_those_who_leave_take_nobody_with_them(rig: PostgresRig):
     """Neither the one whose statement is under way, nor one of those who wait for it."""
-    rig = postgres_rig
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     await connected(rig)
     async with accounts_locked(rig):
@@ -113,9 +111,8 @@ async def test_those_who_leave_take_nobody_with_them(postgres_rig: PostgresRig):
     "includes", [CallerIncludes(), CallerIncludes(usage_on=AT.date())], ids=["key", "usage"]
 )
 async def test_a_statement_that_fails_gives_each_caller_an_error_of_its_own(
-    postgres_rig: PostgresRig, service_database: str, includes: CallerIncludes
+    rig: PostgresRig, service_database: str, includes: CallerIncludes
 ):
-    rig = postgres_rig
     customers = [await open_customer(rig) for _ in range(CALLERS)]
     separator = "&" if "?" in service_database else "?"
     pool = make_pool(

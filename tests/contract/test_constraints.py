@@ -2,11 +2,11 @@
 
 import re
 from enum import StrEnum
-from importlib import resources
 
 import psycopg
 import pytest
 
+from meetcore.adapters.postgres.migrate import load_migrations
 from meetcore.adapters.sandbox.state import SandboxMeetingState
 from meetcore.domain.mails.contents import MailKind
 from meetcore.domain.meetings.meetings import MeetingStatus
@@ -14,7 +14,7 @@ from meetcore.domain.meetings.provider_events import ProviderEventKind
 from meetcore.domain.members.audit import ActorKind
 from meetcore.domain.members.passkeys import ChallengePurpose
 from meetcore.domain.members.roles import OperatorRole, Role
-from meetcore.domain.members.sign_in_links import LinkPurpose
+from meetcore.domain.members.sign_in import LinkPurpose
 from meetcore.domain.money.ledger import Book, TransferKind
 from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
@@ -74,8 +74,8 @@ sessions.client_address sessions.user_agent users.email users.full_name
 ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
 credit_proposals.decider credit_proposals.proposer credit_proposals.reason credit_proposals.reference
-mails.last_error mails.recipient operator_tokens.last_four operator_tokens.name
-meetings.description meetings.idempotency_key meetings.join_url meetings.pricing_tier_id
+mails.counted_as mails.last_error mails.recipient operator_tokens.last_four operator_tokens.name
+meetings.description meetings.idempotency_key meetings.pricing_tier_id
 meetings.provider meetings.provider_meeting_id meetings.title notes.cause notes.error provider_events.provider
 recordings.provider recordings.provider_meeting_id sandbox_host_keys.host_key
 sandbox_host_keys.provider_user_id sandbox_meetings.provider_meeting_id
@@ -101,7 +101,7 @@ WHERE c.contype = 'c' AND c.convalidated
 _REFERENCES = """
 SELECT c.relname || '.' || a.attname AS name, EXISTS (
     SELECT FROM pg_constraint k
-    WHERE k.conrelid = c.oid AND k.contype = 'f' AND a.attnum = ANY (k.conkey)) AS is_key
+    WHERE k.conrelid = c.oid AND k.contype = 'f' AND a.attnum = ANY (k.conkey)) AS is_idempotency_key
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
     AND a.attnum > 0 AND NOT a.attisdropped
@@ -118,20 +118,20 @@ WHERE NOT a.indisunique AND a.indexprs IS NULL AND b.indexprs IS NULL
 """
 
 
-async def test_each_enum_has_a_check_with_its_values(postgres_rig: PostgresRig) -> None:
-    found = {row["name"]: row["definition"] for row in await postgres_rig.rows(_CHECKS)}
+async def test_each_enum_has_a_check_with_its_values(rig: PostgresRig) -> None:
+    found = {row["name"]: row["definition"] for row in await rig.rows(_CHECKS)}
     for name, enum in ENUMS.items():
         assert set(re.findall(r"'([^']*)'", found[name])) == {member.value for member in enum}, name
 
 
-async def test_each_text_column_is_an_enum_or_free(postgres_rig: PostgresRig) -> None:
-    texts = {row["name"] for row in await postgres_rig.rows(_TEXTS)}
+async def test_each_text_column_is_an_enum_or_free(rig: PostgresRig) -> None:
+    texts = {row["name"] for row in await rig.rows(_TEXTS)}
     assert texts == set(ENUMS) | FREE_TEXT
     assert not FREE_TEXT & set(ENUMS)
 
 
-async def test_each_reference_has_a_foreign_key_or_a_reason(postgres_rig: PostgresRig) -> None:
-    schema = resources.files("meetcore.adapters.postgres").joinpath("schema.sql").read_text("utf-8")
+async def test_each_reference_has_a_foreign_key_or_a_reason(rig: PostgresRig) -> None:
+    schema = "".join(step.text for step in load_migrations())
     reasons = set(re.findall(r"^--   (\w+)  ", schema, re.MULTILINE))
     explained = {
         f"{table}.{column}"
@@ -139,17 +139,17 @@ async def test_each_reference_has_a_foreign_key_or_a_reason(postgres_rig: Postgr
         for column, reason in re.findall(r"^    (\w+) .*-- no foreign key: (\w+)$", body, re.M)
         if reason in reasons
     }
-    found = {row["name"]: row["is_key"] for row in await postgres_rig.rows(_REFERENCES)}
-    assert {name for name, is_key in found.items() if not is_key} == explained
+    found = {row["name"]: row["is_idempotency_key"] for row in await rig.rows(_REFERENCES)}
+    assert {name for name, is_idempotency_key in found.items() if not is_idempotency_key} == explained
 
 
-async def test_no_index_is_the_beginning_of_another(postgres_rig: PostgresRig) -> None:
-    assert await postgres_rig.rows(_REDUNDANT) == []
+async def test_no_index_is_the_beginning_of_another(rig: PostgresRig) -> None:
+    assert await rig.rows(_REDUNDANT) == []
 
 
-async def test_a_value_that_no_enum_has_is_refused(postgres_rig: PostgresRig) -> None:
+async def test_a_value_that_no_enum_has_is_refused(rig: PostgresRig) -> None:
     with pytest.raises(psycopg.errors.CheckViolation):
-        await postgres_rig.rows(
+        await rig.rows(
             """INSERT INTO provider_events (id, provider, digest, kind, received_at)
             VALUES (gen_random_uuid(), 'zoom', decode(repeat('00', 32), 'hex'), 'unheard', now())"""
         )

@@ -21,12 +21,12 @@ from attrs import define, field
 from cryptography import x509
 from starlette.applications import Starlette
 
-from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_ca
-from meetcore.adapters.dev_inbox.mail_inbox import MAILS_KEPT
-from meetcore.adapters.dev_inbox.receiver import KEPT, MAX_BODY_BYTES
+from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_certificate
+from meetcore.adapters.dev_inbox.receiver import KEPT, MAILS_KEPT, MAX_BODY_BYTES
+from meetcore.domain.mails.views import OutgoingMail
 from meetcore.domain.webhooks.signature import new_secret, signing_headers
-from meetcore.ports.mailer import OutgoingMail
-from meetcore.testing.contracts.mailer import outgoing
+from meetcore.testing.contracts.infrastructure import outgoing
+from tests.support.texts import assert_contains
 
 NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
 SECRET, OLD_SECRET = new_secret(bytes(range(32))), new_secret(bytes(32))
@@ -74,9 +74,7 @@ async def test_a_signed_delivery_is_accepted_and_kept():
     assert await service.take(Cookie="secret=1") == 200
     [delivery] = service.inbox.deliveries
     assert delivery.is_verified
-    assert delivery.body == BODY
-    assert delivery.path == "/hooks/a%20b?x=1"
-    assert delivery.received_at == NOW
+    assert (delivery.body, delivery.path, delivery.received_at) == (BODY, "/hooks/a%20b?x=1", NOW)
     assert service.urls == [URL]
     assert delivery.headers["X-Service-Delivery"] == "d-1"
     assert set(delivery.headers) >= {"X-Service-Signature", "webhook-id", "User-Agent"}
@@ -143,19 +141,20 @@ async def test_the_page_lists_what_came_newest_first():
         page = (await browser.get("/inbox")).text
     assert "2 received, 1 not verified" in page
     assert page.index("✗ not verified") < page.index("✓ verified")
-    assert "no v1 signature matches" in page
-    assert "{\n  &quot;id&quot;: &quot;1&quot;" in page
-    assert "Rapat é &lt;b&gt;" in page
-    assert "09:00:00 WIB" in page
-    assert '<meta http-equiv="refresh" content="3">' in page
+    assert_contains(
+        page,
+        "no v1 signature matches",
+        "{\n  &quot;id&quot;: &quot;1&quot;",
+        "Rapat é &lt;b&gt;",
+        "09:00:00 WIB",
+        '<meta http-equiv="refresh" content="3">',
+    )
 
 
 async def test_the_page_stops_reloading_on_demand_and_states_when_it_is_empty():
     async with Service().browser() as browser:
         page = (await browser.get("/inbox?pause")).text
-    assert "http-equiv" not in page
-    assert "Nothing has arrived yet" in page
-    assert f"https://{INBOX_HOST}/" in page
+    assert_contains(page, "Nothing has arrived yet", f"https://{INBOX_HOST}/", absent=("http-equiv",))
 
 
 async def test_the_page_is_closed_to_scripts_and_caches():
@@ -195,18 +194,11 @@ async def test_the_json_holds_the_same():
 @pytest.mark.parametrize(
     "body",
     [
-        b"",
-        b"{",
-        b"NaN",
-        b'"\\ud800"',
-        b"\xff\xfe",
-        b"[" * 900 + b"]" * 900,
-        b"[" * 99_999,
-        b"9" * 5000,
+        b"", b"{", b"NaN", b'"\\ud800"', b"\xff\xfe", b"[" * 900 + b"]" * 900, b"[" * 99_999, b"9" * 5000,
         b"null",
     ],
     ids=lambda body: repr(body[:6]),
-)
+)  # fmt: skip
 async def test_any_body_can_be_shown(body: bytes):
     service = Service()
     await service.take(body)
@@ -233,9 +225,9 @@ async def test_the_mail_page_shows_text_with_links_newest_first() -> None:
         as_html = await browser.get(f"/inbox/mails/{older.id}")
         records = (await browser.get("/inbox/mails.json")).json()["data"]
         missing = await browser.get(f"/inbox/mails/{UUID(int=1)}")
-    assert '<a href="https://meet.example/?token=a&amp;x=">' in page
-    assert "&lt;script&gt;" in page
-    assert "<script" not in page
+    assert_contains(
+        page, '<a href="https://meet.example/?token=a&amp;x=">', "&lt;script&gt;", absent=("<script",)
+    )
     assert page.index("&lt;i&gt;@example.com") < page.index("dewi@example.com")
     assert "2 sent, newest first." in page
     assert as_html.text == "<p>as HTML</p>"
@@ -251,62 +243,54 @@ async def test_the_last_100_mails_are_kept() -> None:
         await service.mails.send(mail(recipient=f"dewi{number}@example.com"))
     async with service.browser() as browser:
         page = (await browser.get("/inbox/mails?pause")).text
-    assert "the last 100, newest first." in page
-    assert "http-equiv" not in page
-    assert "dewi4@" not in page
-    assert "dewi5@" in page
+    assert_contains(page, "the last 100, newest first.", "dewi5@", absent=("http-equiv", "dewi4@"))
 
 
 async def test_the_two_pages_lead_to_each_other_and_an_empty_one_says_so() -> None:
     async with Service().browser() as browser:
         webhooks, mails = [(await browser.get(path)).text for path in ("/inbox", "/inbox/mails")]
     assert '<a href="/inbox/mails">Mails</a>' in webhooks
-    assert '<a href="/inbox">Webhooks</a>' in mails
-    assert "No mail yet" in mails
+    assert_contains(mails, '<a href="/inbox">Webhooks</a>', "No mail yet")
 
 
-# Its certificates
+# Its certificate
 
 
-def read(files: tuple[Path, Path, Path]) -> list[bytes]:
+def read(files: tuple[Path, Path]) -> list[bytes]:
     return [file.read_bytes() for file in files]
 
 
 def test_certificates_are_private_and_reused_while_they_last(tmp_path: Path):
     place = tmp_path / "deeper" / "tls"
-    files = make_dev_ca(place, NOW)
+    files = make_dev_certificate(place, NOW)
     first = read(files)
-    assert [stat.S_IMODE(file.stat().st_mode) for file in (*files, place)] == [0o600] * 3 + [0o700]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (*files, place)] == [0o600] * 2 + [0o700]
     assert sorted(os.listdir(place)) == sorted(file.name for file in files)
-    assert read(make_dev_ca(place, NOW + timedelta(days=88, hours=23))) == first
-    assert read(make_dev_ca(place, NOW + timedelta(days=89))) != first
+    assert read(make_dev_certificate(place, NOW + timedelta(days=88, hours=23))) == first
+    assert read(make_dev_certificate(place, NOW + timedelta(days=89))) != first
 
 
-@pytest.mark.parametrize("spoiled", [0, 1, 2])
+@pytest.mark.parametrize("spoiled", [0, 1])
 @pytest.mark.parametrize("how", ["missing", "garbage", "empty", "another's"])
 def test_certificates_that_do_not_belong_together_are_made_anew(tmp_path: Path, spoiled: int, how: str):
-    files = make_dev_ca(tmp_path / "a", NOW)
+    files = make_dev_certificate(tmp_path / "a", NOW)
     before = read(files)
     if how == "missing":
         files[spoiled].unlink()
     else:
-        other = make_dev_ca(tmp_path / "b", NOW)[spoiled].read_bytes()
+        other = make_dev_certificate(tmp_path / "b", NOW)[spoiled].read_bytes()
         files[spoiled].write_bytes({"garbage": b"garbage", "empty": b""}.get(how, other))
-    after = read(make_dev_ca(tmp_path / "a", NOW))
+    after = read(make_dev_certificate(tmp_path / "a", NOW))
     assert all(new != old for new, old in zip(after, before, strict=True))
-    assert read(make_dev_ca(tmp_path / "a", NOW)) == after
+    assert read(make_dev_certificate(tmp_path / "a", NOW)) == after
 
 
-def test_the_leaf_is_the_inboxs_alone(tmp_path: Path):
-    ca_file, cert_file, _ = make_dev_ca(tmp_path, NOW)
-    ca, leaf = (x509.load_pem_x509_certificate(file.read_bytes()) for file in (ca_file, cert_file))
-    leaf.verify_directly_issued_by(ca)
+def test_the_certificate_is_the_inboxs_alone(tmp_path: Path):
+    cert_file, _ = make_dev_certificate(tmp_path, NOW)
+    leaf = x509.load_pem_x509_certificate(cert_file.read_bytes())
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == [INBOX_HOST]
     assert not leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    limits = ca.extensions.get_extension_for_class(x509.NameConstraints)
-    assert limits.critical
-    assert limits.value.permitted_subtrees == [x509.DNSName(INBOX_HOST)]
 
 
 @pytest.mark.parametrize("path", ["/inbox", "/inbox.json", "/inbox/mails", "/inbox/mails.json"])
@@ -345,14 +329,14 @@ async def served(inbox: InboxApp, cert: Path, key: Path) -> AsyncIterator[int]:
 
 
 async def test_one_request_over_tls(tmp_path: Path):
-    ca_file, cert_file, key_file = make_dev_ca(tmp_path)
+    cert_file, key_file = make_dev_certificate(tmp_path)
     at = datetime.now(UTC)
     service = Service(now=at)
     headers = signing_headers(SECRET, "event-1", BODY, int(at.timestamp()))
     async with served(service.inbox, cert_file, key_file) as port:
         url = f"https://127.0.0.1:{port}/hooks/a%20b?x=1"
         as_inbox = {"sni_hostname": INBOX_HOST}
-        trust = ssl.create_default_context(cafile=ca_file)
+        trust = ssl.create_default_context(cafile=cert_file)
         trust.verify_flags |= ssl.VERIFY_X509_STRICT  # what Python 3.13 asks for by default
         async with httpx.AsyncClient(verify=trust, trust_env=False) as sender:
             good = await sender.post(url, content=BODY, headers=headers, extensions=as_inbox)

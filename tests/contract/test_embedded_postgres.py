@@ -20,8 +20,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, is_available
-from meetcore.adapters.embedded_postgres import account as accounts
-from meetcore.adapters.embedded_postgres.processes import working_in
+from meetcore.adapters.embedded_postgres import server as module
 from tests.conftest import absent
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="what happens to root")
@@ -40,17 +39,17 @@ PROGRAM = """
 import signal, sys, time
 from pathlib import Path
 import psycopg
-from meetcore.adapters.embedded_postgres import EmbeddedPostgres, account
+from meetcore.adapters.embedded_postgres import EmbeddedPostgres, server as module
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 if len(sys.argv) > 2:
-    account.ROOT_PLACE = Path(sys.argv[2])
+    module.ROOT_PLACE = Path(sys.argv[2])
 server = EmbeddedPostgres(Path(sys.argv[1]))
 url = server.start()
 with psycopg.connect(url, autocommit=True) as connection:
     connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
     connection.execute("INSERT INTO kept VALUES (1)")
     try:
-        print(url, server.home, server._watcher.pid, sep="|", flush=True)
+        print(url, server.home, sep="|", flush=True)
         while True:
             time.sleep(60)
     except KeyboardInterrupt:
@@ -74,8 +73,8 @@ class Program:
         )
         assert self.process.stdout is not None
         self.output = self.process.stdout
-        url, home, watcher = self.output.readline().strip().split("|")
-        self.url, self.home, self.watcher = url, Path(home), int(watcher)
+        self.url, home = self.output.readline().strip().split("|")
+        self.home = Path(home)
 
     def end(self, number: signal.Signals) -> str:
         self.process.send_signal(number)
@@ -87,11 +86,23 @@ class Program:
             return self.output.read()
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A directory that other users can walk through, which pytest's own are not."""
+@pytest.fixture(scope="module")
+def set_up() -> Iterator[Path]:
+    """A data directory whose server has run once: to make one takes seconds."""
     made = Path(tempfile.mkdtemp(prefix="meetcore-test-"))
     made.chmod(0o711)
+    with EmbeddedPostgres(made / "data"):
+        pass
+    yield made / "data"
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def place(set_up: Path) -> Iterator[Path]:
+    """A directory that other users can walk through, which pytest's own are not, with data of a server."""
+    made = Path(tempfile.mkdtemp(prefix="meetcore-test-"))
+    made.chmod(0o711)
+    subprocess.run(["cp", "-a", set_up, made / "data"], check=True)
     yield made
     shutil.rmtree(made)
 
@@ -109,12 +120,13 @@ def ask(url: str, statement: str) -> object:
         return row[0] if row else None
 
 
-def owners(pids: list[int]) -> set[int]:
-    """Return the owners of these processes; one that has just ended has none."""
-    found = set()
-    for pid in pids:
-        with suppress(FileNotFoundError):
-            found.add(os.stat(f"/proc/{pid}").st_uid)
+def working_in(home: Path) -> list[Path]:
+    """The processes of a server: their current directory is that of its data."""
+    found, cluster = [], (home / "pg").stat()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended, or is another user's
+            if os.path.samestat((process / "cwd").stat(), cluster):
+                found.append(process)
     return found
 
 
@@ -132,8 +144,17 @@ def test_a_restart_keeps_the_data(place: Path) -> None:
             connection.execute("INSERT INTO kept VALUES (1)")
         assert ask(url, "SELECT count(*) FROM kept") == expected
         server.stop()
-        assert working_in(server.home / "pg") in ([], None)
+        assert working_in(server.home) == []
     server.stop()
+
+
+def test_settings_are_those_of_one_server(place: Path) -> None:
+    with (
+        EmbeddedPostgres(place / "data", {"fsync": "off", "wal_level": "replica"}) as one,
+        EmbeddedPostgres(place / "other" / "data") as other,
+    ):
+        assert [ask(url, "SHOW fsync") for url in (one, other)] == ["off", "on"]
+        assert [ask(url, "SHOW wal_level") for url in (one, other)] == ["replica", "minimal"]
 
 
 def test_what_the_service_needs_is_there(place: Path) -> None:
@@ -171,57 +192,39 @@ def test_a_second_server_on_the_directory_fails_at_once(place: Path) -> None:
     assert time.monotonic() - before < 5
     assert ask(first.url, "SELECT 1") == 1
     first.end(signal.SIGTERM)
-    until(lambda: not working_in(first.home / "pg"))
+    until(lambda: not working_in(first.home))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_server_ends_with_its_program(place: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("is_awaited", [True, False], ids=["awaited", "at once"])
+def test_the_server_ends_with_its_program(place: Path, number: signal.Signals, is_awaited: bool) -> None:
     program = Program(place / "data")
-    assert working_in(program.home / "pg") != []
+    assert working_in(program.home) != []
     program.end(number)
-    # No wait: the next start waits for what is still stopping.
+    if is_awaited:  # else the next start waits for what is still stopping
+        until(lambda: not working_in(program.home))
+        assert not (program.home / "pg" / "postmaster.pid").exists()
     assert kept(place / "data") == 1
-    assert working_in(program.home / "pg") in ([], None)
-
-
-def test_a_killed_program_leaves_nothing_running(place: Path) -> None:
-    program = Program(place / "data")
-    program.end(signal.SIGKILL)
-    until(lambda: working_in(program.home / "pg") in ([], None))
-    assert not (program.home / "pg" / "postmaster.pid").exists()
+    assert working_in(program.home) == []
 
 
 def test_ctrl_c_takes_the_database_only_after_the_program_is_done(place: Path) -> None:
     program = Program(place / "data")
     os.killpg(program.process.pid, signal.SIGINT)
-    os.kill(program.watcher, signal.SIGINT)
-    os.kill(program.watcher, signal.SIGTERM)
     assert program.remaining_output() == "after ctrl-c 42\nstopped\n"
 
 
-def test_a_killed_watcher_takes_the_server_along(place: Path) -> None:
-    program = Program(place / "data")
-    os.kill(program.watcher, signal.SIGKILL)
-    if sys.platform.startswith("linux"):
-        until(lambda: working_in(program.home / "pg") == [])
-    program.end(signal.SIGKILL)
-    assert kept(place / "data") == 1
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc to find the server")
 def test_a_start_after_everything_was_killed(place: Path) -> None:
     program = Program(place / "data")
-    # The watcher first stands still, else it would stop the server in good order before the kill.
-    os.kill(program.watcher, signal.SIGSTOP)
-    for pid in (*(working_in(program.home / "pg") or []), program.watcher, program.process.pid):
-        with suppress(ProcessLookupError):  # the server's children go by themselves when it is gone
-            os.kill(pid, signal.SIGKILL)
-    program.remaining_output()
+    # The first of the server's processes stands still, else it would stop in good order.
+    postmaster = int((program.home / "pg" / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGSTOP)
+    program.end(signal.SIGKILL)
+    os.kill(postmaster, signal.SIGKILL)
     assert (program.home / "pg" / "postmaster.pid").exists()
     assert kept(place / "data") == 1
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc to tell the processes apart")
 def test_a_pid_file_whose_number_belongs_to_another_process(place: Path) -> None:
     program = Program(place / "data")
     pid_file = program.home / "pg" / "postmaster.pid"
@@ -233,14 +236,15 @@ def test_a_pid_file_whose_number_belongs_to_another_process(place: Path) -> None
 
 
 def test_a_setting_up_that_was_cut_short_is_made_anew(place: Path) -> None:
-    (place / "data" / "pg.new" / "base").mkdir(parents=True)
-    (place / "data").chmod(0o711)
-    with EmbeddedPostgres(place / "data") as url:
+    (place / "cut" / "pg.new" / "base").mkdir(parents=True)
+    (place / "cut").chmod(0o711)
+    with EmbeddedPostgres(place / "cut") as url:
         assert ask(url, "SELECT 1") == 1
 
 
 def test_a_long_path_gets_a_short_socket_which_is_removed(place: Path) -> None:
-    server = EmbeddedPostgres(place / ("long" * 20) / "data")
+    shutil.move(place / "data", place / ("long" * 20))
+    server = EmbeddedPostgres(place / ("long" * 20))
     url = server.start()
     socket_dir = Path(str(conninfo_to_dict(url)["host"]))
     assert ask(url, "SELECT 1") == 1
@@ -250,8 +254,6 @@ def test_a_long_path_gets_a_short_socket_which_is_removed(place: Path) -> None:
 
 
 def test_a_server_that_cannot_start_reports_the_reason(place: Path) -> None:
-    with EmbeddedPostgres(place / "data"):
-        pass
     (place / "data" / "pg" / "PG_VERSION").write_text("9.6\n")
     with pytest.raises(EmbeddedPostgresError, match="not compatible with this version"):
         EmbeddedPostgres(place / "data").start()
@@ -275,19 +277,14 @@ def test_root_runs_it_as_nobody_and_nobody_cannot_connect(place: Path) -> None:
     nobody = pwd.getpwnam("nobody")
     server = EmbeddedPostgres(place / "data")
     with server as url:
-        assert owners(working_in(server.home / "pg") or []) == {nobody.pw_uid}
+        postmaster = (server.home / "pg" / "postmaster.pid").read_text().split()[0]
+        assert Path(f"/proc/{postmaster}").stat().st_uid == nobody.pw_uid
         psql = shutil.which("psql")
         if psql is not None:
             tried = subprocess.run(
-                [psql, url, "-c", "SELECT 1"],
-                user=nobody.pw_uid,
-                group=nobody.pw_gid,
-                extra_groups=[],
-                cwd="/",
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+                [psql, url, "-c", "SELECT 1"], user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[],
+                cwd="/", capture_output=True, text=True, check=False,
+            )  # fmt: skip
             assert tried.returncode != 0
             assert "Peer authentication failed" in tried.stderr
 
@@ -295,27 +292,15 @@ def test_root_runs_it_as_nobody_and_nobody_cannot_connect(place: Path) -> None:
 @as_root
 def test_root_prefers_a_user_of_its_own(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system's list of users is all that is not real here: a test makes no user."""
-    nobody = pwd.getpwnam("nobody")
-    users = {"nobody": nobody}
+    users = {"nobody": pwd.getpwnam("nobody")}
     monkeypatch.setattr(pwd, "getpwnam", users.__getitem__)
-    assert accounts.account_for(place / "data") == accounts.Account(nobody.pw_uid, nobody.pw_gid)
-    with EmbeddedPostgres(place / "data"):
-        pass
     users["meetcore"] = pwd.struct_passwd(("meetcore", "x", 12345, 12345, "", "/", "/bin/false"))
-    assert accounts.account_for(place / "data") == accounts.Account(12345, 12345)
+    assert module.server_user() is users["meetcore"]
     with pytest.raises(EmbeddedPostgresError, match="chown -R 12345"), EmbeddedPostgres(place / "data"):
         pass
     users.clear()
     with pytest.raises(EmbeddedPostgresError, match="useradd --system meetcore"):
-        accounts.account_for(place / "data")
-
-
-@as_root
-def test_root_in_the_directory_of_an_ordinary_user_runs_it_as_that_user(place: Path) -> None:
-    home = place / "home"
-    home.mkdir(mode=0o700)
-    os.chown(home, 12345, 12345)
-    assert accounts.account_for(home / "project" / "data") == accounts.Account(12345, 12345)
+        module.server_user()
 
 
 @as_root
@@ -334,38 +319,29 @@ def test_root_with_a_private_home_directory(place: Path) -> None:
     for _ in range(2):
         program = Program(private / "data", str(public), path=f"{private}{os.pathsep}{SOURCES}")
         assert program.home.parent == public
-        assert str(program.home) in (private / "data" / "WHERE").read_text()
-        programs = set()
-        for pid in working_in(program.home / "pg") or []:
-            with suppress(FileNotFoundError):  # it has just ended
-                programs.add(os.readlink(f"/proc/{pid}/exe"))
-        assert all(path.startswith(f"{public}/postgres-18.") for path in programs)
+        postmaster = (program.home / "pg" / "postmaster.pid").read_text().split()[0]
+        assert os.readlink(f"/proc/{postmaster}/exe").startswith(f"{public}/postgres-18.")
         assert ask(program.url, "SELECT 1") == 1
         program.end(signal.SIGTERM)
     assert len(list(public.iterdir())) == 2, "one copy of the programs, one data directory"
-    until(lambda: working_in(program.home / "pg") == [])
+    until(lambda: working_in(program.home) == [])
 
 
 @as_root
-def test_files_another_user_could_have_put_there_are_not_trusted(place: Path) -> None:
-    good = place / "good"
-    good.mkdir(mode=0o755)
-    assert accounts.trusted(good)
-    (place / "link").symlink_to(good)
-    assert not accounts.trusted(place / "link")
-    good.chmod(0o775)
-    assert not accounts.trusted(good)
-    good.chmod(0o755)
-    os.chown(good, 65534, 65534)
-    assert not accounts.trusted(good)
-    (good / "below").mkdir()
-    assert not accounts.trusted(good / "below")
+def test_a_place_that_another_user_can_write_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "private").mkdir(mode=0o700)
+    (place / "public").mkdir()
+    (place / "link").symlink_to(place / "public")
+    os.chown(place / "public", 65534, 65534)
+    for planted in ("public", "link"):
+        monkeypatch.setattr(module, "ROOT_PLACE", place / planted)
+        with pytest.raises(EmbeddedPostgresError, match="is not root's alone"):
+            EmbeddedPostgres(place / "private" / "data").start()
 
 
 @as_root
 def test_a_data_directory_of_another_user_is_refused(place: Path) -> None:
     place.chmod(0o1777)
-    (place / "data").mkdir()
     os.chown(place / "data", 65534, 65534)
     with pytest.raises(EmbeddedPostgresError, match=f"{place}/data belongs to user 65534"):
         EmbeddedPostgres(place / "data").start()

@@ -12,13 +12,12 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meetcore.adapters.jitsi import JitsiProvider
-from meetcore.adapters.jitsi.rooms import JitsiRooms
+from meetcore.adapters.jitsi import JitsiProvider, JitsiRooms
 from meetcore.domain.errors import Unprocessable
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest, plan_meeting
 from meetcore.domain.money.pricing import DEFAULT_TIERS
-from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
+from meetcore.testing.contracts.providers import VideoProviderContract, order_for
 
 URL = "https://meet.example.com"
 KEY = bytes(range(32))

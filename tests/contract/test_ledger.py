@@ -7,48 +7,40 @@ import psycopg
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.postgres.ledger import post as statements
+from meetcore.adapters.postgres.money import postings as statements
 from meetcore.domain.money import ledger
 from meetcore.domain.money.ledger import Reference
-from meetcore.testing.contracts.appending import append_one
-from meetcore.testing.contracts.reads import funds_of
-from meetcore.testing.contracts.transactions import (
-    AT,
-    adjust,
-    new_id,
-    open_customer,
-    top_up,
-)
 from tests.support.postgres_rig import PostgresRig
+from tests.support.transactions import AT, adjust, append_one, funds_of, new_id, open_customer, top_up
 
 
 @pytest.mark.parametrize("statement", ["UPDATE {} SET amount = 1", "DELETE FROM {}", "TRUNCATE {}"])
 @pytest.mark.parametrize("table", ["ledger_transfers", "ledger_entries"])
-async def test_postgres_refuses_to_change_the_ledger(postgres_rig: PostgresRig, statement: str, table: str):
-    customer = await open_customer(postgres_rig, 100)
+async def test_postgres_refuses_to_change_the_ledger(rig: PostgresRig, statement: str, table: str):
+    customer = await open_customer(rig, 100)
     with pytest.raises(psycopg.errors.RaiseException, match="append-only"):
-        await postgres_rig.rows(statement.format(table))
-    assert len(await postgres_rig.entries(customer.account_id)) == 1
+        await rig.rows(statement.format(table))
+    assert len(await rig.entries(customer.account_id)) == 1
 
 
 @pytest.mark.parametrize("amount", [0, -5, 10**15 + 1])
-async def test_postgres_refuses_amounts_that_are_none(postgres_rig: PostgresRig, amount: int):
-    customer = await open_customer(postgres_rig)
-    funds = await funds_of(postgres_rig, customer)
+async def test_postgres_refuses_amounts_that_are_none(rig: PostgresRig, amount: int):
+    customer = await open_customer(rig)
+    funds = await funds_of(rig, customer)
     posting = ledger.adjust(funds, new_id(), "x", 5, Reference("ticket", "x"), AT)
     assert posting.entry is not None
     transfer = evolve(posting.entry.transfer, amount=amount)
     wrong = evolve(posting, entry=evolve(posting.entry, amount=amount, transfer=transfer))
     with pytest.raises(psycopg.IntegrityError):
-        async with postgres_rig.store.begin() as tx:
+        async with rig.store.begin() as tx:
             await append_one(tx, funds, wrong)
 
 
-async def test_the_legs_of_every_transfer_sum_to_zero(postgres_rig: PostgresRig):
-    customer = await open_customer(postgres_rig, 100)
-    await adjust(postgres_rig, customer, -30, "take")
+async def test_the_legs_of_every_transfer_sum_to_zero(rig: PostgresRig):
+    customer = await open_customer(rig, 100)
+    await adjust(rig, customer, -30, "take")
     # Of this account only: tests of the audit leave ledgers of their own that were tampered with.
-    found = await postgres_rig.rows(
+    found = await rig.rows(
         f"""SELECT transfer_id, sum(amount) AS sum, count(*) AS legs FROM ledger_entries
         WHERE account_id = '{customer.account_id}' GROUP BY 1"""
     )
@@ -61,17 +53,17 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(below)
 
 
-async def test_a_repeated_operation_is_found_without_reading_the_history(postgres_rig: PostgresRig):
+async def test_a_repeated_operation_is_found_without_reading_the_history(rig: PostgresRig):
     """With so few rows the planner may scan them all: it is set not to, as it will not with many."""
-    customer = await open_customer(postgres_rig)
+    customer = await open_customer(rig)
     for number in range(200):
-        await top_up(postgres_rig, customer, 5, f"INV-{number}")
-    operation = (await postgres_rig.entries(customer.account_id))[100].transfer.operation
-    await postgres_rig.rows("ANALYZE ledger_entries, ledger_transfers")
-    async with postgres_rig.pool.connection() as connection, connection.transaction():
+        await top_up(rig, customer, 5, f"INV-{number}")
+    operation = (await rig.entries(customer.account_id))[100].transfer.operation
+    await rig.rows("ANALYZE ledger_entries, ledger_transfers")
+    async with rig.pool.connection() as connection, connection.transaction():
         await connection.execute("SET LOCAL enable_seqscan = off")
         cursor = await connection.execute(
-            f"EXPLAIN (ANALYZE, FORMAT JSON) {statements._LOAD}",
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statements.SQL['load_posting']}",
             {"account_id": customer.account_id, "operations": [operation]},
         )
         [plan] = [row["QUERY PLAN"] for row in await cursor.fetchall()]

@@ -1,25 +1,161 @@
-"""The suite of the mailer, in memory and over SMTP to a real server, and every fault that a server has."""
+"""The texts of mails, their catalogues, and the mailer over SMTP."""
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import frozen
+from attrs import evolve, fields, frozen
+from babel.messages.extract import extract_from_file
+from babel.messages.pofile import read_po
 
 from meetcore.adapters.dev_inbox import MailInbox
-from meetcore.adapters.memory.mailer import MemoryMailer
+from meetcore.adapters.mail_texts import TemplateMailTexts, letters
+from meetcore.adapters.mail_texts.letters import CATALOGUES
 from meetcore.adapters.smtp import Security, SmtpMailer, SmtpServer, server_from_url
-from meetcore.domain.mails.senders import Sender, parse_sender
-from meetcore.ports.mailer import MailRefused, MailUnavailable
+from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, MailContent, SignInLink
+from meetcore.domain.mails.mails import Sender, parse_sender
+from meetcore.domain.notes.notes import Language
+from meetcore.ports.mails import MailRefused, MailTexts, MailUnavailable
 from meetcore.testing.contracts import MailboxRig, MailerContract, ReceivedMail
-from meetcore.testing.contracts.mailer import outgoing
+from meetcore.testing.contracts.infrastructure import outgoing
 from meetcore.testing.receiver import Authority
+from tests.support.fakes import FakeMailer, FakeMailTexts
 from tests.support.mail_server import CUT, HANG, PASSWORD, USER, MailServer, mail_server
+from tests.support.records import CONTENTS
+from tests.support.texts import assert_contains
+
+_HOSTILE = "<img src=x onerror=alert(1)>\r\nBcc: a@example.com & \"'"
+
+
+@pytest.fixture(params=["fake", "templates"])
+def texts(request: pytest.FixtureRequest) -> MailTexts:
+    return FakeMailTexts() if request.param == "fake" else TemplateMailTexts(SITE)
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
+def test_every_kind_is_written_in_every_language(
+    texts: MailTexts, content: MailContent, language: Language
+) -> None:
+    written = texts.write(content, language)
+    assert written.subject
+    assert written.subject.isprintable()
+    url: str = getattr(content, "url", "") or getattr(content, "page_url", "")
+    for body in (written.text, written.html):
+        assert url in body
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda content: type(content).__name__)
+def test_languages_differ(texts: MailTexts, content: MailContent) -> None:
+    assert len({texts.write(content, language).subject for language in Language}) == len(Language)
+
+
+@pytest.mark.parametrize("language", Language)
+def test_what_others_chose_is_escaped_and_breaks_no_subject(texts: MailTexts, language: Language) -> None:
+    invitation, disabled = CONTENTS[1], CONTENTS[2]
+    assert isinstance(invitation, Invitation)
+    assert isinstance(disabled, EndpointDisabled)
+    for content in (
+        evolve(invitation, account_name=_HOSTILE, invited_by=_HOSTILE),
+        evolve(disabled, urls=(_HOSTILE,)),
+    ):
+        written = texts.write(content, language)
+        assert written.subject.isprintable()
+        assert_contains(written.html, "&lt;img", absent=("<img",))
+
+
+SITE = "meet.example"
+AT = datetime(2026, 12, 31, 18, 5, tzinfo=UTC)
+PLACE = re.compile(r"%\((\w+)\)s")
+
+
+def messages() -> Iterator[str | tuple[str, ...]]:
+    """Every message of the code, a plural as a pair."""
+    keywords = {"_": None, "_plural": (1, 2)}
+    for _, message, _, _ in extract_from_file("python", Path(letters.__file__), keywords=keywords):
+        yield tuple(message) if isinstance(message, list | tuple) else message
+
+
+@pytest.mark.parametrize("language", set(Language) - {Language.ENGLISH})
+def test_every_message_is_translated_with_its_places(language: Language):
+    with (CATALOGUES / f"{language.value}.po").open("rb") as source:
+        catalogue = {message.id: message for message in read_po(source) if message.id}
+    assert set(catalogue) == set(messages())
+    for key, message in catalogue.items():
+        for text in forms(message.string):
+            assert text, key
+            assert set(PLACE.findall(text)) == set(PLACE.findall(forms(key)[-1])), key
+
+
+def forms(text: str | Sequence[str] | None) -> Sequence[str]:
+    """The forms of a plural, or the one there is."""
+    return [text or ""] if isinstance(text, str | None) else text
+
+
+def test_times_are_those_of_jakarta_and_numbers_those_of_the_language():
+    texts = TemplateMailTexts(SITE)
+    link = SignInLink("https://meet.example/", AT)
+    assert "until 1 January 2027, 01:05 WIB" in texts.write(link, Language.ENGLISH).text
+    assert "sampai 1 Januari 2027, 01:05 WIB" in texts.write(link, Language.INDONESIAN).text
+    low = LowCredits(1234, 5000, "https://meet.example/")
+    assert "1,234 credits left" in texts.write(low, Language.ENGLISH).text
+    assert "Tersisa 1.234 kredit" in texts.write(low, Language.INDONESIAN).text
+
+
+def test_one_and_several_webhooks_are_told_apart():
+    texts, disabled = TemplateMailTexts(SITE), CONTENTS[2]
+    assert isinstance(disabled, EndpointDisabled)
+    assert texts.write(disabled, Language.ENGLISH).subject == "2 webhooks were disabled"
+    one = texts.write(evolve(disabled, urls=disabled.urls[:1]), Language.ENGLISH)
+    assert one.subject == "A webhook was disabled"
+    assert_contains(one.text, disabled.urls[0], "72 hours")
+
+
+@pytest.mark.parametrize("language", Language)
+def test_no_customers_words_are_in_a_subject(language: Language):
+    words = "Your account is locked: https://evil.example"
+    for content in CONTENTS:
+        names = {"invited_by", "account_name", "name"} & {each.name for each in fields(type(content))}
+        named: dict[str, Any] = dict.fromkeys(names, words)
+        written = TemplateMailTexts(SITE).write(evolve(content, **named), language)
+        assert "evil" not in written.subject
+        assert not names or f"“{words}”" in written.text, "in quotes, in the body alone"
+
+
+def test_a_name_without_end_does_not_make_a_subject_without_end():
+    invitation = CONTENTS[1]
+    assert isinstance(invitation, Invitation)
+    written = TemplateMailTexts(SITE).write(evolve(invitation, invited_by="x " * 5000), Language.ENGLISH)
+    assert len(written.subject) < 2 * letters.MAX_NAME
+    assert written.text.startswith("“x x ")
+
+
+def test_a_letter_is_laid_out_as_it_is_read():
+    text = TemplateMailTexts(SITE).write(SignInLink("https://meet.example/?a=1&b=2", AT), Language.ENGLISH)
+    assert text.text == (
+        "With this link you sign in to meet.example.\n"
+        "It works once, in the browser that asked for it, until 1 January 2027, 01:05 WIB.\n"
+        "\n"
+        "Sign in:\n"
+        "https://meet.example/?a=1&b=2\n"
+        "\n"
+        "If you did not ask for it, ignore this e-mail: without the link nobody gets in.\n"
+        "\n"
+        "If such e-mails keep coming, somebody else types your address: delete them, and tell who runs "
+        "meet.example.\n"
+        "\n"
+        "-- \n"
+        "meet.example"
+    )
+    assert 'href="https://meet.example/?a=1&amp;b=2"' in text.html
+
 
 SENDER = Sender("mail@meet.example", "Émile & Rapat")
 LOOPBACK = "127.0.0.1"
@@ -36,7 +172,7 @@ class MemoryMailbox:
     """The mailbox of the memory mailer."""
 
     def __init__(self) -> None:
-        self.mailer: MemoryMailer | MailInbox = MemoryMailer()
+        self.mailer: FakeMailer | MailInbox = FakeMailer()
 
     def received(self) -> Sequence[ReceivedMail]:
         return [
@@ -99,12 +235,10 @@ async def test_a_mail_says_that_a_program_sent_it_and_for_whom(server: MailServe
     mail = outgoing()
     await mailer_to(server).send(mail)
     [(_, message)] = server.messages
-    assert message["From"] == "Émile & Rapat <mail@meet.example>"
-    assert message["To"] == mail.recipient
+    assert (message["From"], message["To"]) == ("Émile & Rapat <mail@meet.example>", mail.recipient)
     assert message["Date"].datetime == mail.created_at.replace(microsecond=0)
     assert message["Message-ID"] == f"<{mail.id}@meet.example>"
-    assert message["Auto-Submitted"] == "auto-generated"
-    assert message["Content-Language"] == "id"
+    assert (message["Auto-Submitted"], message["Content-Language"]) == ("auto-generated", "id")
     assert message.get_content_type() == "multipart/alternative"
     assert bytes(message).isascii(), "no server has to know 8BITMIME"
     assert server.quits == 1
@@ -189,9 +323,7 @@ async def test_an_answer_is_for_later_or_for_ever_and_its_code_is_all_that_is_ke
 
 
 @pytest.mark.parametrize("answer", [CUT, HANG, "500 what"])
-async def test_a_mail_that_the_server_has_is_sent_however_the_connection_ends(
-    server: MailServer, answer: str
-):
+async def test_mail_that_server_has_is_sent_however_connection_ends(server: MailServer, answer: str):
     server.answers["QUIT"] = answer
     await mailer_to(server).send(outgoing())
     assert len(server.messages) == 1

@@ -1,45 +1,47 @@
-"""Bringing a PostgreSQL schema up to date: once, by one at a time, and never backwards."""
+"""Bring a schema up to date: once, by one host at a time, beside a service, and never backwards."""
+
+from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from importlib import resources
-from uuid import UUID
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 
 from meetcore.adapters.postgres import migrate as module
-from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
-from meetcore.adapters.postgres.migrate import migrate, missing
-from meetcore.adapters.postgres.migration_steps import Migration, MigrationRefused, load_migrations
+from meetcore.adapters.postgres import pool
+from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, load_migrations, migrate, missing
+from meetcore.adapters.postgres.repository import MIGRATIONS
+from meetcore.adapters.postgres.roles import role_faults
+from meetcore.adapters.settings import SettingsRefused
+from meetcore.composition.configuration import check_schema
 from meetcore.ports.store import StoreUnavailable
 from tests.support import servers
+from tests.support.api_harness import settings_for
 from tests.support.own_postgres import own_postgres
 
-# What makes two schemas the same, by name and definition, each object's own schema left out. Column
-# order counts; statistics, oids and the gaps that dropped columns leave do not. The migrator's own
-# table is no part of the schema.
+# What makes two schemas the same, by name and definition. The table of the runner is no part of the schema.
 CATALOG = {
     "tables": """
         SELECT relname, relkind::text, relpersistence::text, reloptions FROM pg_class
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
-            AND relname NOT LIKE 'schema_migrations%'""",
+            AND relname <> 'schema_migrations'""",
     "columns": """
         SELECT c.relname, row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), a.attname,
             format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
-            AND a.attnum > 0 AND NOT a.attisdropped AND c.relname NOT LIKE 'schema_migrations%'""",
+            AND a.attnum > 0 AND NOT a.attisdropped AND c.relname <> 'schema_migrations'""",
     "constraints": """
         SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
         WHERE connamespace = 'public'::regnamespace
-            AND conrelid::regclass::text NOT LIKE 'schema_migrations%'""",
+            AND conrelid::regclass::text <> 'schema_migrations'""",
     "indexes": """
         SELECT tablename, indexname, indexdef FROM pg_indexes
-        WHERE schemaname = 'public' AND tablename NOT LIKE 'schema_migrations%'""",
+        WHERE schemaname = 'public' AND tablename <> 'schema_migrations'""",
     "triggers": """
         SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), tgenabled::text FROM pg_trigger
         WHERE NOT tgisinternal""",
@@ -60,10 +62,32 @@ def catalog(url: str) -> dict[str, Counter[tuple[object, ...]]]:
         }
 
 
+NEXT = load_migrations()[-1].number + 1
+
+
 @pytest.fixture
-def second_database_url(postgres_server_url: str) -> Iterator[str]:
-    with servers.fresh_database(postgres_server_url) as url:
+def url(postgres_server_url: str) -> Iterator[str]:
+    """A database with the whole schema."""
+    with servers.migrated_database(postgres_server_url) as url:
         yield url
+
+
+@pytest.fixture
+def add(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Migration]:
+    """Give the release one more step."""
+
+    def add(text: str) -> Migration:
+        step = Migration(NEXT, "later", text)
+        monkeypatch.setattr(module, "load_migrations", lambda: [*load_migrations(), step])
+        return step
+
+    return add
+
+
+def tables(url: str) -> set[str]:
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    return {name for (name,) in found}
 
 
 def applied(url: str) -> list[tuple[int, str]]:
@@ -75,62 +99,57 @@ def known() -> list[tuple[int, str]]:
     return [(step.number, step.name) for step in load_migrations()]
 
 
-def test_the_migrations_arrive_at_the_canonical_schema(empty_database_url, second_database_url):
-    migrate(empty_database_url)
-    schema = resources.files("meetcore.adapters.postgres").joinpath("schema.sql").read_text("utf-8")
-    with psycopg.connect(second_database_url) as connection:
-        connection.execute("CREATE TABLE schema_migrations ()")
-        connection.execute(schema)
-    arrived, wanted = catalog(empty_database_url), catalog(second_database_url)
-    for name in CATALOG:
-        assert arrived[name] == wanted[name], name
+def until(connection: psycopg.Connection, query: str) -> None:
+    """Wait until a query returns a row."""
+    deadline = time.monotonic() + 30
+    while connection.execute(query.encode()).fetchone() is None:
+        assert time.monotonic() < deadline, query
+        time.sleep(0.01)
+
+
+WAITING = """SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+
+
+def test_the_runner_arrives_at_what_the_files_say(url: str, empty_database_url: str) -> None:
+    with psycopg.connect(empty_database_url) as connection:
+        for step in load_migrations():
+            connection.execute(step.text.encode())
+    arrived, wanted = catalog(url), catalog(empty_database_url)
+    assert arrived == wanted
     assert len(wanted["tables"]) >= 15
-    assert len(wanted["triggers"]) == 4
+    assert len(wanted["triggers"]) == 3
 
 
-def test_a_difference_in_the_schema_is_found(empty_database_url, second_database_url):
-    for url in (empty_database_url, second_database_url):
-        migrate(url)
-    with psycopg.connect(second_database_url) as connection:
+def test_a_difference_in_the_schema_is_found(url: str) -> None:
+    before = catalog(url)
+    with psycopg.connect(url) as connection:
         connection.execute("ALTER TABLE ledger_entries DISABLE TRIGGER ledger_entries_append_only")
         connection.execute("ALTER TABLE accounts DROP CONSTRAINT accounts_held_check")
         connection.execute("ALTER TABLE hosts ALTER uses DROP DEFAULT")
-    first, second = catalog(empty_database_url), catalog(second_database_url)
-    assert {name for name in CATALOG if first[name] != second[name]} == {
-        "triggers",
-        "constraints",
-        "columns",
-    }
+    after = catalog(url)
+    assert {name for name in CATALOG if before[name] != after[name]} == {"triggers", "constraints", "columns"}
 
 
-def test_migrating_twice_applies_nothing_the_second_time(empty_database_url):
+def test_migrating_twice_applies_nothing_the_second_time(empty_database_url: str) -> None:
     assert missing(empty_database_url) == load_migrations()
-    progress: list[tuple[int, int, int]] = []
-    steps = migrate(empty_database_url, on_step=lambda step, n, of: progress.append((step.number, n, of)))
-    assert steps == load_migrations()
-    assert progress == [(step.number, place, len(steps)) for place, step in enumerate(steps, start=1)]
-    assert missing(empty_database_url) == []
-    assert migrate(empty_database_url) == []
+    assert tables(empty_database_url) == set(), "to look changes nothing"
+    done: list[Migration] = []
+    assert migrate(empty_database_url, on_applied=done.append) == load_migrations() == done
+    assert missing(empty_database_url) == migrate(empty_database_url) == []
     assert applied(empty_database_url) == known()
 
 
-def test_asking_what_is_missing_changes_nothing(empty_database_url):
-    before = catalog_of_tables(empty_database_url)
-    missing(empty_database_url)
-    assert catalog_of_tables(empty_database_url) == before == []
+def test_each_step_has_a_number_of_its_own() -> None:
+    numbers = [step.number for step in load_migrations()]
+    assert numbers == sorted(set(numbers))
 
 
-def catalog_of_tables(url: str) -> list[tuple[str]]:
-    with psycopg.connect(url) as connection:
-        return connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-
-
-def test_two_migrators_at_once_apply_each_step_once(empty_database_url):
-    gather_all = threading.Barrier(4)
+def test_migrators_at_once_apply_each_step_once(empty_database_url: str) -> None:
+    start = threading.Barrier(4)
     done: list[list[Migration]] = []
 
     def run() -> None:
-        gather_all.wait(timeout=10)
+        start.wait(timeout=10)
         done.append(migrate(empty_database_url))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
@@ -142,7 +161,7 @@ def test_two_migrators_at_once_apply_each_step_once(empty_database_url):
     assert applied(empty_database_url) == known()
 
 
-def test_a_migrator_that_waits_in_vain_gives_up(empty_database_url):
+def test_a_migrator_that_waits_in_vain_for_another_gives_up(empty_database_url: str) -> None:
     with psycopg.connect(empty_database_url, autocommit=True) as holder:
         holder.execute("SELECT pg_advisory_lock(%s)", (MIGRATIONS,))
         with pytest.raises(MigrationRefused, match="too long"):
@@ -150,82 +169,53 @@ def test_a_migrator_that_waits_in_vain_gives_up(empty_database_url):
     assert migrate(empty_database_url) == load_migrations()
 
 
-WIDER = "ALTER TABLE meetings ADD COLUMN wider integer"
+# What is refused
 
 
-def test_a_step_that_waits_for_a_lock_lets_others_pass_and_is_tried_again(empty_database_url, monkeypatch):
-    """The service queues behind a lock that is waited for: a long report must not stop it for long."""
-    steps = migrate(empty_database_url)
-    later = Migration(steps[-1].number + 1, "wider", WIDER)
-    monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
-    waits: list[float] = []
-    with psycopg.connect(empty_database_url) as holder:
-        holder.execute("SELECT FROM meetings")
-
-        def on_wait(step: Migration, pause_s: float) -> None:
-            assert step == later
-            with psycopg.connect(empty_database_url, autocommit=True) as service:
-                service.execute("SET statement_timeout = 1000")
-                service.execute("SELECT FROM meetings FOR UPDATE")
-            waits.append(pause_s)
-            if len(waits) == 2:
-                holder.commit()
-
-        assert migrate(empty_database_url, lock_timeout_s=0.1, on_wait=on_wait) == [later]
-    assert waits == [1.0, 2.0]
+def test_a_step_that_was_changed_after_it_was_applied_is_refused(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE schema_migrations SET checksum = repeat('0', 64) WHERE number = 1")
+    for ask in (migrate, missing):
+        with pytest.raises(MigrationRefused, match="0001_initial was changed"):
+            ask(url)
 
 
-def test_a_step_that_gets_no_lock_gives_up_and_keeps_nothing(empty_database_url, monkeypatch):
-    steps = migrate(empty_database_url)
-    later = Migration(steps[-1].number + 1, "wider", f"CREATE TABLE before (); {WIDER}")
-    monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
-    with psycopg.connect(empty_database_url) as holder:
-        holder.execute("SELECT FROM meetings")
-        with pytest.raises(MigrationRefused, match="did not get its locks within 1 s"):
-            migrate(empty_database_url, timeout_s=1, lock_timeout_s=0.1)
-    assert ("before",) not in catalog_of_tables(empty_database_url)
-    assert migrate(empty_database_url) == [later]
+def test_a_database_of_a_newer_release_is_refused(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', '')")
+    for ask in (migrate, missing):
+        with pytest.raises(MigrationRefused, match="9999, too new for this release"):
+            ask(url)
+    with pytest.raises(SettingsRefused, match="too new"):
+        check_schema(settings_for(url))
 
 
-CROSSED = """
-CREATE TABLE counted (account_id uuid REFERENCES accounts);
-CREATE FUNCTION count_entries() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-CREATE TRIGGER counted AFTER INSERT ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION count_entries()
-"""
-_WAITS = """SELECT FROM pg_locks
-WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"""
+def test_a_release_does_not_start_before_its_steps_are_applied(
+    url: str, add: Callable[[str], Migration]
+) -> None:
+    check_schema(settings_for(url))
+    add("CREATE TABLE later ()")
+    with pytest.raises(SettingsRefused, match="run `meetcore migrate` first"):
+        check_schema(settings_for(url))
 
 
-def _write_in_opposite_order(url: str, stop: threading.Event) -> None:
-    """Lock the entries, wait until the migrator waits for a lock, then lock the accounts; again and again."""
-    with psycopg.connect(url) as writer, psycopg.connect(url, autocommit=True) as watch:
-        while not stop.is_set():
-            writer.execute("LOCK TABLE ledger_entries IN ROW EXCLUSIVE MODE")
-            while not stop.is_set() and watch.execute(_WAITS).fetchone() is None:
-                stop.wait(0.01)
-            writer.execute("LOCK TABLE accounts IN ROW EXCLUSIVE MODE")
-            writer.commit()
+def test_nothing_of_a_step_that_fails_is_kept(url: str, add: Callable[[str], Migration]) -> None:
+    add("CREATE TABLE later (); CREATE TABLE accounts ()")
+    with pytest.raises(MigrationRefused, match=f"{NEXT:04}_later failed"):
+        migrate(url)
+    assert "later" not in tables(url)
+    assert applied(url) == known()
 
 
-def test_a_step_and_a_writer_that_lock_two_tables_in_opposite_orders_both_get_on(
-    empty_database_url, monkeypatch
-):
-    """A posting holds the entries and waits behind the step for the account: each try in that order fails."""
-    steps = migrate(empty_database_url)
-    later = Migration(steps[-1].number + 1, "crossed", CROSSED)
-    monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
-    stop = threading.Event()
-    writer = threading.Thread(target=_write_in_opposite_order, args=(empty_database_url, stop))
-    writer.start()
-    try:
-        assert migrate(empty_database_url, timeout_s=120) == [later]
-    finally:
-        stop.set()
-        writer.join()
+def test_a_lost_database_is_unavailable(postgres_server_url: str) -> None:
+    nowhere = servers.with_path(postgres_server_url, "meetcore_test_no_such_database")
+    for ask in (migrate, missing):
+        with pytest.raises(StoreUnavailable):
+            ask(nowhere)
 
 
-def test_a_server_that_is_frozen_is_given_up(monkeypatch):
-    monkeypatch.setattr(module, "DEADLINE_S", 1.0)
+def test_a_server_that_is_frozen_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "DEADLINE_S", 1.0)
     with own_postgres() as server:
         migrate(server.url)
         connection = module._connected(server.url)
@@ -236,120 +226,141 @@ def test_a_server_that_is_frozen_is_given_up(monkeypatch):
         assert time.monotonic() - started < 3
 
 
-def test_a_step_that_was_changed_after_it_was_applied_is_refused(empty_database_url):
-    migrate(empty_database_url)
-    with psycopg.connect(empty_database_url) as connection:
-        connection.execute("UPDATE schema_migrations SET checksum = repeat('0', 64) WHERE number = 1")
-    for ask in (migrate, missing):
-        with pytest.raises(MigrationRefused, match=r"0001 .* was changed"):
-            ask(empty_database_url)
+# Beside a service
 
 
-def test_a_database_that_needs_a_newer_release_is_refused(empty_database_url):
-    migrate(empty_database_url)
-    with psycopg.connect(empty_database_url) as connection:
-        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', '', now(), 9999)")
-    for ask in (migrate, missing):
-        with pytest.raises(MigrationRefused, match="9999, too new for this release"):
-            ask(empty_database_url)
+WIDER = "ALTER TABLE meetings ADD COLUMN wider integer"
 
 
-def test_nothing_of_a_step_that_fails_is_kept(empty_database_url):
-    with psycopg.connect(empty_database_url) as connection:
-        connection.execute("CREATE TABLE webhook_endpoints ()")
-    with pytest.raises(MigrationRefused, match="0001"):
-        migrate(empty_database_url)
-    assert sorted(catalog_of_tables(empty_database_url)) == [
-        ("schema_migrations",),
-        ("schema_migrations_batches",),
-        ("webhook_endpoints",),
-    ]
-    assert applied(empty_database_url) == []
+def test_a_step_that_waits_for_a_lock_lets_others_pass_and_is_tried_again(
+    url: str, add: Callable[[str], Migration]
+) -> None:
+    """Requests queue behind a lock that is waited for: a long report must not stop them for long."""
+    later = add(WIDER)
+    lines: list[str] = []
+    with psycopg.connect(url) as holder:
+        holder.execute("SELECT FROM meetings")
+
+        def report(text: str) -> None:
+            lines.append(text)
+            if "waits" in text:
+                with psycopg.connect(url, autocommit=True) as service:
+                    service.execute("SET statement_timeout = 1000")
+                    service.execute("SELECT FROM meetings FOR UPDATE")
+            if len(lines) == 3:
+                holder.commit()
+
+        assert migrate(url, lock_timeout_s=0.1, report=report) == [later]
+    name, wait = f"migration {later.title}", "waits for locks that others hold; next try in"
+    assert lines == [name, f"{name} {wait} 1 s", f"{name} {wait} 2 s"]
 
 
-def test_a_lost_database_is_unavailable(postgres_server_url):
-    nowhere = servers.with_path(postgres_server_url, "meetcore_test_no_such_database")
-    for ask in (migrate, missing):
-        with pytest.raises(StoreUnavailable):
-            ask(nowhere)
+def test_step_that_gets_no_lock_gives_up_and_keeps_nothing(url: str, add: Callable[[str], Migration]) -> None:
+    later = add(f"CREATE TABLE later (); {WIDER}")
+    with psycopg.connect(url) as holder:
+        holder.execute("SELECT FROM meetings")
+        with pytest.raises(MigrationRefused, match="did not get its locks within 1 s"):
+            migrate(url, timeout_s=1, lock_timeout_s=0.1)
+    assert "later" not in tables(url)
+    assert migrate(url) == [later]
 
 
-def test_each_step_has_a_number_and_a_name_of_its_own():
-    steps = load_migrations()
-    numbers = [step.number for step in steps]
-    assert numbers == sorted(set(numbers))
-    assert len({step.name for step in steps}) == len(steps)
+def test_step_that_is_ended_for_a_deadlock_is_tried_again(url: str, add: Callable[[str], Migration]) -> None:
+    later = add("LOCK TABLE accounts; LOCK TABLE ledger_entries")
+    migrator = threading.Thread(target=migrate, args=(url,), kwargs={"lock_timeout_s": 20})
+    with psycopg.connect(url) as writer, psycopg.connect(url, autocommit=True) as watch:
+        writer.execute("SET LOCAL deadlock_timeout = '20s'")  # so that the step is the one that is ended
+        writer.execute("LOCK TABLE ledger_entries IN ROW EXCLUSIVE MODE")
+        migrator.start()
+        until(watch, WAITING)
+        writer.execute("LOCK TABLE accounts IN ROW EXCLUSIVE MODE")
+    migrator.join(timeout=30)
+    assert applied(url)[-1] == (later.number, later.name)
 
 
-def test_the_user_of_each_account_becomes_its_owner(empty_database_url, monkeypatch):
-    """Accounts that share an e-mail address get one user; user ids that are shared are parted."""
-    steps = load_migrations()
-    before = next(place for place, step in enumerate(steps) if step.name == "members")
-    monkeypatch.setattr(module, "load_migrations", lambda: steps[:before])
-    migrate(empty_database_url)
-    monkeypatch.setattr(module, "load_migrations", lambda: steps)
-    accounts = [(1, 11, "dewi@example.com"), (2, 12, "Dewi@Example.com"), (3, 13, "sari@example.com"),
-        (4, 13, "budi@example.com")]  # fmt: skip
-    with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        for id_, user_id, email in accounts:
-            connection.execute(
-                """INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
-                VALUES (%s, %s, %s, 'A', now() + %s * interval '1 day', 0, false)""",
-                (UUID(int=id_), UUID(int=user_id), email, id_),
-            )
-        migrate(empty_database_url)
-        members = connection.execute(
-            """SELECT account_id, user_id, email, role FROM memberships JOIN users ON users.id = user_id
-            ORDER BY account_id"""
-        ).fetchall()
-    assert [(account_id.int, email, role) for account_id, _, email, role in members] == [
-        (1, "dewi@example.com", "owner"), (2, "dewi@example.com", "owner"), (3, "sari@example.com", "owner"),
-        (4, "budi@example.com", "owner"),
-    ]  # fmt: skip
-    users = [user_id for _, user_id, _, _ in members]
-    assert [user_id.int for user_id in users[:3]] == [11, 11, 13]
-    assert users[3] not in users[:3]
+def test_the_services_role_may_use_a_table_as_soon_as_it_is_there(
+    url: str, add: Callable[[str], Migration]
+) -> None:
+    add("CREATE TABLE later ()")
+    with servers.service_role(url) as service_url:
+        migrate(url)
+        with psycopg.connect(service_url, autocommit=True) as connection:
+            connection.execute("DELETE FROM later")
+            assert role_faults(connection) == []
 
 
-def test_entries_from_before_the_totals_of_days_are_counted_once(empty_database_url, monkeypatch):
-    """Those that are posted between the two steps, too, and across midnight in WIB."""
-    steps = load_migrations()
-    place = next(n for n, step in enumerate(steps) if step.name == "ledger_day_totals")
-    post = """
-        WITH account AS (
-            INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
-            VALUES ('00000000-0000-0000-0000-000000000001', gen_random_uuid(), 'a', 'A', now(), 0, false)
-            ON CONFLICT (id) DO UPDATE SET entries = accounts.entries RETURNING id
+# Online steps
+
+
+ONLINE = """-- online
+CREATE TABLE IF NOT EXISTS counted AS SELECT generate_series(1, 1000) AS n, NULL::integer AS value;
+
+-- In batches, each in a transaction of its own.
+DO $$ BEGIN
+    WHILE EXISTS (SELECT FROM counted WHERE value IS NULL) LOOP
+        UPDATE counted SET value = n / divisor FROM divisors WHERE value IS NULL AND n BETWEEN 1 AND 1000;
+        COMMIT;
+    END LOOP;
+END $$;
+
+CREATE UNIQUE INDEX CONCURRENTLY IF NOT EXISTS counted_value ON counted (value);
+"""
+
+
+def test_an_online_step_that_was_interrupted_is_repeated(url: str, add: Callable[[str], Migration]) -> None:
+    """What its statements did stays; an index whose build failed is not taken for one that is there."""
+    later = add(ONLINE)
+    with psycopg.connect(url, autocommit=True) as connection:
+        with pytest.raises(MigrationRefused, match='"divisors" does not exist'):
+            migrate(url)
+        connection.execute("CREATE TABLE divisors AS SELECT 2 AS divisor")
+        with pytest.raises(MigrationRefused, match="could not create unique index"):
+            migrate(url)
+        assert missing(url) == [later]
+        assert connection.execute("SELECT count(value), count(DISTINCT value) FROM counted").fetchone() == (
+            1000,
+            501,
         )
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
-        SELECT id, %(number)s, leg.book, gen_random_uuid(), leg.amount, leg.balance, %(at)s, leg.hash
-        FROM account, (VALUES ('customer', %(credits)s, 0, 'x'::bytea), (%(book)s, -%(credits)s, NULL, NULL))
-            AS leg (book, amount, balance, hash)"""
-    count = "UPDATE accounts SET entries = entries + 1"
-    with psycopg.connect(empty_database_url, autocommit=True) as connection:
-        for number, (last, book, credits, at) in enumerate(
-            [
-                (place, "topups", 100, "2026-03-01T16:59:59Z"),
-                (place, "meetings", -30, "2026-03-01T17:00:00Z"),
-                (place + 1, "meetings", -5, "2026-03-01T17:00:01Z"),
-                (place + 1, "meetings", 30, "2026-03-01T18:00:00Z"),
-                (len(steps), "notulen", -3, "2026-03-02T18:00:00Z"),
-                (len(steps), "adjustments", -2, "2026-03-02T18:00:00Z"),
-                (len(steps), "adjustments", 9, "2026-03-02T18:00:00Z"),
-            ],
-            start=1,
-        ):
-            monkeypatch.setattr(module, "load_migrations", lambda last=last: steps[:last])
-            migrate(empty_database_url)
-            connection.execute(post, {"number": number, "book": book, "credits": credits, "at": at})
-            connection.execute(count)
-        found = connection.execute(
-            "SELECT day::text, kind, credits, entries FROM ledger_day_totals ORDER BY day, kind"
-        ).fetchall()
-    assert found == [
-        ("2026-03-01", "topup", 100, 1),
-        ("2026-03-02", "meeting_charge", -35, 2),
-        ("2026-03-02", "meeting_refund", 30, 1),
-        ("2026-03-03", "adjustment", 7, 2),
-        ("2026-03-03", "notulen_charge", -3, 1),
-    ]
+        connection.execute("UPDATE counted SET value = n")
+        assert migrate(url) == [later]
+        built = "SELECT indisvalid FROM pg_index WHERE indexrelid = 'counted_value'::regclass"
+        assert connection.execute(built).fetchall() == [(True,)]
+    assert migrate(url) == []
+
+
+def test_a_limit_of_the_role_does_not_end_a_long_statement(url: str, add: Callable[[str], Migration]) -> None:
+    later = add("-- online\nSELECT pg_sleep(0.3);\n")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            f"ALTER DATABASE {connection.info.dbname} SET statement_timeout = '100ms'".encode()
+        )
+    assert migrate(url) == [later]
+
+
+def test_a_build_that_waits_for_a_long_transaction_stops_nobody(
+    url: str, add: Callable[[str], Migration]
+) -> None:
+    """No request queues behind it, so it waits without a limit."""
+    add("-- online\nCREATE INDEX CONCURRENTLY IF NOT EXISTS later ON hosts (uses);\n")
+    builder = threading.Thread(target=migrate, args=(url,), kwargs={"timeout_s": 0, "lock_timeout_s": 0.1})
+    with psycopg.connect(url) as holder, psycopg.connect(url, autocommit=True) as service:
+        holder.execute("UPDATE hosts SET uses = 0")
+        builder.start()
+        until(service, WAITING)
+        time.sleep(0.2)  # longer than the limit for a lock
+        service.execute("SET statement_timeout = 1000")
+        service.execute("UPDATE hosts SET uses = 1")
+        holder.commit()
+        builder.join(timeout=30)
+    assert missing(url) == []
+
+
+def test_an_online_statement_that_stops_others_waits_for_a_moment_only(
+    url: str, add: Callable[[str], Migration]
+) -> None:
+    later = add(f"-- online\n{WIDER};\n")
+    with psycopg.connect(url) as holder:
+        holder.execute("SELECT FROM meetings")
+        with pytest.raises(MigrationRefused, match="did not get its locks"):
+            migrate(url, timeout_s=0, lock_timeout_s=0.1)
+    assert migrate(url) == [later]

@@ -1,26 +1,85 @@
-"""The suite of OpenID providers on the adapter, and what a provider can get wrong."""
+"""Sign-in by others: OpenID Connect and passkeys."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import jwt
 import pytest
 from attrs import frozen
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from meetcore.adapters.oidc import OidcClient, OidcProvider
-from meetcore.adapters.oidc.http import MAX_ANSWER_BYTES, OidcHttp
-from meetcore.domain.members.identities import Identity
-from meetcore.ports.identity_provider import IdentityRefused, IdentityUnavailable, ProviderAnswer
-from meetcore.testing.contracts import IdentityProviderContract
-from meetcore.testing.contracts.identity_provider import CALLBACK, FLOW
-from meetcore.testing.wire import Reply, as_json
+from meetcore.adapters.oidc import MAX_ANSWER_BYTES, OidcClient, OidcProvider, open_http
+from meetcore.adapters.passkeys import WebauthnVerifier
+from meetcore.domain.members.identities import Identity, flow_secrets
+from meetcore.domain.members.passkeys import MAX_ANSWER
+from meetcore.ports.identity import (
+    IdentityRefused,
+    IdentityUnavailable,
+    PasskeyInvalid,
+    PasskeyUser,
+    ProviderAnswer,
+)
+from meetcore.testing.stand_in import Reply, as_json
+from tests.support.authenticator import USER_PRESENT, USER_VERIFIED, SoftwareAuthenticator
 from tests.support.openid_provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, openid_provider
+
+CALLBACK = "https://meet.example/dashboard/sign-in/oidc/callback"
+FLOW = flow_secrets("token of a browser")
+
+
+@pytest.fixture
+def verifier() -> WebauthnVerifier:
+    return WebauthnVerifier("meet.example", "https://meet.example")
+
+
+async def test_a_browser_is_sent_with_what_binds_the_answer_to_it(rig: Rig) -> None:
+    url = await rig.provider.authorization_url(FLOW, CALLBACK, False)
+    sent = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+    assert (sent["state"], sent["nonce"]) == (FLOW.state, FLOW.nonce)
+    assert (sent["redirect_uri"], sent["response_type"]) == (CALLBACK, "code")
+    assert (sent["code_challenge"], sent["code_challenge_method"]) == (FLOW.code_challenge, "S256")
+    assert {"openid", "email"} <= set(sent["scope"].split())
+    assert FLOW.code_verifier not in url
+    assert "prompt" not in sent
+    again = parse_qs(urlsplit(await rig.provider.authorization_url(FLOW, CALLBACK, True)).query)
+    assert (again["prompt"], again["max_age"]) == (["login"], ["0"])
+
+
+async def test_who_signs_in_again_brings_the_time_back(rig: Rig) -> None:
+    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, True))
+    assert (await rig.provider.identify(answer, FLOW, CALLBACK)).authenticated_at is not None
+
+
+async def test_who_comes_back_is_who_the_provider_says(rig: Rig) -> None:
+    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
+    assert await rig.provider.identify(answer, FLOW, CALLBACK) == rig.identity
+
+
+async def test_a_code_works_once(rig: Rig) -> None:
+    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
+    await rig.provider.identify(answer, FLOW, CALLBACK)
+    with pytest.raises(IdentityRefused):
+        await rig.provider.identify(answer, FLOW, CALLBACK)
+
+
+async def test_a_code_of_another_sign_in_is_refused(rig: Rig) -> None:
+    answer = await rig.approve(await rig.provider.authorization_url(FLOW, CALLBACK, False))
+    with pytest.raises(IdentityRefused):
+        await rig.provider.identify(answer, flow_secrets("another"), CALLBACK)
+
+
+async def test_a_code_that_is_none_is_refused(rig: Rig) -> None:
+    for code in ("", "unknown", "x" * 4096):
+        with pytest.raises(IdentityRefused):
+            await rig.provider.identify(ProviderAnswer(code), FLOW, CALLBACK)
+
 
 PERSON = {"email": "dewi@example.com", "email_verified": True, "name": "Dewi Ayu"}
 METADATA, KEYS, TOKEN = "/tenant/.well-known/openid-configuration", "/keys", "/token"
@@ -46,7 +105,7 @@ class Rig:
 @pytest.fixture
 async def rig() -> AsyncIterator[Rig]:
     async with openid_provider(person=PERSON) as there:
-        http, seconds = OidcHttp(timeout_s=1.0), [0.0]
+        http, seconds = open_http(timeout_s=1.0), [0.0]
         client = OidcClient(there.issuer, CLIENT_ID, CLIENT_SECRET)
         yield Rig(
             OidcProvider(client, http, lambda: seconds[0]),
@@ -55,10 +114,6 @@ async def rig() -> AsyncIterator[Rig]:
             seconds,
         )
         await http.aclose()
-
-
-class TestOidcProvider(IdentityProviderContract):
-    """On a provider of our own."""
 
 
 @pytest.mark.parametrize("methods", [None, ["client_secret_basic"], ["client_secret_post"]])
@@ -152,9 +207,9 @@ async def test_metadata_of_another_issuer_or_without_an_endpoint_is_none(
 
 
 async def test_an_issuer_with_tls_has_no_endpoint_without(rig: Rig) -> None:
-    from meetcore.adapters.oidc.metadata import ProviderMetadata
+    from meetcore.adapters.oidc import ProviderMetadata
 
-    http = OidcHttp(timeout_s=0.5)
+    http = open_http(timeout_s=0.5)
     metadata = ProviderMetadata("https://issuer.example", http, lambda: 0.0)
     with pytest.raises(IdentityUnavailable):
         metadata._address({"token_endpoint": "http://issuer.example/token"}, "token_endpoint")
@@ -212,3 +267,125 @@ async def test_a_token_with_an_unknown_key_makes_us_read_the_keys_again(rig: Rig
     with pytest.raises(IdentityRefused):
         await rig.identify()
     assert rig.there.calls[KEYS] == 2
+
+
+ORIGIN, RP_ID = "https://meet.example", "meet.example"
+USER = PasskeyUser(b"handle-of-a-user", "dewi@example.com")
+
+
+def _registered(verifier: WebauthnVerifier, **fields: Any) -> tuple[SoftwareAuthenticator, bytes]:
+    """A device with a passkey of the site, and its public key."""
+    device, challenge = SoftwareAuthenticator(ORIGIN, RP_ID), os.urandom(32)
+    made = verifier.verify_registration(
+        device.register(verifier.ask_to_register(challenge, USER, [])), challenge
+    )
+    for name, value in fields.items():
+        setattr(device, name, value)
+    return device, made.public_key
+
+
+def test_a_registration_is_read_and_verified(verifier: WebauthnVerifier) -> None:
+    device, challenge = SoftwareAuthenticator(ORIGIN, RP_ID, sign_count=7), os.urandom(32)
+    options = verifier.ask_to_register(challenge, USER, [b"known"])
+    assert options["rp"]["id"] == RP_ID
+    assert options["authenticatorSelection"]["userVerification"] == "required"
+    assert options["authenticatorSelection"]["residentKey"] == "required"
+    assert len(options["excludeCredentials"]) == 1
+    assert json.dumps(options)
+    answer = device.register(options)
+    read = verifier.read(answer)
+    assert (read.challenge, read.credential, read.user_handle) == (challenge, device.credential, None)
+    made = verifier.verify_registration(answer, challenge)
+    assert (made.credential, made.sign_count) == (device.credential, 7)
+
+
+def test_a_sign_in_is_read_and_verified(verifier: WebauthnVerifier) -> None:
+    device, public_key = _registered(verifier, sign_count=9)
+    challenge = os.urandom(32)
+    options = verifier.ask_to_sign_in(challenge)
+    assert (options["rpId"], options["userVerification"]) == (RP_ID, "required")
+    assert not options.get("allowCredentials")
+    answer = device.sign_in(options)
+    read = verifier.read(answer)
+    assert (read.challenge, read.credential) == (challenge, device.credential)
+    assert read.user_handle == USER.handle
+    assert verifier.verify_sign_in(answer, challenge, public_key) == 9
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"origin": "https://evil.example"}, {"origin": "http://meet.example"},
+        {"origin": "https://meet.example:8443"}, {"origin": "https://meet.example.evil.example"},
+        {"rp_id": "evil.example"}, {"flags": USER_PRESENT}, {"flags": USER_VERIFIED}, {"flags": 0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_answer_of_another_site_or_an_unverified_user_does_not_hold(
+    verifier: WebauthnVerifier, fields: dict[str, Any]
+) -> None:
+    challenge = os.urandom(32)
+    device, public_key = _registered(verifier, **fields)
+    with pytest.raises(PasskeyInvalid):
+        verifier.verify_sign_in(device.sign_in(verifier.ask_to_sign_in(challenge)), challenge, public_key)
+    with pytest.raises(PasskeyInvalid):
+        verifier.verify_registration(
+            device.register(verifier.ask_to_register(challenge, USER, [])), challenge
+        )
+
+
+def test_an_answer_to_another_challenge_or_of_another_kind_does_not_hold(verifier: WebauthnVerifier) -> None:
+    device, public_key = _registered(verifier)
+    challenge, other = os.urandom(32), os.urandom(32)
+    registration = device.register(verifier.ask_to_register(challenge, USER, []))
+    sign_in = device.sign_in(verifier.ask_to_sign_in(challenge))
+    for answer, asked in ((sign_in, other), (registration, challenge)):
+        with pytest.raises(PasskeyInvalid):
+            verifier.verify_sign_in(answer, asked, public_key)
+    for answer, asked in ((registration, other), (sign_in, challenge)):
+        with pytest.raises(PasskeyInvalid):
+            verifier.verify_registration(answer, asked)
+
+
+def test_a_signature_of_another_key_does_not_hold(verifier: WebauthnVerifier) -> None:
+    device, _ = _registered(verifier)
+    _, another_key = _registered(verifier)
+    challenge = os.urandom(32)
+    answer = device.sign_in(verifier.ask_to_sign_in(challenge))
+    for public_key in (another_key, b"", b"x"):
+        with pytest.raises(PasskeyInvalid):
+            verifier.verify_sign_in(answer, challenge, public_key)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "", "x", "null", "[]", "{}", '{"response": null}', '{"response": {}}', "[" * 5000, '"\\ud800"',
+        '{"rawId": "AA", "response": {"clientDataJSON": "AA"}}',
+        '{"rawId": "AA", "response": {"clientDataJSON": "e30"}}',
+        '{"rawId": 1, "response": {"clientDataJSON": 1}}',
+        '{"id": "AA", "rawId": "AA", "type": "public-key", "response": {"clientDataJSON": "AA", '
+        '"attestationObject": "AA", "authenticatorData": "AA", "signature": "AA"}}',
+        "é", "x" * (MAX_ANSWER + 1),
+    ],
+)  # fmt: skip
+def test_what_is_no_answer_is_refused(verifier: WebauthnVerifier, answer: str) -> None:
+    with pytest.raises(PasskeyInvalid):
+        verifier.read(answer)
+    with pytest.raises(PasskeyInvalid):
+        verifier.verify_registration(answer, b"c")
+    with pytest.raises(PasskeyInvalid):
+        verifier.verify_sign_in(answer, b"c", b"k")
+
+
+def test_no_byte_of_an_answer_can_be_changed(verifier: WebauthnVerifier) -> None:
+    device, public_key = _registered(verifier)
+    challenge = os.urandom(32)
+    found = json.loads(device.sign_in(verifier.ask_to_sign_in(challenge)))
+    for name in ("clientDataJSON", "authenticatorData", "signature"):
+        text = found["response"][name]
+        for at in range(0, len(text) - 2, 7):
+            changed = text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]
+            answer = json.dumps(found | {"response": found["response"] | {name: changed}})
+            with pytest.raises(PasskeyInvalid):
+                verifier.verify_sign_in(answer, challenge, public_key)

@@ -1,29 +1,81 @@
-"""A page of a range of the ledger, or of the notes of one meeting, costs what a page costs.
+"""Plans of the pages' statements, and the tables that plans are measured on."""
 
-The spending of the last days costs what was spent in them.
-"""
+from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import timedelta
 from itertools import product
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 
+from benchmarks.ledger import fill_ledger, verify
+from benchmarks.rows import DELIVERIES, EVENTS, IDEMPOTENCY_KEYS, MEETINGS, REQUESTS, fill
+from benchmarks.servers import Account, Endpoint, Place
 from meetcore.adapters.postgres import dashboard
-from meetcore.adapters.postgres.ledger import read as transaction_reads
-from meetcore.adapters.postgres.notes import read as note_reads
+from meetcore.adapters.postgres.money import reads as transaction_reads
+from meetcore.adapters.postgres.notes import reads as note_reads
+from meetcore.adapters.postgres.pool import Pool
 from meetcore.domain.ids import id_bound
 from meetcore.domain.money.ledger import TransferKind
-from meetcore.ports.queries import MAX_ENTRIES_LOOKED_AT, NoteFilter, TransactionFilter
-from meetcore.testing.contracts.note_transactions import (
-    completed,
-    fail_unclaimed,
-    queued,
-    recorded,
-)
-from meetcore.testing.contracts.transactions import AT, Customer, open_customer, top_up
+from meetcore.domain.money.views import MAX_ENTRIES_LOOKED_AT, TransactionFilter
+from meetcore.domain.notes.views import NoteFilter
+from tests.support.api_harness import SECRETS_KEY
+from tests.support.fakes import PlainCipher
+from tests.support.note_transactions import completed, fail_unclaimed, queued, recorded
 from tests.support.postgres_rig import PostgresRig
+from tests.support.servers import migrated_database
+from tests.support.transactions import AT, Customer, open_customer, top_up
+
+ROWS = 40
+
+
+@pytest.fixture
+def where(postgres_server_url: str) -> Iterator[Place]:
+    with migrated_database(postgres_server_url) as url:
+        yield Place(url, {"database_url": url, "secrets_key": SECRETS_KEY})
+
+
+def opened(where: Place, count: int) -> list[Account]:
+    made = [Account(uuid4(), uuid4(), "") for _ in range(count)]
+    with psycopg.connect(where.database_url) as connection:
+        for each in made:
+            connection.execute(
+                """INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
+                VALUES (%s, %s, 'a@example.com', 'A', now(), 0, false)""",
+                (each.id, each.id),
+            )
+    return made
+
+
+def counted(where: Place, statement: str) -> tuple[object, ...] | None:
+    with psycopg.connect(where.database_url) as connection:
+        return connection.execute(statement.encode()).fetchone()
+
+
+def test_a_filled_ledger_verifies(where: Place) -> None:
+    accounts = opened(where, 3)
+    fill_ledger(where, accounts, 1_000)
+    fill_ledger(where, accounts, 40)
+    assert verify(where) > 0
+    entries = counted(where, "SELECT sum(entries) FROM accounts")
+    assert entries == (1_040,)
+    assert counted(where, "SELECT sum(entries) FROM ledger_day_totals") == entries
+
+
+def test_deliveries_of_filled_tables_have_their_events_and_endpoints(where: Place) -> None:
+    accounts = opened(where, 2)
+    endpoints = [Endpoint(each.id, uuid4()) for each in accounts]
+    for rows in (MEETINGS, EVENTS, DELIVERIES, REQUESTS, IDEMPOTENCY_KEYS):
+        fill(where, rows, ROWS, accounts, endpoints)
+        assert counted(where, f"SELECT count(*) FROM {rows.table}") == (ROWS,)
+    assert counted(where, "SELECT count(*) FROM delivery_attempts") == (ROWS,)
+    joined = "deliveries d JOIN events e ON e.id = d.event_id AND e.account_id = d.account_id"
+    assert counted(where, f"SELECT count(*) FROM {joined}") == (ROWS,)
+    assert counted(where, "SELECT count(DISTINCT (account_id, endpoint_id)) FROM deliveries") == (2,)
+
 
 ENTRIES = 20_000
 NOTES = 5_000
@@ -98,20 +150,24 @@ async def rows_read(rig: PostgresRig, statement: str, parameters: dict[str, Any]
     )
 
 
-@pytest.fixture
-async def customer(postgres_rig: PostgresRig) -> Customer:
-    customer = await open_customer(postgres_rig)
-    await top_up(postgres_rig, customer, 1, "first")
+@pytest.fixture(scope="module")
+async def long_ledger(service_pool: Pool, store_pool: Pool) -> AsyncIterator[tuple[PostgresRig, Customer]]:
+    """Fill one ledger for the tests before the first that uses `rig`, which empties the store."""
+    rig = PostgresRig(service_pool, PlainCipher(), owner=store_pool)
+    await rig.reset()
+    customer = await open_customer(rig)
+    await top_up(rig, customer, 1, "first")
     filled = {"account_id": customer.account_id, "entries": ENTRIES}
-    async with postgres_rig.owner.connection() as connection, connection.transaction():
-        await connection.execute("SET LOCAL statement_timeout = '120s'")  # a slow machine takes its time
-        await connection.execute(_FILL_LEDGER, filled)
-        await connection.execute(_COUNT_ENTRIES, filled)
-    return customer
+    with rig.view.transaction():  # a connection of the pool has a deadline, and a slow machine takes its time
+        for statement in (_FILL_LEDGER, _COUNT_ENTRIES):
+            rig.view.execute(statement.encode(), filled)
+    rig.read("ANALYZE ledger_entries, ledger_transfers, accounts")
+    yield rig, customer
+    rig.close()
 
 
-async def test_a_page_of_a_range_of_a_long_ledger(postgres_rig: PostgresRig, customer: Customer) -> None:
-    await postgres_rig.rows("ANALYZE ledger_entries, ledger_transfers, accounts")
+async def test_a_page_of_a_range_of_a_long_ledger(long_ledger: tuple[PostgresRig, Customer]) -> None:
+    rig, customer = long_ledger
     minutes = (None, 0, ENTRIES // 2, ENTRIES - 5, ENTRIES + 9)
     bounds = [None if each is None else AT + timedelta(minutes=each) for each in minutes]
     for first, last, kind in product(bounds, bounds, (None, TransferKind.TOPUP)):
@@ -119,23 +175,22 @@ async def test_a_page_of_a_range_of_a_long_ledger(postgres_rig: PostgresRig, cus
         parameters = transaction_reads.page_parameters(customer.account_id, wanted, A_PAGE, None)
         statement = transaction_reads.page_statement(wanted)
         for mode in ("force_custom_plan", "force_generic_plan"):
-            assert await rows_read(postgres_rig, statement, parameters, mode) <= FEW, (wanted, mode)
+            assert await rows_read(rig, statement, parameters, mode) <= FEW, (wanted, mode)
     half = TransactionFilter(None, bounds[2], bounds[3])
-    found = await postgres_rig.queries.list_transactions(customer.account_id, half, A_PAGE, None)
+    found = await rig.queries.list_transactions(customer.account_id, half, A_PAGE, None)
     assert [each.number for each in found][:2] == [ENTRIES - 5, ENTRIES - 6]
 
 
-async def test_the_entries_of_a_key_that_caused_few(postgres_rig: PostgresRig, customer: Customer) -> None:
+async def test_the_entries_of_a_key_that_caused_few(long_ledger: tuple[PostgresRig, Customer]) -> None:
     """So many are looked at, and the search goes on where they end."""
-    await postgres_rig.rows("ANALYZE ledger_entries, ledger_transfers, accounts")
+    rig, customer = long_ledger
     for wanted in (TransactionFilter(), TransactionFilter(TransferKind.TOPUP), TransactionFilter(None, AT)):
         statement = transaction_reads._LISTS_OF_KEY[transaction_reads._given(wanted)]
         parameters = transaction_reads.page_parameters(customer.account_id, wanted, A_PAGE, None)
         parameters |= {"key_id": customer.key_id}
         for mode in ("force_custom_plan", "force_generic_plan"):
-            read = await rows_read(postgres_rig, statement, parameters, mode)
-            assert read <= MAX_ENTRIES_LOOKED_AT, (wanted, mode)
-    list_, before, reached = postgres_rig.queries.list_entries_of_key, None, []
+            assert await rows_read(rig, statement, parameters, mode) <= MAX_ENTRIES_LOOKED_AT, (wanted, mode)
+    list_, before, reached = rig.queries.list_entries_of_key, None, []
     for _ in range(9):
         page = await list_(customer.account_id, customer.key_id, TransactionFilter(), A_PAGE, before)
         assert page.entries == []
@@ -147,30 +202,30 @@ async def test_the_entries_of_a_key_that_caused_few(postgres_rig: PostgresRig, c
 
 
 async def test_the_spending_of_days_with_many_entries_reads_none_of_them(
-    postgres_rig: PostgresRig, customer: Customer
+    long_ledger: tuple[PostgresRig, Customer],
 ) -> None:
-    await postgres_rig.rows(_FILL_CHARGES, account_id=customer.account_id)
-    await postgres_rig.rows("ANALYZE ledger_entries, accounts")
+    rig, customer = long_ledger
+    rig.read(_FILL_CHARGES, account_id=customer.account_id)
+    rig.read("ANALYZE ledger_entries, accounts")
     parameters = {"account_id": customer.account_id, "first_day": AT.date(), "day": AT.date()}
     for mode in ("force_custom_plan", "force_generic_plan"):
-        assert await rows_read(postgres_rig, dashboard._OVERVIEW, parameters, mode) <= FEW, mode
-        plan = await plan_of(postgres_rig, dashboard._OVERVIEW, parameters, mode)
+        assert await rows_read(rig, dashboard.SQL["overview"], parameters, mode) <= FEW, mode
+        plan = await plan_of(rig, dashboard.SQL["overview"], parameters, mode)
         assert not [node for node in plan if node.get("Relation Name") == "ledger_entries"]
-    overview = await postgres_rig.queries.find_overview(customer.account_id, AT.date(), AT.date())
+    overview = await rig.queries.find_overview(customer.account_id, AT.date(), AT.date())
     assert sum(each.meetings for each in overview.spending) == ENTRIES
 
 
 @pytest.mark.parametrize("is_analyzed", [False, True])
-async def test_the_few_notes_of_one_meeting_among_many(postgres_rig: PostgresRig, is_analyzed: bool) -> None:
-    rig = postgres_rig
+async def test_the_few_notes_of_one_meeting_among_many(rig: PostgresRig, is_analyzed: bool) -> None:
     customer = await open_customer(rig, 50)
     recording = await recorded(rig, customer)
     wanted_notes = [await fail_unclaimed(rig, await queued(rig, customer, recording)) for _ in range(3)]
     note = await completed(rig, customer)
     named = {"note_id": note.id, "recording_id": note.recording_id}
-    await rig.rows(_FILL_NOTES, notes=NOTES, **named)
+    rig.read(_FILL_NOTES, notes=NOTES, **named)
     if is_analyzed:
-        await rig.rows("ANALYZE notes, recordings")
+        rig.read("ANALYZE notes, recordings")
     for wanted in (
         NoteFilter(recording.id), NoteFilter(None, recording.meeting_id),
         NoteFilter(recording.id, recording.meeting_id),

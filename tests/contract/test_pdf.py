@@ -2,40 +2,80 @@
 
 import asyncio
 import io
+import json
 import re
-from uuid import uuid4
+from datetime import UTC, datetime
+from uuid import UUID, uuid4
 
 import pytest
 from attrs import evolve
+from pypdf import PdfReader
 
-from meetcore.adapters.memory.document_printer import MemoryDocumentPrinter
-from meetcore.ports.document_printer import (
-    DocumentPrinter,
+from meetcore.adapters.pdf import PdfPrinter
+from meetcore.adapters.pdf import printer as pdf_printer
+from meetcore.adapters.pdf.layout import lay_out
+from meetcore.domain.records.documents import (
+    MAX_CHARACTERS,
+    Document,
+    Facts,
     Heading,
     Paragraph,
     Points,
-    PrinterBusy,
-    PrintingFailed,
+    Quotation,
+    Table,
 )
-from meetcore.testing.contracts import DocumentPrinterContract
-from meetcore.testing.contracts.document_printer import DOCUMENT
+from meetcore.ports.runtime import DocumentPrinter, PrinterBusy, PrintingFailed
+from tests.support.fakes import FakeDocumentPrinter
 
-pytest.importorskip("fpdf", reason="the extra web is not installed")
-from pypdf import PdfReader
+DOCUMENT = Document(
+    "Rapat \N{LEFT DOUBLE QUOTATION MARK}Pagi\N{RIGHT DOUBLE QUOTATION MARK}",
+    "id",
+    datetime(2026, 12, 1, tzinfo=UTC),
+    "Halaman {page} dari {pages}",
+    [
+        Facts([("Akun", "PT \u0106ontoh <b>Abadi</b>")]),
+        Heading("Per hari"),
+        Table(["Hari", "Kredit"], [["1 Nov", "\N{MINUS SIGN}5.000"]], (2, 1), (1,), ("Jumlah", "1")),
+        Quotation("kata-kata", "1:02"),
+        Paragraph("baris satu\nbaris\x00dua\u202e\ud800", "Budi"),
+    ],
+)
+"""A block of each kind, with characters that no page shows."""
 
-from meetcore.adapters.pdf import PdfPrinter, printer
+_ACCOUNT = UUID(int=1)
 
 
-class TestPdfPrinter(DocumentPrinterContract):
-    @pytest.fixture
-    def printer(self) -> DocumentPrinter:
-        return PdfPrinter()
+class HerePdfPrinter(PdfPrinter):
+    """Lays out in this process."""
+
+    async def _run(self, content: bytes) -> bytes:
+        return lay_out(json.loads(content))
 
 
-class TestMemoryDocumentPrinter(DocumentPrinterContract):
-    @pytest.fixture
-    def printer(self) -> DocumentPrinter:
-        return MemoryDocumentPrinter()
+@pytest.fixture(params=[HerePdfPrinter, FakeDocumentPrinter])
+def printer(request: pytest.FixtureRequest) -> DocumentPrinter:
+    made: DocumentPrinter = request.param()
+    return made
+
+
+async def test_every_kind_of_block_is_printed(printer: DocumentPrinter) -> None:
+    assert (await printer.print_pdf(_ACCOUNT, DOCUMENT)).startswith(b"%PDF-")
+    for block in DOCUMENT.blocks:
+        made = await printer.print_pdf(_ACCOUNT, evolve(DOCUMENT, blocks=[block]))
+        assert made.startswith(b"%PDF-"), block
+
+
+@pytest.mark.parametrize("printer", [PdfPrinter, FakeDocumentPrinter], indirect=True)
+async def test_the_same_content_gives_the_same_bytes(printer: DocumentPrinter) -> None:
+    made = await printer.print_pdf(_ACCOUNT, DOCUMENT)
+    assert await printer.print_pdf(UUID(int=2), DOCUMENT) == made
+    assert await printer.print_pdf(_ACCOUNT, evolve(DOCUMENT, title="Another")) != made
+
+
+async def test_a_document_that_is_too_large_is_refused(printer: DocumentPrinter) -> None:
+    large = evolve(DOCUMENT, blocks=[Paragraph("a" * MAX_CHARACTERS)])
+    with pytest.raises(PrintingFailed):
+        await printer.print_pdf(_ACCOUNT, large)
 
 
 def text_of(pdf: bytes) -> str:
@@ -57,7 +97,7 @@ async def test_a_document_says_what_it_holds() -> None:
 
 
 async def test_a_character_that_no_font_has_is_shown_as_such() -> None:
-    made = await PdfPrinter().print_pdf(uuid4(), evolve(DOCUMENT, title="A \u65e5 B", blocks=[]))
+    made = await HerePdfPrinter().print_pdf(uuid4(), evolve(DOCUMENT, title="A \u65e5 B", blocks=[]))
     assert "A \N{REPLACEMENT CHARACTER} B" in text_of(made)
 
 
@@ -73,7 +113,7 @@ async def test_one_document_is_made_for_an_account_at_a_time() -> None:
 
 async def test_few_documents_are_waited_for() -> None:
     pdf = PdfPrinter()
-    waiting = [asyncio.create_task(pdf.print_pdf(uuid4(), DOCUMENT)) for _ in range(printer.MAX_WAITING)]
+    waiting = [asyncio.create_task(pdf.print_pdf(uuid4(), DOCUMENT)) for _ in range(pdf_printer.MAX_WAITING)]
     await asyncio.sleep(0)
     with pytest.raises(PrinterBusy):
         await pdf.print_pdf(uuid4(), DOCUMENT)
@@ -85,7 +125,7 @@ async def test_few_documents_are_waited_for() -> None:
 
 async def test_a_list_has_marks_and_its_lines_stand_beside_each_other() -> None:
     items = [f"butir {number}" for number in range(80)] + ["kata " * 60]
-    made = await PdfPrinter().print_pdf(
+    made = await HerePdfPrinter().print_pdf(
         uuid4(), evolve(DOCUMENT, blocks=[Points(items), Paragraph("sesudah")])
     )
     pages = PdfReader(io.BytesIO(made)).pages
@@ -114,7 +154,7 @@ async def test_a_font_that_cannot_be_read_is_a_failure_that_quotes_nothing() -> 
 async def test_a_name_stands_on_the_page_of_what_it_said_and_headings_are_black_behind_tables() -> None:
     table = DOCUMENT.blocks[2]
     said = [Paragraph(f"kata {number}", f"{number}:00 Budi") for number in range(120)]
-    made = await PdfPrinter().print_pdf(
+    made = await HerePdfPrinter().print_pdf(
         uuid4(), evolve(DOCUMENT, blocks=[table, Heading("Transkrip"), *said])
     )
     pages = [page.extract_text().splitlines() for page in PdfReader(io.BytesIO(made)).pages]

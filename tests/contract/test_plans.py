@@ -10,20 +10,25 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.postgres.deliveries.claim import LOOK_AT_LEAST
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.postgres.partitions.maintenance import PostgresPartitions
+from meetcore.adapters.postgres.partitions import PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
-from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
+from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
+from meetcore.adapters.postgres.webhooks.deliveries import LOOK_AT_LEAST
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.views import MeetingFilter
 from meetcore.domain.money.ledger import TransferKind
+from meetcore.domain.money.views import TransactionFilter
+from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
-from meetcore.ports.partitions import PartitionRules
-from meetcore.ports.queries import CallerIncludes, EventFilter, MeetingFilter, NoteFilter, TransactionFilter
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all, sweep
-from meetcore.testing.contracts.transactions import (
+from meetcore.domain.webhooks.views import EventFilter
+from meetcore.ports.queries import CallerIncludes
+from tests.support.api_harness import until
+from tests.support.fakes import PlainCipher
+from tests.support.outbox import BAD, GOOD, claim, record_all, sweep
+from tests.support.postgres_rig import PostgresRig
+from tests.support.transactions import (
     KIND,
     Customer,
     MeetingSpec,
@@ -35,8 +40,6 @@ from meetcore.testing.contracts.transactions import (
     scheduled,
     top_up,
 )
-from tests.support.api_harness import until
-from tests.support.postgres_rig import PostgresRig
 
 SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended", "cancelled")))
 SOON = datetime.now(UTC) + timedelta(days=1)
@@ -210,7 +213,7 @@ async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_pla
         many = await blocks_of(rig, use(rig, customer, hour := hour + 1))
         return len(before) >= 12 and await read_through(rig) == before and many < 3 * few
 
-    await until(has_found_plans, seconds=20)
+    await until(has_found_plans, seconds=60)
 
 
 # Reservations behind every meeting of the tests, as many on each host as it has in months.
@@ -342,8 +345,7 @@ async def test_a_claim_reads_events_of_no_partition_that_has_nothing_due(
 ) -> None:
     weeks = 12
     began = datetime.now(UTC) - timedelta(weeks=weeks)
-    rules = PartitionRules(kept=timedelta(days=9_999), ahead=weeks + 3)
-    await PostgresPartitions(empty_database_url).maintain(began, rules)
+    await PostgresPartitions(empty_database_url).maintain(began, timedelta(days=9_999), ahead=weeks + 3)
     customer = await open_customer(rig, 10_000)
     await register(rig, new_endpoint(customer))
     counts = []

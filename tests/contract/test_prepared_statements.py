@@ -1,4 +1,4 @@
-"""A statement that the driver has prepared is executed past its cursor, and behaves as with one."""
+"""Statements with named parameters, prepared and batched."""
 
 from __future__ import annotations
 
@@ -15,6 +15,41 @@ from psycopg.pq import Format
 from meetcore.adapters.postgres.connection import Connection
 from meetcore.adapters.postgres.pool import Pool
 from tests.support.api_harness import until
+
+
+async def test_a_name_stands_for_its_value_wherever_it_is(store_pool: Pool) -> None:
+    statement = "SELECT %(b)s::text || %(a)s || %(b)s AS joined, 7 %% 4 AS rest, 'x' LIKE '%%' AS is_any"
+    async with store_pool.connection() as connection:
+        cursor = await connection.execute(statement, {"a": "%(b)s", "b": "$1 %%"})
+        row = await cursor.fetchone()
+    assert row == {"joined": "$1 %%%(b)s$1 %%", "rest": 3, "is_any": True}
+
+
+async def test_parameters_that_a_statement_does_not_name_are_ignored(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        cursor = await connection.execute("SELECT %(a)s::int AS a", {"a": 1, "other": object()})
+        assert await cursor.fetchone() == {"a": 1}
+
+
+async def test_a_parameter_that_is_missing_is_named(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        with pytest.raises(KeyError, match="absent"):
+            await connection.execute("SELECT %(absent)s::int", {"present": 1})
+
+
+async def test_a_statement_without_parameters_is_sent_as_it_is(store_pool: Pool) -> None:
+    async with store_pool.connection() as connection:
+        assert await (await connection.execute("SELECT 7 % 4 AS rest")).fetchone() == {"rest": 3}
+
+
+async def test_a_statement_may_be_longer_than_what_the_driver_keeps(store_pool: Pool) -> None:
+    names = [f"value_{number}" for number in range(120)]
+    listed = ", ".join(f"%({name})s::integer AS {name}" for name in names)
+    values = {name: number for number, name in enumerate(names)}
+    async with store_pool.connection() as connection:
+        for _ in range(2):
+            assert await (await connection.execute(f"SELECT {listed}", values)).fetchone() == values
+
 
 TYPED = """
 SELECT %(id)s::uuid AS id, %(name)s::text AS name, %(at)s::timestamptz AS at, %(count)s::bigint AS count,
@@ -59,9 +94,7 @@ AS_TEXT = """, 1.50::numeric AS numeric, '{"a": [1]}'::jsonb AS jsonb, interval 
 @pytest.mark.parametrize(
     ("more", "read_as"), [("", Format.BINARY), (AS_TEXT, Format.TEXT)], ids=["binary", "text"]
 )
-async def test_each_format_brings_the_values_of_the_driver(
-    store_pool: Pool, more: str, read_as: Format
-) -> None:
+async def test_each_format_brings_values_of_the_driver(store_pool: Pool, more: str, read_as: Format) -> None:
     statement = EACH_TYPE + more
     async with store_pool.connection() as connection:
         expected = await (await connection.execute(statement)).fetchall()
@@ -152,7 +185,7 @@ async def test_what_fails_raises_the_drivers_error_and_leaves_the_connection_usa
                     await asked
 
 
-async def test_a_rollback_after_which_the_driver_discards_what_it_prepared_is_survived(
+async def test_rollback_after_which_driver_discards_what_it_prepared_is_survived(
     store_pool: Pool,
 ) -> None:
     async def fail(connection: Connection) -> None:

@@ -10,15 +10,14 @@ from uuid import UUID, uuid4
 import pytest
 import redis.asyncio
 
-from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.in_process import FallbackRateCounters, InProcessRateCounters
 from meetcore.adapters.postgres.pool import Pool, make_pool
-from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
-from meetcore.adapters.rate_fallback import FallbackRateCounters
-from meetcore.adapters.redis.pipeline import read_address
-from meetcore.adapters.redis.rate_counters import RedisRateCounters
+from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
+from meetcore.adapters.redis import RedisRateCounters, read_address
+from meetcore.composition.infrastructure import RATE_WINDOWS_KEPT_S
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.ports.rate_counters import RateStoreUnavailable
-from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
+from meetcore.ports.requests import RateStoreUnavailable
+from meetcore.testing.contracts.infrastructure import RateCountersContract, SharedRateCountersContract
 from tests.support import servers
 from tests.support.kept_log import KeptLog
 
@@ -101,7 +100,7 @@ def counters_database(postgres_server_url):
 class TestMemory(RateCountersContract):
     @pytest.fixture
     def counters(self):
-        return MemoryRateCounters()
+        return InProcessRateCounters()
 
 
 @asynccontextmanager
@@ -125,6 +124,23 @@ class TestRedis(SharedRateCountersContract):
         async with redis_view(redis_url, redis_prefix) as view:
             yield view
 
+    @pytest.fixture
+    def an_hour_later(self, redis_url, redis_prefix):
+        async def pass_by() -> None:
+            """Delete what Redis will have deleted by then."""
+            async with redis.asyncio.from_url(redis_url) as client:
+                async for key in client.scan_iter(match=redis_prefix + "*"):
+                    if 0 <= await client.ttl(key) < 3600:
+                        await client.delete(key)
+
+        return pass_by
+
+    @pytest.fixture
+    async def unavailable_counters(self, closed_port):
+        counters = RedisRateCounters(f"redis://127.0.0.1:{closed_port}/15")
+        yield counters
+        await counters.aclose()
+
 
 @pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
 class TestPostgres(SharedRateCountersContract):
@@ -138,12 +154,22 @@ class TestPostgres(SharedRateCountersContract):
         async with pool_at(counters_database) as pool:
             yield PostgresRateCounters(pool, timeout_s=5.0)
 
+    @pytest.fixture
+    def an_hour_later(self, counters):
+        """What the scheduler does."""
+        return lambda: counters.purge(before=MINUTE + 3600 - RATE_WINDOWS_KEPT_S)
+
+    @pytest.fixture
+    async def unavailable_counters(self, closed_port):
+        async with pool_at(f"postgresql://nobody@127.0.0.1:{closed_port}/nothing") as pool:
+            yield PostgresRateCounters(pool, timeout_s=0.05)
+
 
 @pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
 class TestFallbackWithItsStore(RateCountersContract):
     @pytest.fixture
     def counters(self):
-        return FallbackRateCounters(MemoryRateCounters(), MemoryRateCounters(), KeptLog())
+        return FallbackRateCounters(InProcessRateCounters(), InProcessRateCounters(), KeptLog())
 
 
 @pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
@@ -153,7 +179,7 @@ class TestFallbackWithoutItsStore(RateCountersContract):
         """Away from the first hit on; what finds it out counts with the others."""
         store = Patchy()
         store.is_unavailable = True
-        counters = FallbackRateCounters(store, MemoryRateCounters(), KeptLog(), monotonic=lambda: 0.0)
+        counters = FallbackRateCounters(store, InProcessRateCounters(), KeptLog(), monotonic=lambda: 0.0)
         await counters.hit(uuid4(), READ, MINUTE)
         return counters
 
@@ -162,7 +188,7 @@ class TestFallbackWithoutItsStore(RateCountersContract):
 
 
 async def test_memory_forgets_windows_and_keys():
-    counters = MemoryRateCounters(windows=2, counters_per_window=2)
+    counters = InProcessRateCounters(windows=2, counters_per_window=2)
     keys = [uuid4() for _ in range(3)]
     for key in keys:
         assert await counters.hit(key, READ, MINUTE) == 1
@@ -174,7 +200,7 @@ async def test_memory_forgets_windows_and_keys():
 
 
 async def test_memory_keeps_the_present_after_a_clock_that_jumped_ahead():
-    counters, key = MemoryRateCounters(windows=2), uuid4()
+    counters, key = InProcessRateCounters(windows=2), uuid4()
     await counters.hit(key, READ, MINUTE + 10**9)
     await counters.hit(key, READ, MINUTE)
     await counters.hit(key, READ, MINUTE + 60)
@@ -381,7 +407,7 @@ class Patchy:
     def __init__(self) -> None:
         self.is_unavailable = False
         self.calls = 0
-        self._counters = MemoryRateCounters()
+        self._counters = InProcessRateCounters()
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
         self.calls += 1
@@ -399,7 +425,7 @@ class Bench:
         self.log = KeptLog()
         self.store = Patchy()
         self.counters = FallbackRateCounters(
-            self.store, MemoryRateCounters(), self.log, monotonic=lambda: self.now
+            self.store, InProcessRateCounters(), self.log, monotonic=lambda: self.now
         )
         self.key = uuid4()
 
@@ -410,8 +436,7 @@ class Bench:
 async def test_the_shared_store_counts_while_it_is_there():
     bench = Bench()
     assert [await bench.hit() for _ in range(3)] == [1, 2, 3]
-    assert bench.store.calls == 3
-    assert bench.log.events == []
+    assert (bench.store.calls, bench.log.events) == (3, [])
 
 
 async def test_an_outage_is_counted_in_the_fallback_and_logged_once_at_each_end():
@@ -442,7 +467,7 @@ async def test_an_absent_store_is_tried_once_a_second():
 async def test_the_fallback_stands_in_for_an_absent_redis(closed_port: int):
     log = KeptLog()
     primary = RedisRateCounters(f"redis://127.0.0.1:{closed_port}/15")
-    counters, key = FallbackRateCounters(primary, MemoryRateCounters(), log), uuid4()
+    counters, key = FallbackRateCounters(primary, InProcessRateCounters(), log), uuid4()
     counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for _ in range(20)))
     assert sorted(counts) == list(range(1, 21))
     assert len(log.events) == 1

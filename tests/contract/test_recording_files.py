@@ -12,11 +12,9 @@ import av
 import pytest
 
 from meetcore.adapters.media import AvAudioEditor
-from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.sandbox import (
-    MemorySandboxState,
     SandboxCall,
     SandboxFault,
     SandboxFaults,
@@ -28,9 +26,10 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.recording_files import LENGTH_S
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import FilesUnavailable
-from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
-from meetcore.testing.contracts.video_provider import order_for
-from meetcore.usecases.measured_files import MeasuredFiles
+from meetcore.testing.contracts.providers import RecordingFilesContract, RecordingPlace, order_for
+from meetcore.usecases.notes.downloads import MeasuredFiles
+from tests.support.fakes import FakeRecordingFiles
+from tests.support.sandbox_state import MemorySandboxState
 from tests.support.zoom_adapter import zoom_at_hand
 
 START = datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
@@ -38,8 +37,8 @@ END = START + timedelta(minutes=36)
 CONTENTS = {"audio": bytes(range(256)) * 9000 + b"end", "transcript": b"WEBVTT\n\n"}
 
 
-def memory_files() -> MemoryRecordingFiles:
-    files = MemoryRecordingFiles()
+def memory_files() -> FakeRecordingFiles:
+    files = FakeRecordingFiles()
     for name, content in CONTENTS.items():
         file = RecordingFile(name, FileKind(name), len(content), START, END, f"memory:{name}")
         files.put("meeting-1", file, content)

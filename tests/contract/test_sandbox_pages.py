@@ -11,10 +11,12 @@ from attrs import define, evolve, field
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, SandboxProvider
-from meetcore.adapters.sandbox.links import provider_meeting_id
+from meetcore.adapters.sandbox import SandboxMeetingState, SandboxProvider
 from meetcore.adapters.sandbox.pages import sandbox_routes
+from meetcore.adapters.sandbox.provider import provider_meeting_id
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingOptions, MeetingStatus
+from tests.support.sandbox_state import MemorySandboxState
+from tests.support.texts import assert_contains
 
 KEY = bytes(range(32))
 START = datetime(2026, 12, 1, 16, 30, tzinfo=UTC)
@@ -89,28 +91,28 @@ NAME = provider_meeting_id(MEETING.id)
 
 async def test_the_page_shows_title_time_status_and_a_hint_at_the_password():
     page = await Service().page()
-    assert "<h1>Rapat tim</h1>" in page
-    assert "Tuesday, 1 December 2026" in page
-    assert "23:30 &ndash; Wed 2 Dec, 00:30 WIB" in page
-    assert "Scheduled" in page
-    assert "begins with “p”, 10 characters" in page
-    assert "pAss-word1" not in page
+    assert_contains(
+        page,
+        "<h1>Rapat tim</h1>",
+        "Tuesday, 1 December 2026",
+        "23:30 &ndash; Wed 2 Dec, 00:30 WIB",
+        "Scheduled",
+        "begins with “p”, 10 characters",
+        absent=("pAss-word1",),
+    )
 
 
 async def test_a_meeting_without_password_seats_or_recording_is_shown():
     page = await Service(
         meeting=evolve(MEETING, password=None, capacity=None, options=MeetingOptions())
     ).page()  # fmt: skip
-    assert "none needed" in page
-    assert "not limited" in page
-    assert "<dd>off</dd>" in page
+    assert_contains(page, "none needed", "not limited", "<dd>off</dd>")
 
 
 async def test_everything_from_outside_is_escaped():
     meeting = evolve(MEETING, title=HOSTILE, description=HOSTILE + "\nsecond", password="<b>&amp;<i>")
     page = await Service(meeting=meeting).page()
-    assert "<script" not in page
-    assert "<b>" not in page
+    assert_contains(page, absent=("<script", "<b>"))
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt; &quot;it&#x27;s&quot; &amp; {0} {title}") == 3
 
 

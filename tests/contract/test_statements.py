@@ -1,21 +1,49 @@
 """Each statement, prepared and planned for any parameters, reads no growing table from end to end."""
 
+import importlib
+import pkgutil
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
+import meetcore.adapters.postgres as adapter
+from meetcore.adapters.postgres.webhooks import deliveries
+from meetcore.domain.machine import step
+from meetcore.domain.webhooks.deliveries import TRANSITIONS, DeliveryEvent, DeliveryStatus
 from tests.support import servers
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
-
-from check_statements import Statement, statements  # scripts are no package
-
 ROWS = 40_000
+
+
+class Statement(NamedTuple):
+    """A whole statement: where it is, and its text."""
+
+    module: str
+    name: str
+    text: str
+
+
+# What begins with a verb of SQL and has no part that its module fills in, in each way that there is.
+_IS_WHOLE = re.compile(r"\n?(SELECT|INSERT|UPDATE|DELETE|WITH)\b(?!.*(?<!')\{[a-z_]+\})", re.DOTALL)
+
+
+def statements() -> Iterator[Statement]:
+    """The statements of the `.sql` files, and the constants of the adapter that begin with a verb of SQL."""
+    for found in pkgutil.walk_packages(adapter.__path__, f"{adapter.__name__}."):
+        module = importlib.import_module(found.name)
+        source = Path(str(module.__file__)).read_text("utf-8")
+        for name in re.findall(r"^(\w+)(?:: .+)? = ", source, re.MULTILINE):
+            value = getattr(module, name)
+            for key, text in (value if isinstance(value, Mapping) else {"": value}).items():
+                if isinstance(text, str) and _IS_WHOLE.match(text):
+                    short = found.name.removeprefix(f"{adapter.__name__}.")
+                    own = key if name == "SQL" else f"{name}[{key}]" if key else name
+                    yield Statement(short, own, text)
+
 
 # Rows of an account each, of which one in a hundred is due, held, claimed or leased.
 _FILL = """
@@ -64,7 +92,6 @@ SELECT a, 1, 'customer', b, 1, 1, at, sha256('x') FROM many;
 INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, at)
 SELECT a, 1, 'topups', b, -1, at FROM many;
 INSERT INTO ledger_day_totals SELECT a, date '2026-01-01' + n %% 3650, 'topup', 1, 1 FROM many;
-INSERT INTO ledger_seals SELECT a, 1, sha256('x'), 'keys', sha256('x'), at FROM many;
 INSERT INTO ledger_holds
     (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
 SELECT a, b, 'x', 'meeting_charge', 1, 'meeting', 'x', c, current_date FROM many;
@@ -77,7 +104,8 @@ INSERT INTO meetings (account_id, id, api_key_id, status, title, start_at, end_a
     created_at, provider_meeting_id, lease_token, lease_until, due_at, join_url)
 SELECT a, b, c, CASE WHEN is_rare THEN 'scheduled' ELSE 'ended' END, 'x', at, at + interval '1 hour', 60, 'x',
     1, true, false, false, false, false, a, 'zoom', at, n::text, CASE WHEN is_rare THEN c END,
-    CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN 'x' END FROM many;
+    CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN 'x'::bytea END
+FROM many;
 INSERT INTO orphan_checks SELECT a, b, at, at, CASE WHEN is_rare THEN 1 ELSE 0 END FROM many;
 INSERT INTO host_reservations SELECT a, b, a, 0, tstzrange(at, at + interval '1 hour') FROM many;
 INSERT INTO webhook_hosts SELECT 'host-' || n FROM many;
@@ -162,25 +190,22 @@ TYPES = {
 TYPE_OF = {name: type_ for type_, names in TYPES.items() for name in names}
 
 READS_ALL = {
-    "ledger.audit": "`credits verify` reads the whole ledger",
+    "money.audit": "`credits verify` reads the whole ledger",
     "roles": "reads the server's catalog",
-    "plans": "reads the server's catalog",
-    "partitions.layout": "reads the server's catalog",
-    "partitions.extending": "reads the server's catalog",
-    "partitions.maintenance": "reads the server's catalog",
-    "partitioned_indexes": "reads the server's catalog",
+    "connection": "reads the server's catalog",
+    "partitions": "reads the server's catalog",
     "server_activity": "reads what the server reports of itself",
 }
 """Modules whose statements read all by their purpose."""
 
 SMALL = {
     "hosts", "rate_counters", "operators", "operator_tokens", "ledger_verification", "retention_progress",
-    "restores", "pg_database", "pg_class", "pg_trigger",
+    "schema_migrations", "pg_database", "pg_class", "pg_trigger",
 }  # fmt: skip
 """Tables that do not grow: operators fill four of them, one has counts of ten minutes,
-two have one row or two, and three are the server's."""
+two have one row or two, one has a row for each step, and three are the server's."""
 
-LISTS_ALL = {"registry._LIST_KEYS", "endpoints.read._FIND_BY_URL", "console._LIABILITY"}
+LISTS_ALL = {"requests.registry.list_keys", "webhooks.reads.find_by_url", "console.liability"}
 """`key list` of all accounts, and the inbox of `meetcore dev`, which looks for a URL in all of them."""
 
 
@@ -234,3 +259,58 @@ STATEMENTS = [each for each in statements() if each.module not in READS_ALL]
 def test_no_growing_table_is_read_from_end_to_end(filled: psycopg.Connection, statement: Statement) -> None:
     scans = set(scanned(plan(filled, statement.text))) - SMALL
     assert scans == set() or f"{statement.module}.{statement.name}" in LISTS_ALL
+
+
+SHARED = {
+    "bound", "busy", "claim", "closed", "delivery", "done", "elsewhere", "entry", "event", "exposed", "freed",
+    "funds", "hold", "locked", "nearby", "open_hosts", "prolonged", "reactivated", "taken", "transfer",
+    "usage", "usage_with_hold",
+}  # fmt: skip
+"""Common table expressions that are written out in several statements."""
+
+
+def expressions(text: str) -> Iterator[tuple[str, str]]:
+    """The common table expressions of a statement: names and texts, white space apart."""
+    for begins in re.finditer(r"(\w+) AS (?:MATERIALIZED )?\(", text):
+        depth, end = 1, begins.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        yield begins[1], " ".join(text[begins.end() : end].split())
+
+
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_a_shared_expression_is_the_same_in_each_statement(name: str) -> None:
+    texts = [text for each in STATEMENTS for own, text in expressions(each.text) if own == name]
+    assert len(texts) > 1
+    assert len(set(texts)) == 1, set(texts)
+
+
+def test_each_statement_of_a_file_is_executed_by_its_module() -> None:
+    folder = Path(adapter.__path__[0])
+    files = [file.relative_to(folder) for file in folder.rglob("*.sql") if file.parent.name != "migrations"]
+    assert len(files) > 10
+    for file in files:
+        module = importlib.import_module(".".join((adapter.__name__, *file.with_suffix("").parts)))
+        used = re.findall(r'(?<!\w)SQL\["(\w+)"\]', Path(str(module.__file__)).read_text("utf-8"))
+        assert set(module.SQL) == set(used), file
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "event"),
+    [
+        ("release_one", DeliveryStatus.HELD, DeliveryEvent.RELEASE),
+        ("release_all", DeliveryStatus.HELD, DeliveryEvent.RELEASE),
+        ("recover", DeliveryStatus.FAILED, DeliveryEvent.RECOVER),
+        ("recover", DeliveryStatus.EXPIRED, DeliveryEvent.RECOVER),
+        ("expire", DeliveryStatus.HELD, DeliveryEvent.EXPIRE),
+        ("give_up", DeliveryStatus.PENDING, DeliveryEvent.FAIL),
+        ("save_endpoints", DeliveryStatus.PENDING, DeliveryEvent.HOLD),
+        ("disable_at_hosts", DeliveryStatus.PENDING, DeliveryEvent.HOLD),
+    ],
+)
+def test_a_statement_moves_deliveries_as_the_domain_does(
+    name: str, status: DeliveryStatus, event: DeliveryEvent
+) -> None:
+    after = step(TRANSITIONS, status, event)
+    assert f"UPDATE deliveries d SET status = '{after.value}'" in deliveries.SQL[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -19,22 +20,100 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, StatusCode
 from structlog.testing import capture_logs
 
-from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.openai.access import AiAccess
-from meetcore.adapters.openai.http import HttpClient as AiHttp
-from meetcore.adapters.otlp import exporter
-from meetcore.adapters.otlp.exporter import QUEUED_SPANS, CollectorExporter, close_provider, open_provider
-from meetcore.adapters.otlp.sampling import Sampling
-from meetcore.adapters.otlp.tracing import OtlpTracing
+from meetcore.adapters import otlp
+from meetcore.adapters.openai.endpoint import AiAccess, AiEndpoint
+from meetcore.adapters.otlp import (
+    QUEUED_SPANS,
+    CollectorExporter,
+    OtlpTracing,
+    Sampling,
+    close_provider,
+    open_provider,
+)
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.standby import Standby
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.adapters.zoom.http import HttpClient as ZoomHttp
-from meetcore.domain.requests.trace_context import parse_traceparent
-from meetcore.ports.lists import AccountVersion
-from meetcore.ports.tracing import NO_TRACING, Tracing
-from meetcore.testing.contracts import TracingContract
+from meetcore.adapters.zoom.tokens import open_http
+from meetcore.domain.ids import parse_id
+from meetcore.domain.requests.request_log import TRACEPARENT, parse_traceparent
+from meetcore.domain.requests.views import AccountVersion
+from meetcore.ports.observability import NO_TRACING, Tracing
 from tests.support.collector import Collector, collecting
+from tests.support.fakes import PlainCipher
+
+_CALLER = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+_ID = parse_id("0192d2a6-0000-7000-8000-000000000000", "record")
+
+
+class TracingContract:
+    """What `ports.observability.Tracing` promises, whether or not requests are recorded."""
+
+    async def test_without_a_request_nothing_is_open(self, tracing: Tracing) -> None:
+        assert tracing.cause() is None
+        assert dict(tracing.headers()) == {}
+        with tracing.span("transaction"):
+            assert tracing.cause() is None
+        tracing.describe("a name", status=200)
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            [],
+            [(b"traceparent", _CALLER)],
+            [(b"traceparent", b"\xff\x00")],
+            [(b"traceparent", _CALLER), (b"traceparent", _CALLER)],
+        ],
+    )
+    async def test_a_request_may_do_anything_and_leaves_nothing_behind(
+        self, tracing: Tracing, headers: list[tuple[bytes, bytes]]
+    ) -> None:
+        for _ in range(3):
+            with tracing.request(headers):
+                tracing.describe("POST /meetings", status=201, account_id=_ID, code=None)
+                with tracing.span("transaction"), tracing.span("read", rows=3, is_last=True, took=0.5):
+                    sent, kept = dict(tracing.headers()), tracing.cause()
+                assert kept is None or sent == {TRACEPARENT: kept}
+                assert all(parse_traceparent(value) is not None for value in sent.values())
+            assert tracing.cause() is None
+            assert dict(tracing.headers()) == {}
+
+    @pytest.mark.parametrize("fault", [ValueError, asyncio.CancelledError])
+    async def test_exception_passes_through_unchanged(
+        self, tracing: Tracing, fault: type[BaseException]
+    ) -> None:
+        raised = fault("why")
+        with pytest.raises(fault) as caught, tracing.request([]), tracing.span("provider create"):
+            raise raised
+        assert caught.value is raised
+        assert tracing.cause() is None
+
+    @pytest.mark.parametrize("cause", [None, "", "nonsense", _CALLER.decode()])
+    async def test_what_was_caused_may_name_anything_as_its_cause(
+        self, tracing: Tracing, cause: str | None
+    ) -> None:
+        with tracing.caused("webhook attempt", cause, delivery_id=_ID):
+            tracing.describe(status=500, error="status_500")
+            with tracing.resumed(tracing.cause()):
+                pass
+        with tracing.resumed(cause):
+            pass
+        assert tracing.cause() is None
+
+    async def test_tasks_do_not_see_each_others_traces(self, tracing: Tracing) -> None:
+        has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+        async def serve() -> None:
+            with tracing.request([(b"traceparent", _CALLER)]):
+                has_begun.set()
+                await may_end.wait()
+
+        task = asyncio.create_task(serve())
+        await has_begun.wait()
+        assert tracing.cause() is None
+        assert dict(tracing.headers()) == {}
+        may_end.set()
+        await task
+
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 ASKS = f"00-{TRACE}-{SPAN}-01"
@@ -200,11 +279,12 @@ def test_a_collector_that_hangs_delays_no_request_and_no_end(collector: Collecto
     collector.release.set()
 
 
-@pytest.mark.parametrize("status", [400, 401, 503])
+@pytest.mark.parametrize("status", [302, 400, 401, 503])
 def test_a_batch_that_is_refused_is_dropped_with_one_line_and_no_address(
     collector: Collector, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporter, "log", structlog.get_logger("meetcore.traces"))
+    monkeypatch.setattr(otlp, "log", structlog.get_logger("meetcore.traces"))
+    monkeypatch.setattr(otlp, "SEND_S", 0.5)  # or what may be repeated is, for so long
     collector.status = status
     provider, tracing = opened(collector, **{"x-key": SECRET})
     with capture_logs() as lines:
@@ -227,7 +307,8 @@ def test_a_batch_that_is_refused_is_dropped_with_one_line_and_no_address(
 
 
 def test_a_collector_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporter, "log", structlog.get_logger("meetcore.traces"))
+    monkeypatch.setattr(otlp, "log", structlog.get_logger("meetcore.traces"))
+    monkeypatch.setattr(otlp, "SEND_S", 0.5)
     with collecting() as gone:
         url = gone.url
     provider = open_provider(url, {}, {})
@@ -237,7 +318,7 @@ def test_a_collector_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch) -
                 pass
             provider.force_flush()
         close_provider(provider)
-    assert [line["cause"] for line in lines] == ["ConnectError"]
+    assert [line["cause"] for line in lines] == ["ConnectionError"]
 
 
 class _Endless(BaseHTTPRequestHandler):
@@ -258,10 +339,8 @@ class _Endless(BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.0 200 OK\r\n\r\n"])
-def test_an_answer_that_does_not_end_is_waited_for_once(
-    answer: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(exporter, "SEND_S", 0.3)
+def test_answer_that_does_not_end_is_waited_for_once(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp, "SEND_S", 0.3)
     is_over = threading.Event()
     handler = type("Handler", (_Endless,), {"answer": answer, "is_over": is_over})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -281,6 +360,22 @@ def test_an_answer_that_does_not_end_is_waited_for_once(
         thread.join()
         server.server_close()
     assert [line["cause"] for line in lines] == ["TimeoutError"]
+
+
+def test_nothing_of_the_environment_counts(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = "http://127.0.0.1:9"
+    for name, value in {
+        "HTTP_PROXY": nowhere, "OTEL_EXPORTER_OTLP_ENDPOINT": nowhere,
+        "OTEL_EXPORTER_OTLP_HEADERS": "x-other=1", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    sender = CollectorExporter(collector.url, {"x-key": SECRET})
+    assert sender.export([]) is SpanExportResult.SUCCESS
+    sender.shutdown()
+    [batch] = collector.batches
+    assert batch["x-key"] == SECRET
+    assert not {"x-other", "content-encoding"} & batch.keys()
 
 
 def test_batches_share_a_connection(collector: Collector) -> None:
@@ -344,10 +439,10 @@ def remembering() -> Iterator[tuple[str, list[str | None]]]:
 async def test_calls_of_zoom_carry_the_span_that_is_open(remembering: tuple[str, list[str | None]]) -> None:
     url, seen = remembering
     kept = Kept()
-    zoom = ZoomHttp(kept.tracing)
-    await zoom.send("POST", url, {"Authorization": "Bearer x"}, body={}, read_s=5)
+    zoom = open_http(kept.tracing)
+    await zoom.send("POST", url, {"Authorization": "Bearer x"}, json={}, read_s=5)
     with kept.tracing.request([]), kept.tracing.span("provider create"):
-        await zoom.send("POST", url, {}, body={}, read_s=5)
+        await zoom.send("POST", url, {}, json={}, read_s=5)
     await zoom.aclose()
     assert seen[0] is None
     place = parse_traceparent(seen[1] or "")
@@ -360,7 +455,8 @@ async def test_calls_of_the_ai_endpoint_are_spans_and_carry_them(
 ) -> None:
     url, seen = remembering
     kept = Kept()
-    ai = AiHttp(AiAccess(url, SECRET, "whisper-1", "gpt-4o-mini"), kept.tracing)
+    access = AiAccess(url, SECRET, "whisper-1", "gpt-4o-mini")
+    ai = AiEndpoint(access, structlog.get_logger(), lambda: datetime.now(UTC), kept.tracing)
     await ai.post_json("/chat/completions", {})
     with kept.tracing.caused("note", ASKS):
         await ai.post_json("/chat/completions", {})

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.sandbox import (
-    MemorySandboxState,
     SandboxCall,
     SandboxFault,
     SandboxFaults,
@@ -23,19 +22,15 @@ from meetcore.adapters.sandbox import (
     SandboxProvider,
     SandboxState,
 )
-from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import STEPS
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.store import StoreUnavailable
-from meetcore.ports.video_provider import (
-    HostUnavailable,
-    ProviderRefused,
-    ProviderUnknown,
-)
-from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract
-from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
-from meetcore.usecases.bounded_provider import BoundedProvider
+from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown
+from meetcore.testing.contracts.providers import InteractiveProviderContract, VideoProviderContract, order_for
+from meetcore.usecases.meetings.bounded_provider import BoundedProvider
+from tests.support.sandbox_state import MemorySandboxState
 
 BASE_URL = "http://127.0.0.1:8000"
 KEY = bytes(range(32))

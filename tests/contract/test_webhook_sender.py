@@ -20,7 +20,7 @@ from attrs import define, evolve
 from meetcore.adapters.webhook_sender import AsyncioWebhookSender, dialling
 from meetcore.adapters.webhook_sender import pool as pool_module
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.adapters.webhook_sender.answers import excerpt_of, retry_after_s
+from meetcore.adapters.webhook_sender.connection import excerpt_of, retry_after_s
 from meetcore.domain.webhooks.deliveries import Attempt, judge
 from meetcore.ports.webhook_sender import WebhookSender
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
@@ -147,8 +147,7 @@ async def test_http_itself_is_the_senders_business(authority: Authority) -> None
     ):
         for _ in range(2):
             assert judge(await sender.post(a_post(headers=smuggled, body=b"12345")))
-    assert receiver.bodies == [b"12345"] * 2
-    assert receiver.connections == 1
+    assert (receiver.bodies, receiver.connections) == ([b"12345"] * 2, 1)
     lines = receiver.heads[0].decode().split("\r\n")
     assert {f"Host: {HOST}", "Content-Length: 5", "user-agent: two"} <= set(lines)
     assert len(lines) == 9  # the request line, three of HTTP, four of ours and the empty one
@@ -158,9 +157,7 @@ async def test_http_itself_is_the_senders_business(authority: Authority) -> None
     {"X-A": "b\r\nX-B: c"}, {"X-A": "b\n"}, {"X-A": "b\r"}, {"X-A\r\nX-B": "c"}, {"X-A": "\0"}, {"X-A": "é"},
     {"Host": "b\r\nX-B: c", "X-A": "b\nX-B: c"},
 ])  # fmt: skip
-async def test_a_header_that_is_not_one_line_is_not_sent(
-    authority: Authority, headers: dict[str, str]
-) -> None:
+async def test_header_that_is_not_one_line_is_not_sent(authority: Authority, headers: dict[str, str]) -> None:
     async with (
         receiving(authority.certified(HOST), answering(OK)) as receiver,
         sending(authority, receiver) as sender,
@@ -247,8 +244,26 @@ async def test_a_head_as_large_as_any_receiver_sends_is_read(authority: Authorit
     assert judge(await attempt_at(authority, answering(head)))
 
 
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize("lengths", [
+    b"Content-Length: 2\r\nContent-Length: 2\r\n", b"Content-Length:2\nX: y\ncontent-length: 2 \r\n",
+    b"Content-Length: 2, 2\r\n", b"Content-Length: 2\r\nContent-Length: 2,2\r\nConten: 3\r\n",
+])  # fmt: skip
+async def test_equal_lengths_are_one(authority: Authority, lengths: bytes, step: int) -> None:
+    async def behaviour(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        early = b"HTTP/1.1 103 Early\r\nContent-Length: 2\r\n\r\n"
+        answer = early + b"HTTP/1.1 200 OK\r\n" + lengths + b"\r\nok"
+        for at in range(0, len(answer), step):
+            writer.write(answer[at : at + step])
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    attempt = await attempt_at(authority, behaviour)
+    assert (attempt.status_code, attempt.response_excerpt, attempt.error) == (200, "ok", None)
+
+
 @pytest.mark.spec("6/4")
-async def test_an_endless_answer_is_read_to_a_cap_and_its_connection_is_not_kept(
+async def test_endless_answer_is_read_to_a_cap_and_its_connection_is_not_kept(
     authority: Authority,
 ) -> None:
     async with (
@@ -271,8 +286,7 @@ def test_an_excerpt_is_text_that_any_store_can_hold(body: bytes) -> None:
 
 async def test_nul_bytes_of_a_receiver_do_not_reach_the_record(authority: Authority) -> None:
     answer = b"HTTP/1.1 500 No\r\nContent-Length: 5\r\n\r\na\0b\xff\0"
-    attempt = await attempt_at(authority, answering(answer))
-    assert attempt.response_excerpt == "ab\N{REPLACEMENT CHARACTER}"
+    assert (await attempt_at(authority, answering(answer))).response_excerpt == "ab\N{REPLACEMENT CHARACTER}"
 
 
 @pytest.mark.parametrize("answer", [

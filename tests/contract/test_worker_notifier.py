@@ -1,4 +1,6 @@
-"""The suite of the worker notifiers on every adapter, and what is the queue's own, on each broker."""
+"""The contract of WorkerNotifier in the process, in Redis and in RabbitMQ, and its quorum queues."""
+
+from __future__ import annotations
 
 import asyncio
 import contextlib
@@ -6,19 +8,24 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import dramatiq
+import pika.exceptions
 import pytest
 
-from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
-from meetcore.adapters.queue.broker import BACKLOG, broker_from_url
-from meetcore.adapters.queue.worker import NotificationConsumer
-from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
-from meetcore.testing.contracts.worker_notifier import RemoteNotifierContract, WorkerNotifierContract
+from meetcore.adapters.queue import (
+    BACKLOG,
+    DramatiqWorkerNotifier,
+    NotificationConsumer,
+    broker_from_url,
+    queue_named,
+)
+from meetcore.testing.contracts.infrastructure import RemoteNotifierContract, WorkerNotifierContract
+from tests.support.fakes import FakeNotifier
 from tests.support.program import free_port
 
 TIMEOUT_S = 15.0
@@ -36,7 +43,7 @@ class Lines:
             self.events.append(event)
             self.written.notify_all()
 
-    info = exception = warning
+    info = error = exception = warning
 
     def wait_for(self, beginning: str) -> bool:
         with self.written:
@@ -58,7 +65,7 @@ class Place:
         return self._shared or broker_from_url(self.url, namespace=self.namespace)
 
     @contextmanager
-    def notifier(self, **settings: float):
+    def notifier(self, **settings: Any):
         broker = self.broker()
         notifier = DramatiqWorkerNotifier(broker, self.log, queue=self.queue, **settings)
         try:
@@ -303,7 +310,7 @@ class MemoryRig:
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[], object]] = []
-        self.notifier = MemoryWorkerNotifier(self._pass_on)
+        self.notifier = FakeNotifier(self._pass_on)
 
     def _pass_on(self) -> None:
         for on_wake in self._listeners:
@@ -383,10 +390,75 @@ def test_an_address_that_is_no_brokers_is_refused(url: str):
 
 def test_the_memory_notifier_counts_and_passes_on():
     passed_on: list[int] = []
-    notifier = MemoryWorkerNotifier(lambda: passed_on.append(1))
+    notifier = FakeNotifier(lambda: passed_on.append(1))
     notifier.notify()
     notifier.notify()
     assert (notifier.notifications, passed_on) == (2, [1, 1])
-    silent = MemoryWorkerNotifier()
+    silent = FakeNotifier()
     silent.notify()
     assert silent.notifications == 1
+
+
+class QuorumPlace(Place):
+    """A place whose brokers declare quorum queues."""
+
+    def broker(self) -> dramatiq.Broker:
+        return broker_from_url(self.url, is_quorum=True)
+
+
+@pytest.fixture
+def places(rabbitmq_url: str, queue_namespace: str) -> Iterator[tuple[Place, QuorumPlace]]:
+    """The same queue for processes of both settings."""
+    name = f"{queue_namespace}.wake"
+    classic = Place(rabbitmq_url, queue_named(name, is_quorum=False), queue_namespace)
+    quorum = QuorumPlace(rabbitmq_url, queue_named(name, is_quorum=True), queue_namespace)
+    yield classic, quorum
+    for each in (classic, quorum):
+        delete_queues(each.url, each.queue)
+
+
+@pytest.fixture
+def quorum_place(places: tuple[Place, QuorumPlace]) -> QuorumPlace:
+    return places[1]
+
+
+class TestQuorumQueue(WorkerNotifierContract):
+    @pytest.fixture
+    def rig(self, quorum_place: QuorumPlace) -> Iterator[QueueRig]:
+        with quorum_place.notifier() as notifier:
+            yield QueueRig(quorum_place, notifier)
+
+
+@pytest.mark.parametrize("suffix", ["", ".DQ", ".XQ"])
+def test_every_queue_that_is_declared_is_a_quorum_queue(quorum_place: QuorumPlace, suffix: str) -> None:
+    broker: Any = quorum_place.broker()
+    broker.declare_queue(quorum_place.queue, ensure=True)
+    arguments = broker._build_queue_arguments(quorum_place.queue) | {"x-queue-type": "classic"}
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="'classic' but current is 'quorum'"):
+        broker.channel.queue_declare(quorum_place.queue + suffix, durable=True, arguments=arguments)
+    broker.close()
+
+
+def test_a_quorum_queue_without_a_reader_stays_small(quorum_place: QuorumPlace) -> None:
+    woken = threading.Semaphore(0)
+    with quorum_place.notifier(spacing_s=0) as notifier:
+        sent = sends(notifier)
+        for _ in range(BACKLOG + 50):
+            notifier.notify()
+            assert sent.acquire(timeout=TIMEOUT_S)
+        with quorum_place.worker(woken.release):
+            assert woken.acquire(timeout=TIMEOUT_S)
+            wakes = 1 + drained(woken)
+    assert wakes <= BACKLOG + 1
+
+
+def test_processes_of_both_settings_run_side_by_side(places: tuple[Place, QuorumPlace]) -> None:
+    with ExitStack() as stack:
+        woken = [threading.Event() for _ in places]
+        for place, event in zip(places, woken, strict=True):
+            stack.enter_context(place.worker(event.set))
+        for place in places:
+            stack.enter_context(place.notifier()).notify()
+        for event in woken:
+            assert event.wait(TIMEOUT_S)
+    assert [place.log.events for place in places] == [[], []]

@@ -14,15 +14,16 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.zoom import ZoomProvider
-from meetcore.adapters.zoom.http import HttpClient, HttpResponse
-from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight, retry_after_s
-from meetcore.adapters.zoom.tokens import Tokens
+from meetcore.adapters.zoom.schemas import Limit, ZoomResponse, limit_of, next_utc_midnight, retry_after_s
+from meetcore.adapters.zoom.tokens import Tokens, open_http
+from meetcore.composition.providers import zoom_access
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
-from meetcore.testing.contracts.video_provider import order_for
-from meetcore.testing.zoom.refusals import REFUSALS, refusal
+from meetcore.testing.contracts.providers import order_for
+from meetcore.testing.zoom_account import REFUSALS, refusal
 from meetcore.testing.zoom_server import Fault, Terms
+from tests.support.texts import assert_contains
 from tests.support.zoom_adapter import NOW, SECRET, Zoom, access_to, zoom_at_hand
 
 SHORT_BUDGET_S = 0.9
@@ -47,7 +48,7 @@ async def test_one_token_serves_all_and_is_requested_once(zoom: Zoom):
     zoom.stand_in.terms.latency_s = 0.05
     await asyncio.gather(*(zoom.provider.create(order_for(zoom.provider)) for _ in range(50)))
     assert zoom.calls("token") == 1
-    zoom.stand_in.api.expire_tokens()
+    zoom.stand_in.expire_tokens()
     await asyncio.gather(*(zoom.provider.create(order_for(zoom.provider)) for _ in range(50)))
     assert zoom.calls("token") == 2
     assert len(zoom.made) == 100
@@ -62,7 +63,7 @@ async def test_a_token_that_is_refused_twice_is_not_tried_for_ever(zoom: Zoom):
 
 async def test_a_token_is_renewed_before_it_ends(zoom: Zoom):
     elapsed = 0.0
-    line = HttpClient()
+    line = open_http()
     tokens = Tokens(access_to(zoom.stand_in), line, zoom.log, monotonic=lambda: elapsed)
     try:
         first = await tokens.get()
@@ -289,9 +290,9 @@ async def test_a_limit_that_outlasts_the_budget_is_refused_at_once(zoom: Zoom):
     assert (zoom.calls("create"), zoom.made) == (1, [])
 
 
-def answer_of(name: str, **headers: str) -> HttpResponse:
+def answer_of(name: str, **headers: str) -> ZoomResponse:
     expected = refusal(name)
-    return HttpResponse(
+    return ZoomResponse(
         expected.status,
         {**expected.headers, **{key.replace("_", "-"): headers[key] for key in headers}},
         expected.body,
@@ -303,9 +304,9 @@ def test_the_three_limits_are_distinguished():
     assert limit_of(answer_of("rate_daily_account")) is Limit.ACCOUNT_DAY
     assert limit_of(answer_of("rate_daily_user")) is Limit.HOST_DAY
     without_headers = refusal("rate_daily_account")
-    assert limit_of(HttpResponse(429, {}, without_headers.body)) is Limit.ACCOUNT_DAY
-    assert limit_of(HttpResponse(429, {}, b"slow down")) is Limit.SECOND
-    assert limit_of(HttpResponse(429, {}, b"")) is Limit.SECOND
+    assert limit_of(ZoomResponse(429, {}, without_headers.body)) is Limit.ACCOUNT_DAY
+    assert limit_of(ZoomResponse(429, {}, b"slow down")) is Limit.SECOND
+    assert limit_of(ZoomResponse(429, {}, b"")) is Limit.SECOND
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,7 @@ def test_the_three_limits_are_distinguished():
     ],
 )
 def test_the_wait_is_read_in_every_form(headers: dict[str, str], wait_s: float | None):
-    assert retry_after_s(HttpResponse(429, headers, b""), NOW) == wait_s
+    assert retry_after_s(ZoomResponse(429, headers, b""), NOW) == wait_s
 
 
 def test_the_day_of_a_host_turns_in_utc():
@@ -353,9 +354,7 @@ async def test_no_secret_is_in_what_can_be_read(zoom: Zoom):
         zoom.stand_in.faults.clear()
         shown += traceback.format_exception(caught.value)
     everything = "\n".join([*shown, str(zoom.log.lines)])
-    assert SECRET not in everything
-    assert "Bearer" not in everything
-    assert "eyJ" not in everything
+    assert_contains(everything, absent=(SECRET, "Bearer", "eyJ"))
     assert order.password is not None
     assert order.password not in everything
     for refusal_text in REFUSALS.values():
@@ -397,11 +396,23 @@ def test_what_zoom_needs_is_demanded_by_name():
     assert "MEETCORE_ZOOM_CLIENT_ID" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["zoom_account_id", "zoom_client_id", "zoom_api_url", "zoom_oauth_url"])
+@pytest.mark.parametrize("name", ["zoom_account_id", "zoom_client_id", "zoom_api_url"])
 def test_an_impossible_setting_of_zooms_is_refused(name: str):
     values: dict[str, Any] = {name: "two words"}
     with pytest.raises(ValueError, match=f"MEETCORE_{name.upper()} must be"):
         Settings(**values)
+
+
+@pytest.mark.parametrize(
+    ("api_url", "oauth_url"),
+    [
+        ("https://api.zoom.us/v2", "https://zoom.us/oauth/token"),
+        ("https://api.zoomgov.com/v2", "https://zoomgov.com/oauth/token"),
+        ("http://127.0.0.1:9/v2", "http://127.0.0.1:9/oauth/token"),
+    ],
+)
+def test_tokens_come_from_the_cloud_of_the_api(api_url: str, oauth_url: str):
+    assert zoom_access(Settings(zoom_api_url=api_url)).oauth_url == oauth_url
 
 
 def test_without_zoom_its_client_is_not_loaded():

@@ -13,8 +13,8 @@ from meetcore.adapters.zoom import ZoomAccess, ZoomRecordingFiles
 from meetcore.adapters.zoom.calls import ZoomCalls
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
-from meetcore.testing.contracts.video_provider import order_for
-from meetcore.testing.wire import Reply, Request, serving
+from meetcore.testing.contracts.providers import order_for
+from meetcore.testing.stand_in import Reply, Request, serving
 from meetcore.testing.zoom_server import Fault
 from tests.support.zoom_adapter import Zoom, access_to, zoom_at_hand
 
@@ -61,13 +61,13 @@ async def test_the_token_goes_to_zoom_and_does_not_go_along_with_a_redirect(zoom
     # The stand-in's store of files refuses a request with a token, as the real ones do.
     assert await read(zoom, file) == CONTENT
     assert (zoom.calls("download"), zoom.calls("content")) == (1, 1)
-    for request in zoom.stand_in.api.requests:
+    for request in zoom.stand_in.requests:
         assert not {"access_token", "token"} & request.query.keys()
 
 
 async def test_a_redirect_to_another_host_carries_no_token(zoom: Zoom, file: RecordingFile):
     async with other_server() as (url, came):
-        zoom.stand_in.api.files_url = url
+        zoom.stand_in.files_url = url
         assert await read(zoom, file, ByteRange(0)) == CONTENT
         assert "authorization" not in came[0].headers
         assert came[0].headers["range"] == "bytes=0-"
@@ -92,17 +92,13 @@ async def test_a_file_at_an_address_that_is_not_zooms_is_not_requested(zoom: Zoo
 @pytest.mark.parametrize(
     ("address", "is_zooms"),
     [
-        ("https://us06web.zoom.us/rec/download/x", True),
-        ("https://zoom.us/rec/download/x", True),
-        ("https://us06web.zoom.us:8443/x", False),
-        ("http://us06web.zoom.us/x", False),
-        ("https://evilzoom.us/x", False),
-        ("https://zoom.us.evil.example/x", False),
-        ("https://zoom.us@evil.example/x", False),
-        ("https://evil.example/zoom.us", False),
+        ("https://us06web.zoom.us/rec/download/x", True), ("https://zoom.us/rec/download/x", True),
+        ("https://us06web.zoom.us:8443/x", False), ("http://us06web.zoom.us/x", False),
+        ("https://evilzoom.us/x", False), ("https://zoom.us.evil.example/x", False),
+        ("https://zoom.us@evil.example/x", False), ("https://evil.example/zoom.us", False),
         ("https://files.zoomgov.com/x", False),
     ],
-)
+)  # fmt: skip
 async def test_addresses_of_zoom(zoom: Zoom, file: RecordingFile, address: str, is_zooms: bool):
     access = ZoomAccess("a", "b", "c")
     calls = ZoomCalls(evolve(access, oauth_url=zoom.stand_in.oauth_url), zoom.log, zoom.clock.now)
@@ -117,8 +113,8 @@ async def test_addresses_of_zoom(zoom: Zoom, file: RecordingFile, address: str, 
 )
 async def test_no_redirect_leads_out_of_encryption(zoom: Zoom, file: RecordingFile, address: str):
     async with other_server(302, b"", Location=address) as (url, came):
-        zoom.stand_in.api.files_url = url
-        with pytest.raises(FilesUnavailable, match="without encryption"):
+        zoom.stand_in.files_url = url
+        with pytest.raises(FilesUnavailable, match="without TLS"):
             await read(zoom, file)
         assert len(came) == 1
 
@@ -128,21 +124,21 @@ async def test_a_redirect_to_what_is_no_address_is_the_providers_fault(
     zoom: Zoom, file: RecordingFile, address: str
 ):
     async with other_server(302, b"", Location=address) as (url, _):
-        zoom.stand_in.api.files_url = url
+        zoom.stand_in.files_url = url
         with pytest.raises(FilesUnavailable):
             await read(zoom, file)
 
 
 async def test_redirects_end(zoom: Zoom, file: RecordingFile):
     async with other_server(302, b"", Location="/again") as (url, came):
-        zoom.stand_in.api.files_url = url
+        zoom.stand_in.files_url = url
         with pytest.raises(FilesUnavailable, match="redirects"):
             await read(zoom, file)
         assert len(came) == 5
 
 
 async def test_an_old_token_is_fetched_anew_once(zoom: Zoom, file: RecordingFile):
-    zoom.stand_in.api.expire_tokens()
+    zoom.stand_in.expire_tokens()
     assert await read(zoom, file) == CONTENT
     assert zoom.calls("token") == 2
     zoom.stand_in.faults.plan(Fault("token_expired", "download", times=None))
@@ -215,29 +211,26 @@ async def test_a_reader_that_stops_ends_the_transfer_at_zoom(zoom: Zoom, file: R
     zoom.stand_in.faults.plan(Fault("stall", "content"))
     async with zoom.provider.files.open(file) as opened:
         await anext(opened.chunks)
-        assert zoom.stand_in.api.given_up == 0
+        assert zoom.stand_in.given_up == 0
     async with asyncio.timeout(5):
-        while zoom.stand_in.api.given_up == 0:  # noqa: ASYNC110  (the other side of a connection sends no event)
+        while zoom.stand_in.given_up == 0:  # noqa: ASYNC110  (the other side of a connection sends no event)
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(
     ("status", "headers"),
     [
-        (206, {}),
-        (206, {"Content_Range": "bytes 5-9/100"}),
-        (206, {"Content_Range": "bytes 10-14/100"}),
-        (206, {"Content_Range": "bytes 10-19/*"}),
-        (206, {"Content_Range": "bytes 10-19/15"}),
+        (206, {}), (206, {"Content_Range": "bytes 5-9/100"}), (206, {"Content_Range": "bytes 10-14/100"}),
+        (206, {"Content_Range": "bytes 10-19/*"}), (206, {"Content_Range": "bytes 10-19/15"}),
         (206, {"Content_Range": "items 10-19/100"}),
         (206, {"Content_Range": "bytes 10-19/100", "Content_Encoding": "gzip"}),
     ],
-)
+)  # fmt: skip
 async def test_another_part_than_was_wanted_is_not_taken(
     zoom: Zoom, file: RecordingFile, status: int, headers: dict[str, str]
 ):
     async with other_server(status, b"0123456789", **headers) as (url, _):
-        zoom.stand_in.api.files_url = url
+        zoom.stand_in.files_url = url
         with pytest.raises(FilesUnavailable):
             await read(zoom, file, ByteRange(10, 19))
 
@@ -245,7 +238,7 @@ async def test_another_part_than_was_wanted_is_not_taken(
 async def test_a_range_past_the_end_reports_the_size_in_every_form_zoom_has(zoom: Zoom, file: RecordingFile):
     for status, headers in ((416, {"Content_Range": "bytes */100"}), (416, {}), (200, {})):
         async with other_server(status, b"x" * 100, **headers) as (url, _):
-            zoom.stand_in.api.files_url = url
+            zoom.stand_in.files_url = url
             with pytest.raises(RangeUnsatisfiable) as caught:
                 await read(zoom, file, ByteRange(100))
             assert caught.value.size_bytes in (100, file.size_bytes)
@@ -254,8 +247,7 @@ async def test_a_range_past_the_end_reports_the_size_in_every_form_zoom_has(zoom
 async def test_removing_is_for_good(zoom: Zoom, file: RecordingFile):
     (made,) = zoom.made
     await zoom.provider.files.remove(made, file)
-    assert zoom.stand_in.api.requests[-1].query == {"action": "delete"}
-    assert zoom.stand_in.account.contents == {}
+    assert (zoom.stand_in.requests[-1].query, zoom.stand_in.account.contents) == ({"action": "delete"}, {})
     await zoom.provider.files.remove(made, file)
 
 

@@ -9,22 +9,15 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.zoom.orders import meeting_body, reference_of
+from meetcore.adapters.zoom.schemas import meeting_body, reference_of
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingOptions
+from meetcore.domain.meetings.views import ProviderOrder
 from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.recording_files import FilesUnavailable
-from meetcore.ports.video_provider import (
-    HostUnavailable,
-    HostUnknown,
-    ProviderOrder,
-    ProviderRefused,
-    ProviderUnknown,
-)
-from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract
-from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
-from meetcore.testing.zoom.account import StandInMeeting
-from meetcore.testing.zoom.refusals import REFUSALS
+from meetcore.ports.video_provider import HostUnavailable, HostUnknown, ProviderRefused, ProviderUnknown
+from meetcore.testing.contracts.providers import InteractiveProviderContract, VideoProviderContract, order_for
+from meetcore.testing.zoom_account import REFUSALS, StandInMeeting
 from meetcore.testing.zoom_server import Fault, Terms, ZoomStandIn
 from tests.support.zoom_adapter import NOW, Zoom, zoom_at_hand
 
@@ -82,7 +75,7 @@ def only(zoom: Zoom) -> StandInMeeting:
 
 async def test_a_request_has_zooms_fields_and_no_others(zoom: Zoom, order: ProviderOrder):
     await zoom.provider.create(order)
-    (request,) = [each for each in zoom.stand_in.api.requests if each.call == "create"]
+    (request,) = [each for each in zoom.stand_in.requests if each.call == "create"]
     assert request.json.keys() == {
         "topic", "type", "start_time", "timezone", "duration", "password", "agenda", "settings",
     }  # fmt: skip
@@ -163,8 +156,7 @@ async def test_a_host_that_zoom_refuses_is_unavailable_for_an_hour(zoom: Zoom, o
         await zoom.provider.create(order)
     assert caught.value.until == NOW + timedelta(hours=1)
     (logged,) = zoom.log.lines
-    assert logged[1]["code"] == code
-    assert logged[1]["host"] == "host-1"
+    assert (logged[1]["code"], logged[1]["host"]) == (code, "host-1")
     assert zoom.made == []
 
 
@@ -265,12 +257,12 @@ async def test_a_foreign_name_is_gone_without_a_request(zoom: Zoom):
         assert await zoom.provider.remove(name) is ProviderMeetingState.GONE
         await zoom.provider.end(name)
         assert await zoom.provider.files.find(name) == ()
-    assert zoom.stand_in.api.counts.total() == 0
+    assert zoom.stand_in.counts.total() == 0
 
 
 async def test_removing_sends_no_reminder(zoom: Zoom, order: ProviderOrder):
     await zoom.provider.remove((await zoom.provider.create(order)).provider_meeting_id)
-    assert zoom.stand_in.api.requests[-1].query == {"schedule_for_reminder": "false"}
+    assert zoom.stand_in.requests[-1].query == {"schedule_for_reminder": "false"}
 
 
 async def test_a_meeting_without_participants_is_already_ended(zoom: Zoom, order: ProviderOrder):
@@ -432,5 +424,5 @@ async def test_two_hundred_creations_are_in_flight_at_the_same_time():
             made = await asyncio.gather(*(zoom.provider.create(order) for order in orders))
             assert {each.provider_meeting_id for each in made} <= set(zoom.made)
             assert len(zoom.made) == 200 * times
-        assert zoom.stand_in.api.most_in_flight == 200
+        assert zoom.stand_in.most_in_flight == 200
         assert zoom.calls("token") == 1

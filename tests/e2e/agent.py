@@ -1,7 +1,7 @@
-"""An agent in a process of its own: the official client, driven line by line.
+"""An MCP agent in its own process: the official client, driven line by line.
 
-Standard input has one JSON document a line: the address, then each call. Standard output has one line of
-result for each. The address is a URL with a key, or a command that serves over standard input and output.
+Standard input has one JSON document per line: the address, then each call; each gets one line of result. The
+address is a URL with a key, or a command that serves over stdio.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ async def answered(client: Client, request: dict[str, Any]) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Answer requests until the input ends."""
     loop = asyncio.get_running_loop()
     place = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     async with connected(place) as client:
@@ -64,7 +63,6 @@ async def main() -> None:
 
 
 def first_reason(error: BaseException) -> str:
-    """Return the message of the first error in a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)

@@ -1,4 +1,4 @@
-"""The AI provider stand-in in a process of its own, used through its admin interface."""
+"""The AI provider stand-in in its own process, with its admin interface."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ class AiStack:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings with which a process of the program uses it."""
         return {
             "ai_base_url": self.ready["base_url"], "ai_api_key": Models().api_key,
             "ai_transcribe_model": self.ready["transcribe_model"],
@@ -48,11 +47,10 @@ class AiStack:
         self.http.post("faults", json=list(faults)).raise_for_status()
 
     def waiting(self) -> list[dict[str, Any]]:
-        """List the faults that have not occurred yet."""
+        """List the faults that have not occurred."""
         return list(self.http.get("faults").raise_for_status().json())
 
     def clear_faults(self) -> None:
-        """Remove all planned faults."""
         self.http.delete("faults").raise_for_status()
 
     def turn(self, latency_s: float) -> None:

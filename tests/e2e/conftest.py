@@ -19,25 +19,23 @@ collect_ignore = [] if "MEETCORE_TEST_IMAGE" in os.environ else ["test_image.py"
 
 # Started first, so that none of them is left running alone at the end.
 LONGEST = (
-    "test_note_steps.py", "test_note_crowd.py", "test_note_storm.py", "test_agents.py",
-    "test_delivery_storm.py", "test_fuzz.py", "test_notes.py", "test_cli.py", "test_kit_outside.py",
-    "test_meeting_steps.py", "test_database_frozen.py", "test_meeting_crowd.py", "test_drain.py",
-    "test_meeting_storm.py", "test_long_recording.py", "test_wheel.py", "test_database_away.py",
-    "test_delivery.py", "test_dev.py", "test_crash.py", "test_pages.py",
+    "note_steps", "note_storm", "pages", "agents", "metrics", "note_crowd", "delivery_storm", "fuzz",
+    "notes", "client_wheel", "passkeys", "restore", "neighbours", "drain", "meeting_steps", "crash",
+    "traces", "flows", "database_away", "cli", "database_frozen", "dev", "parent_killed", "kit_outside",
+    "delivery", "meeting_storm", "logs", "long_recording",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files of tests in the order in which several processes are done with them soonest.
-
-    With PgBouncer before the database, without those that test a direct connection.
+    """Order test files so that parallel processes finish soonest; behind PgBouncer, drop tests of a direct
+    connection.
     """
     if "MEETCORE_TEST_POOLER_PORT" in os.environ:
         direct = [item for item in items if item.get_closest_marker("direct")]
         config.hook.pytest_deselected(items=direct)
         items[:] = [item for item in items if item not in direct]
     place = {name: number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+    items.sort(key=lambda item: place.get(item.path.stem.removeprefix("test_"), len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +53,6 @@ def _connections() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
-    """A migrated database with one host."""
     with servers.migrated_database(postgres_server_url) as url:
         site = Site(launcher, url)
         site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)

@@ -1,10 +1,10 @@
-"""A crash point in the program itself: SIGKILL at the N-th step.
+"""A crash point in the program: SIGKILL at the N-th step.
 
-The launcher installs it in a child process before the program starts. Steps are the edges of transactions, of
-requests to Zoom and to the AI provider, of work on media, and every 64 KiB of a file that is read.
-`MEETCORE_CRASH_POINT` is N, 0 for never; `MEETCORE_CRASH_LOG` is a file that records each step before
-it executes. With `MEETCORE_CRASH_WITHIN` set to `notes` only steps of the work on recordings and notes count,
-so that neither idle rounds nor renewed leases do. None of this is in the product.
+The launcher installs it in a child before the program starts. Steps are the edges of transactions, of
+requests to Zoom and the AI provider, of work on media, and every 64 KiB of a read file.
+`MEETCORE_CRASH_POINT` is N, 0 for never; `MEETCORE_CRASH_LOG` is a file that records each step before it
+runs. With `MEETCORE_CRASH_WITHIN` set to `notes` only steps of recordings and notes count, not idle rounds or
+renewed leases.
 """
 
 from __future__ import annotations
@@ -17,17 +17,15 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
 
-import httpx
 from attrs import evolve
 
+from meetcore.adapters.bounded_http import BoundedHttp, HttpResponse
 from meetcore.adapters.media import AvAudioEditor, editor
-from meetcore.adapters.openai import http as ai_http
 from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
-from meetcore.adapters.zoom.http import HttpClient, HttpResponse
 from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 from meetcore.ports.recording_files import OpenFile
-from meetcore.usecases.work_on_recordings import WorkOnRecordings
-from meetcore.usecases.write_notes import WriteNotes
+from meetcore.usecases.notes.recordings import WorkOnRecordings
+from meetcore.usecases.notes.write_notes import WriteNotes
 
 STRIDE_BYTES = 64 * 1024
 
@@ -84,6 +82,8 @@ class CrashPoint:
 
 def call_of(method: str, url: str) -> str:
     """Name a request without meeting numbers, host names and file names."""
+    if "/v1/" in url:  # of the AI provider
+        return f"{method} /{url.partition('/v1/')[2]}"
     path = re.sub(r"/users/[^/]+", "", url.partition("/v2")[2]) or "/token"
     if re.search("/recordings/.", path):
         return f"{method} file"
@@ -101,7 +101,7 @@ def within(work: Work) -> Work:
 
 
 def fit() -> None:
-    """Install the crash point that the environment configures, if any."""
+    """Install the configured crash point."""
     if "MEETCORE_CRASH_POINT" not in os.environ:
         return
     is_within_notes = os.environ.get("MEETCORE_CRASH_WITHIN") == "notes"
@@ -113,34 +113,24 @@ def fit() -> None:
 
     def along(send: Callable[..., Awaitable[HttpResponse]]) -> Callable[..., Awaitable[HttpResponse]]:
         async def send_with_steps(
-            line: HttpClient, method: str, url: str, *args: Any, **named: Any
+            http: BoundedHttp, method: str, url: str, *args: Any, **named: Any
         ) -> HttpResponse:
             call = call_of(method, url)
             crash_point.step(call)
-            answer = await send(line, method, url, *args, **named)
+            answer = await send(http, method, url, *args, **named)
             crash_point.step(f"{call} {answer.status}")
             return answer
 
         return send_with_steps
 
     places: tuple[tuple[object, str, Callable[[Any], Any]], ...] = (
-        (PostgresStore, "begin", around), (PostgresStore, "at_once", around), (HttpClient, "send", along),
+        (PostgresStore, "begin", around), (PostgresStore, "at_once", around), (BoundedHttp, "send", along),
     )  # fmt: skip
     for owner, name, fitted in (*places, *(_of_notes(crash_point) if is_within_notes else ())):
         setattr(owner, name, fitted(getattr(owner, name)))
 
 
 def _of_notes(crash_point: CrashPoint) -> tuple[tuple[object, str, Callable[[Any], Any]], ...]:
-    def around_request(send: Work) -> Work:
-        async def ask(line: ai_http.HttpClient, request: httpx.Request) -> Any:
-            call = f"{request.method} {request.url.path.removeprefix('/v1')}"
-            crash_point.step(call)
-            answer = await send(line, request)
-            crash_point.step(f"{call} {answer.status}")
-            return answer
-
-        return ask
-
     def around_call(name: str) -> Callable[[Work], Work]:
         def fitted(work: Work) -> Work:
             async def call_with_steps(*args: Any, **named: Any) -> Any:
@@ -160,7 +150,6 @@ def _of_notes(crash_point: CrashPoint) -> tuple[tuple[object, str, Callable[[Any
         (WriteNotes, "_go_on", within),
         (WorkOnRecordings, "_measure", within),
         (WorkOnRecordings, "_remove", within),
-        (ai_http.HttpClient, "_send", around_request),
         (ZoomRecordingFiles, "open", read),
         (AvAudioEditor, "measure", around_call("measure")),
         (AvAudioEditor, "cut", around_call("cut")),

@@ -11,9 +11,8 @@ from datetime import datetime, timedelta
 
 import httpx
 from attrs import define, field
-from typed_settings import SecretStr
 
-from meetcore.adapters.settings import Settings
+from meetcore.adapters.settings import SecretStr, Settings
 from meetcore.client import Client, Meeting, Webhook
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.meetings.schedule import WIB
@@ -25,7 +24,7 @@ _hours = itertools.count()
 
 
 def meeting_body(**fields: object) -> dict[str, object]:
-    """A body for `POST /meetings` in an hour of its own."""
+    """Return a body of `POST /meetings` in its own hour."""
     midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
     start = midnight + timedelta(days=2, hours=next(_hours))
     defaults = {
@@ -59,11 +58,7 @@ class Customer:
 
 
 def enrol(site: Site, credits: int = 10_000) -> tuple[str, str, str]:
-    """Open an account with a key that may do everything, without the command line.
-
-    Returns:
-        Account id, key id, key.
-    """
+    """Open an account and return its id, key id and unrestricted key, without the command line."""
     return asyncio.run(_enrol(site.direct_url, credits))
 
 
@@ -72,13 +67,12 @@ async def _enrol(database_url: str, credits: int) -> tuple[str, str, str]:
     async with open_application(settings) as application:
         operator = application.administration
         account = await operator.create_account(f"{secrets.token_hex(4)}@example.test", "Sari", credits)
-        key = await operator.create_key(account.id, tuple(Scope))
+        key = await operator.keys.create(account.id, tuple(Scope))
     return str(account.id), str(key.key.id), key.text
 
 
 @contextmanager
 def customer(site: Site, server: Running, credits: int = 10_000) -> Iterator[Customer]:
-    """Create a customer of a running service."""
     account_id, key_id, key = enrol(site, credits)
     with meetcore_client(server.url, key) as api, client(server.url, key) as http:
         yield Customer(account_id, key_id, api, http, credits)
@@ -90,6 +84,5 @@ def meetcore_client(url: str, key: str, max_attempts: int = 1) -> Client:
 
 
 def client(url: str, key: str) -> httpx.Client:
-    """Create a bare HTTP client with a key, for tests of headers, raw bytes or faults."""
     headers = {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=20, trust_env=False)

@@ -1,4 +1,4 @@
-"""An account with something on every page, at one running service: what tests of the pages begin with."""
+"""An account with content for every page, at a running service."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from uuid import UUID
 
 import httpx
 from attrs import field, frozen
-from typed_settings import SecretStr
 
-from meetcore.adapters.settings import Settings
+from meetcore.adapters.settings import SecretStr, Settings
 from meetcore.composition.application import Application
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.members.roles import OperatorRole
-from meetcore.domain.members.sign_in_links import MAX_PORTAL_MINUTES
+from meetcore.domain.members.sign_in import MAX_PORTAL_MINUTES
 from meetcore.domain.requests.keys import Scope
 from tests.e2e.customers import client, meeting_body
 from tests.e2e.receiver import Receiver
@@ -31,7 +30,7 @@ LONG_TITLE = "Rapat-koordinasi-" + "anggaran-" * 20
 
 @frozen
 class FilledAccount:
-    """An account, its ids by the part of the address that they stand in, and ways in."""
+    """An account, its ids by part of the path, and its links."""
 
     account_id: str
     email: str
@@ -66,7 +65,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
 
 def with_application(site: Site, base_url: str, work: Callable[[Application], Awaitable[T]]) -> T:
-    """Do an operator's work on a site, in a thread: Playwright has the event loop of its own."""
+    """Run an operator's work in a thread, since Playwright has its own event loop."""
     settings = Settings(
         database_url=SecretStr(site.database_url), secrets_key=SecretStr(SECRETS_KEY), base_url=base_url
     )
@@ -83,16 +82,16 @@ async def _open_account(application: Application) -> tuple[str, str, str, str, s
     admin = application.administration
     email, operator = (f"{secrets.token_hex(4)}@example.test" for _ in range(2))
     account = await admin.create_account(email, "PT Sinar Rapat Nusantara", 12_500)
-    key = await admin.create_key(account.id, tuple(Scope), 500)
-    await admin.create_key(account.id, (Scope.MEETINGS_READ,), None)
-    ended = await admin.create_key(account.id, (Scope.CREDITS_READ,), None)
-    await admin.revoke_key(ended.key.id)
+    key = await admin.keys.create(account.id, tuple(Scope), 500)
+    await admin.keys.create(account.id, (Scope.MEETINGS_READ,), None)
+    ended = await admin.keys.create(account.id, (Scope.CREDITS_READ,), None)
+    await admin.keys.revoke(ended.key.id)
     operator_id = (await application.access.operators.add(operator, OperatorRole.ADMIN)).id
     return str(account.id), email, key.text, str(operator_id), operator
 
 
 def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str]:
-    """Hold one that is recorded and noted, plan one, cancel one; return the ids of the note and the first."""
+    """Hold a recorded meeting with notes, plan one, cancel one; return the ids of the note and the first."""
 
     def make(**fields: object) -> dict[str, Any]:
         return dict(api.post("/meetings", json=meeting_body(**fields)).raise_for_status().json())
@@ -113,7 +112,7 @@ def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str]:
 
 
 def _deliver(api: httpx.Client, receiver: Receiver) -> tuple[str, str]:
-    """Register a webhook that works and one that fails; return the ids of the second and of its delivery."""
+    """Register a working and a failing webhook; return the ids of the second and its delivery."""
     _posted(api, receiver.url("works"))
     return _posted(api, receiver.url(f"fail/{'x' * 80}"))
 

@@ -13,11 +13,11 @@ __all__ = ["long_sound"]
 RATE = 32_000
 BURST_S = 20
 SAMPLES = 1024
-"""In one packet of AAC."""
+"""Per packet of AAC."""
 
 
 def long_sound(seconds: int) -> bytes:
-    """AAC in M4A: a tone that comes and goes, encoded once and repeated packet by packet."""
+    """Return AAC in M4A: an intermittent tone, encoded once and repeated packet by packet."""
     file = io.BytesIO()
     with av.open(file, "w", format="ipod") as target:
         stream = target.add_stream("aac", rate=RATE, layout="mono")

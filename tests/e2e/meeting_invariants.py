@@ -28,10 +28,7 @@ OVER = {"status": "ended", "credits_refunded": 0}
 
 @define
 class MeetingCustomer:
-    """A customer, its requests and the answers to them.
-
-    `abandoned` are keys that the customer never retries.
-    """
+    """A customer, its requests and their answers. `abandoned`: keys that are never retried."""
 
     account_id: str
     key_id: str
@@ -90,13 +87,11 @@ class MeetingCustomer:
 
 
 def enrolled(site: Site) -> MeetingCustomer:
-    """A new customer with credits."""
     account_id, key_id, key = enrol(site, BALANCE)
     return MeetingCustomer(account_id, key_id, key)
 
 
 def add_hosts(site: Site, count: int, *, capacity: int = 100, max_concurrent: int = 1) -> None:
-    """Insert many hosts without the command line."""
     rows = [(uuid4(), f"host-{uuid4().hex}@example.test", capacity, max_concurrent) for _ in range(count)]
     statement = """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
                    VALUES (%s, %s, %s, %s, now())"""
@@ -137,7 +132,7 @@ def wait_until_idle(site: Site, zoom: ZoomStack, url: str) -> None:
 
 @define
 class Records:
-    """The database's records, read when no work is left."""
+    """The database's records when no work is left."""
 
     statuses: dict[UUID, str]
     numbers: dict[UUID, str]

@@ -34,7 +34,7 @@ _CREDITS_PER_MINUTE = 1
 
 @frozen
 class Records:
-    """The database's records, by the id of the note, except `spent`, which is by account."""
+    """The database's records by note id; `spent` by account."""
 
     statuses: dict[UUID, str]
     seconds: dict[UUID, int]
@@ -99,14 +99,7 @@ def read_records(site: Site) -> Records:
 
 
 def prove(site: Site, customers: list[Customer], receiver: Receiver, path: str) -> Records:
-    """Check records, funds and posts, when no work is left.
-
-    Args:
-        site: the database.
-        customers: all customers. Each has a webhook at `path` for all events of notes.
-        receiver: the receiver of the webhooks.
-        path: the path of the webhooks.
-    """
+    """Check records, funds and posts when no work is left; every customer has a webhook at `path`."""
     records = read_records(site)
     by_status: dict[str, set[UUID]] = defaultdict(set)
     for id_, status in records.statuses.items():

@@ -17,7 +17,7 @@ from tests.support.program import Launcher, Site
 
 @frozen
 class NoteStacks:
-    """Factory of such stacks."""
+    """Opens stacks for notes: a database, a broker, Zoom and an AI provider."""
 
     launcher: Launcher
     server_url: str
@@ -28,13 +28,7 @@ class NoteStacks:
     def open(
         self, *, zoom_s: float = 0.0, ai_s: float = 0.0, **settings: object
     ) -> Iterator[tuple[Site, ZoomStack, AiStack]]:
-        """Open a stack without hosts and without a running process of the program.
-
-        Args:
-            zoom_s: the seconds that every call takes at Zoom.
-            ai_s: the seconds that every call takes at the AI provider.
-            settings: further settings of every process. Media may use a whole processor.
-        """
+        """Open a stack without hosts and running programs, with latencies in seconds per call."""
         with ExitStack() as stack:
             url = stack.enter_context(servers.migrated_database(self.server_url))
             zoom, ai = stack.enter_context(zoom_stack(zoom_s)), stack.enter_context(ai_stack(ai_s))

@@ -14,7 +14,7 @@ _OPENING = Lock()
 
 
 def ask(site: Site, statement: str, *values: object) -> list[tuple[object, ...]]:
-    """Query the database, on a connection that is kept: many tests ask again and again."""
+    """Query the database on a cached connection."""
     url = site.database_url
     with _OPENING:
         if url not in _CONNECTIONS:
@@ -23,7 +23,6 @@ def ask(site: Site, statement: str, *values: object) -> list[tuple[object, ...]]
 
 
 def close_connections() -> None:
-    """Close what `ask` has opened."""
     while _CONNECTIONS:
         _CONNECTIONS.popitem()[1].close()
 

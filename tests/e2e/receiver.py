@@ -1,4 +1,4 @@
-"""A customer's side: a TLS server on port 443 of a loopback address of its own, with its own authority."""
+"""A webhook receiver: a TLS server on port 443 of its own loopback address, with its own authority."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from meetcore.testing.receiver import Authority
 
 @frozen
 class Post:
-    """One request that came in. `at` is the receiver's wall clock."""
+    """A received request. `at` is the receiver's wall clock."""
 
     at: float
     path: str
@@ -37,11 +37,10 @@ class Post:
 
 @define
 class Receiver:
-    """Records every post and answers with `status`, `pause_s` seconds later.
+    """Records every post and answers with `status` after `pause_s` seconds.
 
-    Posts to paths that begin with `/hang` wait until `release` is set or the sender hangs up; those to paths
-    that begin with `/fail` are always answered with 500. `most_open` holds for each path the most posts that
-    waited for their answer at once.
+    Posts to `/hang…` wait until `release` is set or the sender hangs up; posts to `/fail…` get 500.
+    `most_open` is the peak of open posts by path.
     """
 
     address: str
@@ -63,7 +62,7 @@ class Receiver:
 
     @contextmanager
     def counted(self, path: str, connection: socket.socket) -> Iterator[None]:
-        """A post is open from here on; left before its answer leaves."""
+        """Count a post as open, until just before its answer."""
         with self._counting:
             there = self._open.setdefault(path, set())
             there.add(connection)
@@ -78,20 +77,16 @@ class Receiver:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings with which a process posts here.
-
-        Every endpoint of a test is at this one host: its limits would be what is tested.
-        """
+        """Return the settings of a sender. The per-host limits are raised: all endpoints share this host."""
         return {
             "webhook_allowed_networks": f"{self.address}/32",
-            "webhook_ca_file": self.ca_file,
+            "ca_file": self.ca_file,
             "webhook_posts_per_host": 1000,
-            "webhook_posts_per_host_per_s": 1000,
         }
 
 
 def has_hung_up(connection: socket.socket, within_s: float = 0) -> bool:
-    """Return whether the sender has closed the connection: it sends nothing more before the answer."""
+    """Return whether the sender has closed the connection."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(within_s * 1000))
@@ -126,8 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return False
         return True
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
+    def log_message(self, format: str, *args: Any) -> None: ...
 
 
 class _Server(ThreadingHTTPServer):
@@ -139,7 +133,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _listen(handler: type[_Handler]) -> tuple[str, _Server]:
-    """Listen on an address that no other test has; skips where that cannot be done."""
+    """Listen on an unused address; skip if impossible."""
     while True:
         address = f"127.{1 + randbelow(250)}.{1 + randbelow(250)}.{1 + randbelow(250)}"
         try:
@@ -151,7 +145,7 @@ def _listen(handler: type[_Handler]) -> tuple[str, _Server]:
 
 @contextmanager
 def receiving(directory: Path) -> Iterator[Receiver]:
-    """Run a receiver; skips where port 443 cannot be bound."""
+    """Run a receiver; skip without port 443."""
     handler = type("Handler", (_Handler,), {})
     address, server = _listen(handler)
     authority = Authority(directory)

@@ -24,7 +24,7 @@ _PAUSE = timedelta(minutes=10)
 
 @frozen
 class Stretch:
-    """A meeting between two pauses. `claimed` is the length that Zoom reports, more than that of the file."""
+    """A recorded part of a meeting. `claimed` is the length that Zoom reports, longer than the file's."""
 
     sound: bytes = field(default=SOUND, repr=False)
     vtt: bytes | None = field(default=None, repr=False)
@@ -32,11 +32,7 @@ class Stretch:
 
 
 def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[str]:
-    """Add a recording of a meeting at Zoom, and send its event.
-
-    Returns:
-        The ids of the sound files.
-    """
+    """Add a recording at Zoom and send its event; return the ids of the audio files."""
     files: list[dict[str, Any]] = []
     begin = datetime.now(UTC) - sum((each.claimed + _PAUSE for each in stretches), timedelta())
     for place, stretch in enumerate(stretches):

@@ -1,4 +1,4 @@
-"""Agents against the running program: the official client, a process of its own, over HTTP and over stdio."""
+"""MCP agents against the running program, over HTTP and stdio."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ class Conversation:
     process: subprocess.Popen[str]
 
     def ask(self, argv: dict[str, Any]) -> dict[str, Any]:
-        """Send a line and read a line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(argv) + "\n")
@@ -38,7 +37,6 @@ class Conversation:
         return dict(json.loads(self.process.stdout.readline()))
 
     def look(self) -> dict[str, Any]:
-        """List the tools."""
         return self.ask({})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -85,8 +83,7 @@ def over(wire: str, api: Running, key: str, **more: object) -> dict[str, Any]:
 
 
 @pytest.mark.spec("1/op/agent-tools", "1/meetings", "3/cancel-before", "4/idem-replay", "5/5", "8/6")
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("wire", ["http", "stdio"])
+@pytest.mark.parametrize(("wire", "mode"), [("http", "legacy"), ("stdio", "auto")])
 def test_an_agent_estimates_creates_and_cancels_within_its_limits(site: Site, wire: str, mode: str) -> None:
     account_id, _, key = enrol(site, BALANCE)
     reader = site.cli("key", "create", "--account", account_id, "--scope", "meetings:read")["key"]
@@ -114,7 +111,7 @@ def test_an_agent_estimates_creates_and_cancels_within_its_limits(site: Site, wi
 
 
 def refusal_of_the_quota(agent: Conversation, began: float) -> dict[str, Any]:
-    """Call a tool until the quota is used up: it is, unless a minute of the clock has ended since `began`."""
+    """Call a tool until the quota is used up, unless a minute has ended since `began`."""
     for more in range(QUOTA + 1):
         answer = agent.ask({"call": "get_me", "arguments": {}})
         if answer["is_error"]:
@@ -151,6 +148,7 @@ def test_a_wrong_key_is_reported_in_a_message(site: Site) -> None:
         (["--base-url", "nowhere"], {"api_key": "k"}, 2, "--base-url"),
         ([], {}, 3, "MEETCORE_API_KEY"),
         ([], {"api_key": "two words"}, 3, "MEETCORE_API_KEY"),
+        (["--base-url", "http://meet.example.test"], {"api_key": "k"}, 2, "or --allow-http in a network"),
         (["--base-url", "http://127.0.0.1:{port}"], {"api_key": "k"}, 1, "not answer. Try again later.\n"),
     ],
 )
@@ -162,6 +160,16 @@ def test_a_misconfigured_bridge_reports_the_reason(
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_proxy_that_the_bridge_cannot_use_is_one_sentence(site: Site) -> None:
+    env = environment(api_key="k") | {"ALL_PROXY": "socks5://127.0.0.1:1080"}
+    done = site.launcher.run("mcp", "--base-url", "https://meet.example.test", env=env)
+    assert (done.code, done.out) == (1, "")
+    assert "SOCKS proxy" in done.err
+    assert "Traceback" not in done.err
+    done = site.launcher.run("mcp", "--base-url", " http://127.0.0.1:1", env=env)
+    assert done.code == 2
 
 
 def test_the_bridge_outlives_the_service(site: Site) -> None:

@@ -67,7 +67,7 @@ def look(url: str, size: str, place: Path) -> PageResult:
     return PageResult(done.stdout, console, tuple(requested))
 
 
-PAGES = ("errors", "errors/service_unavailable", "integrating", "webhooks", "notulen")
+PAGES = ("errors", "errors/service_unavailable", "integrating", "webhooks", "notulen", "compatibility")
 WIDTHS = (390, 1400)
 
 # Each page in a frame, which may be narrower than a window; the pages themselves may not be framed and run no

@@ -1,4 +1,4 @@
-"""The client against the running program: a server that is killed, and a provider that falls silent."""
+"""The Python client against a killed server and a silent provider."""
 
 from __future__ import annotations
 
@@ -42,14 +42,13 @@ def test_the_defaults_outlast_a_provider_that_answers_too_late(site: Site) -> No
 
 
 def check_one_meeting(customer: Client, made: Meeting) -> None:
-    """It is there, and it was paid once."""
     assert made.credits_deducted == CREDITS
     assert customer.meetings.get(made.id) == made
     assert customer.me().credits.balance == BALANCE - CREDITS
 
 
 def in_creation(site: Site, account_id: str) -> bool:
-    """Whether a meeting of the account is with the provider."""
+    """Return whether a meeting of the account is being created at the provider."""
     with psycopg.connect(site.database_url) as db:
         row = db.execute(
             "SELECT count(*) FROM meetings WHERE account_id = %s AND status = 'provisioning'", (account_id,)

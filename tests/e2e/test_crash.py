@@ -1,4 +1,4 @@
-"""The API is killed with -9 at random instants under load; then every promise still holds."""
+"""The API is killed at random instants under load; afterwards all invariants hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BALANCE = 1_000_000
 
 @define
 class Load:
-    """The customer's requests and the answers to them."""
+    """The customer's requests and their answers."""
 
     wanted: dict[str, dict[str, object]] = field(factory=dict)
     made: dict[str, dict[str, Any]] = field(factory=dict)
@@ -34,7 +34,7 @@ class Load:
     lock: threading.Lock = field(factory=threading.Lock)
 
     def ask(self, http: httpx.Client, key: str) -> None:
-        """Create one meeting; an answer is remembered, silence is not."""
+        """Create a meeting and record an answer."""
         answer = http.post("/meetings", json=self.wanted[key], headers={"Idempotency-Key": key})
         if answer.status_code == 201:
             with self.lock:
@@ -44,7 +44,7 @@ class Load:
             assert answer.status_code == 503, answer.text
 
     def cancel(self, http: httpx.Client, key: str) -> None:
-        """Cancel a meeting that was acknowledged."""
+        """Cancel an acknowledged meeting."""
         path = f"/meetings/{self.made[key]['id']}"
         answer = http.delete(path, headers={"Idempotency-Key": self.cancels[key]})
         if answer.status_code == 200:
@@ -54,7 +54,6 @@ class Load:
             assert answer.status_code == 503, answer.text
 
     def run(self, url: str, api_key: str, until_at: float) -> None:
-        """Ask until the server is gone or it is time to stop."""
         with client(url, api_key) as http:
             while time.monotonic() < until_at:
                 key = secrets.token_hex(8)
@@ -70,7 +69,7 @@ class Load:
                     return
 
     def settle(self, url: str, api_key: str) -> None:
-        """Ask again for everything that was not acknowledged, as a good client does."""
+        """Retry everything unacknowledged."""
         with client(url, api_key) as http:
             for key in self.wanted.keys() - self.made.keys():
                 until(lambda key=key: self._is_made(http, key), f"an answer for {key}")  # type: ignore[misc]
@@ -87,7 +86,7 @@ class Load:
 
 
 def crash(site: Site, load: Load, port: int, api_key: str, pool: ThreadPoolExecutor) -> None:
-    """Serve, and die in the middle."""
+    """Serve under load, and kill the server."""
     with site.serve(port, meeting_lease_s=2) as api:
         last = time.monotonic() + 5
         asking = [pool.submit(load.run, api.url, api_key, last) for _ in range(CLIENTS)]
@@ -125,7 +124,7 @@ def test_thirty_kills_lose_nothing_and_charge_nothing_twice(site: Site) -> None:
 
 
 def check_ledger(db: psycopg.Connection, load: Load, account_id: str, balance: int) -> None:
-    """One meeting for each key, one charge for each meeting, one refund for each cancellation."""
+    """Check for one meeting per key, one charge per meeting, one refund per cancellation."""
     ids = [meeting["id"] for meeting in load.made.values()]
     made, cancelled = len(ids), len(load.cancelled)
     assert made > KILLS, "the load was a load"
@@ -146,7 +145,6 @@ def check_ledger(db: psycopg.Connection, load: Load, account_id: str, balance: i
 
 
 def count(db: psycopg.Connection, what: str) -> int:
-    """How many rows."""
     row = db.execute(f"SELECT count(*) FROM {what}".encode()).fetchone()
     assert row is not None
     return int(row[0])

@@ -52,7 +52,6 @@ class RequestResults:
     lock: threading.Lock = field(factory=threading.Lock)
 
     def ask(self, http: httpx.Client, method: str, path: str, **more: object) -> int:
-        """Make one request and record its answer."""
         began = time.monotonic()
         status = http.request(method, path, **more).status_code  # type: ignore[arg-type]  # by name only
         with self.lock:
@@ -61,24 +60,22 @@ class RequestResults:
         return status
 
     def create(self, http: httpx.Client) -> int:
-        """Ask for a meeting under a new key."""
         key = secrets.token_hex(8)
         with self.lock:
             self.wanted[key] = meeting_body()
         return self.repeat(http, key)
 
     def repeat(self, http: httpx.Client, key: str) -> int:
-        """Ask for a meeting under a key that may have been used."""
         return self.ask(http, "POST", "/meetings", json=self.wanted[key], headers={"Idempotency-Key": key})
 
     @property
     def share(self) -> float:
-        """Of the requests, how many were carried out."""
+        """Return the share of successful requests."""
         return sum(status in (200, 201) for status in self.statuses) / len(self.statuses)
 
 
 def load(who: Customer, url: str, results: RequestResults, stop: threading.Event) -> None:
-    """Read and create by turns until it is time to stop."""
+    """Read and create by turns until stopped."""
     with client(url, who.http.headers["Authorization"].removeprefix("Bearer ")) as http:
         while not stop.is_set():
             results.ask(http, "GET", "/me")
@@ -91,7 +88,7 @@ def is_made(who: Customer, results: RequestResults, key: str) -> bool:
 
 
 def check_money(site: Site, who: Customer, results: RequestResults) -> None:
-    """Retry every key, as a client does; each has paid for one meeting, whatever its first answer."""
+    """Retry every key; each must have paid for one meeting."""
     for key in results.wanted:
         until(partial(is_made, who, results, key), "the key has its answer", 30)
     assert who.api.me().credits.balance == who.credits - CREDITS * len(results.wanted)
@@ -100,7 +97,7 @@ def check_money(site: Site, who: Customer, results: RequestResults) -> None:
 
 
 def ready(api: Running) -> int:
-    """Return the answer of the readiness probe, which must arrive in time."""
+    """Return the status of the readiness probe, which must arrive in time."""
     began = time.monotonic()
     status = httpx.get(f"{api.url}/readyz", trust_env=False, timeout=30).status_code
     assert time.monotonic() - began < READY_WITHIN_S
@@ -152,7 +149,7 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
 
 
 def cut_all(url: str, stop: threading.Event) -> int:
-    """End every connection of the service again and again; how many were ended."""
+    """Terminate the service's connections repeatedly; return their number."""
     ended = 0
     with psycopg.connect(url, autocommit=True) as connection:
         while not stop.wait(CUT_EVERY_S):

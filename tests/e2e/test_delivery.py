@@ -1,4 +1,4 @@
-"""From the API through the queue to the receiver, each a process of its own (spec 6)."""
+"""From the API through the queue to the receiver, in separate processes (spec 6)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Setup:
 def set_up(
     site: Site, receiver: Receiver, *, broker: str = "", workers: int = 1, **more: object
 ) -> Iterator[Setup]:
-    """The API, workers beside it when there is a broker, and a customer."""
+    """Run the API, workers if there is a broker, and a customer."""
     settings = receiver.settings | {"broker_url": broker} | more
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
@@ -171,7 +171,7 @@ def test_many_workers_post_each_delivery_once(site: Site, receiver: Receiver, re
 
 
 def delivery_of(site: Site, endpoint_id: str) -> tuple[object, ...]:
-    """Status and number of attempts of an endpoint's only delivery."""
+    """Return status and attempts of an endpoint's only delivery."""
     (row,) = ask(
         site, "SELECT status, attempts_made FROM deliveries WHERE endpoint_id = %s", endpoint_id
     )  # fmt: skip

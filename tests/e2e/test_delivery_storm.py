@@ -1,4 +1,4 @@
-"""Deliveries under fire: killed workers and APIs, a broker that goes, receivers that hang or fail at once."""
+"""Deliveries with killed workers and APIs, a lost broker, and receivers that hang or fail."""
 
 from __future__ import annotations
 
@@ -35,18 +35,17 @@ PROMPTLY_S = 3.0
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[str]:
-    """A Redis without other workers, which would take our notifications."""
+    """A Redis without other consumers."""
     with servers.own_redis(tmp_path) as url:
         yield url
 
 
 def meeting_of(post: Post) -> str:
-    """Return the meeting of a post."""
     return str(json.loads(post.body)["data"]["id"])
 
 
 def check_signatures(posts: list[Post], secret: str) -> None:
-    """Both signatures of every post, by our verifier and by the standard's own."""
+    """Verify both signatures of every post, by our verifier and by the standard's."""
     for post in posts:
         verify([secret], post.body, post.headers["X-Service-Signature"], int(post.at))
         Webhook(secret).verify(post.body, post.headers)
@@ -100,7 +99,7 @@ def test_kills_lose_no_delivery_and_repeat_only_those_in_flight(
 
 
 def create_until_killed(url: str, key: str, acknowledged: list[str]) -> None:
-    """Create meetings until the server is gone; record the acknowledged ones."""
+    """Create meetings until the server is killed; record the acknowledged ones."""
     with client(url, key) as http:
         while True:
             try:
@@ -208,21 +207,21 @@ def test_hanging_receivers_delay_no_other_receiver(site: Site, receiver: Receive
 
 
 def assert_none_joins(times: list[float]) -> None:
-    """At a hanging endpoint a post beyond the limit comes only when an earlier one has run out of time."""
+    """At a hanging endpoint a post beyond the limit comes only after another timed out."""
     assert len(times) >= PER_ENDPOINT
     later = zip(times, times[PER_ENDPOINT:], strict=False)
     assert all(at - first > POST_LIMIT_S / 2 for first, at in later), "not one more while they hang"
 
 
 def _open_at_hanging(receiver: Receiver) -> dict[str, int]:
-    """The most posts that were open at once at each hanging endpoint."""
+    """Return the peak of open posts at each hanging endpoint."""
     return {path: most for path, most in receiver.most_open.items() if path.startswith("/hang")}
 
 
 def chained_delays(who: Customer, receiver: Receiver, count: int) -> list[float]:
-    """Create meetings, each after the last has arrived, and return the seconds that each took.
+    """Create each meeting after the last one's delivery; return the seconds of each.
 
-    So without a notification each waits for a whole round of the worker: the last one arrived with a round.
+    Without a notification each waits for a whole polling round.
     """
     delays = []
     for _ in range(count):

@@ -1,6 +1,6 @@
-"""What deploy/ says is what runs: the commands of the units, with their environment, behind haproxy.
+"""The units of deploy/: their commands with their environment, behind haproxy.
 
-Where systemd-analyze and libseccomp are, a unit's command may make the system calls of the unit only.
+With systemd-analyze and libseccomp, only a unit's system calls are allowed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.conftest import absent
 from tests.e2e.customers import enrol
 from tests.support import pooler, servers, unit_sandbox
 from tests.support.balancer import balanced
+from tests.support.deploy_files import DEPLOY, exec_start, unit_environment
 from tests.support.program import (
     PROGRAM,
-    ROOT,
     START_S,
     Site,
     environment,
@@ -35,17 +35,13 @@ from tests.support.program import (
     whole_lines,
 )
 
-sys.path.append(str(ROOT / "scripts"))
-
-import lint_deploy  # scripts are no package
-
-UNITS = ROOT / "deploy" / "systemd"
+UNITS = DEPLOY / "systemd"
 STOPPED = (0, -signal.SIGTERM)
 
 
 @frozen
 class Unit:
-    """A process that was started as a unit says, and its log."""
+    """A process started as its unit says, with its log."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -59,10 +55,10 @@ class Unit:
 def started(name: str, directory: Path, variables: Mapping[str, str], instance: str = "") -> Iterator[Unit]:
     """Run ExecStart with the unit's Environment, and with the variables of its EnvironmentFile."""
     unit = UNITS / name
-    _, *words = lint_deploy.exec_start(unit, instance)
+    _, *words = exec_start(unit, instance)
     metrics = str(free_port())
     words[words.index("--metrics-port") + 1] = metrics
-    own = lint_deploy.unit_environment(unit)
+    own = unit_environment(unit)
     scratch = own.pop("MEETCORE_SCRATCH_DIRECTORY", None)
     own |= {} if scratch is None else {"MEETCORE_SCRATCH_DIRECTORY": str(directory)}  # its CacheDirectory
     log = directory / f"{name}-{instance}.log"
@@ -84,7 +80,7 @@ def started(name: str, directory: Path, variables: Mapping[str, str], instance: 
 
 
 def servers_up(figures: str) -> int:
-    """How many servers the balancer sends requests to, by what it shows Prometheus."""
+    """Return the number of servers that the balancer reports as up."""
     try:
         text = httpx.get(f"{figures}/metrics", trust_env=False, timeout=5).text
     except httpx.TransportError:
@@ -94,8 +90,8 @@ def servers_up(figures: str) -> int:
 
 
 def environment_file(**settings: object) -> dict[str, str]:
-    """The variables of the example of an EnvironmentFile, with the addresses and the key of a test."""
-    text = (lint_deploy.DEPLOY / "meetcore.env.example").read_text("utf-8")
+    """Return the example EnvironmentFile with the addresses and key of a test."""
+    text = (DEPLOY / "meetcore.env.example").read_text("utf-8")
     example = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
     given = environment(**settings) | {"PYTHONPATH": ""}
     assert {name for name, value in example.items() if "change-me" in value or not value} <= set(given)
@@ -103,12 +99,11 @@ def environment_file(**settings: object) -> dict[str, str]:
 
 
 def clients_of(api: Unit) -> set[object]:
-    """The addresses from which an API was asked for `/me`, by its log."""
+    """Return the addresses of `/me` requests in an API's log."""
     return {line["client"] for line in api.events() if line.get("path") == "/api/v1/me"}
 
 
 def shows_its_build(unit: Unit) -> bool:
-    """Whether a process serves its figures by now."""
     assert unit.process.poll() is None, unit.log.read_text()[-3000:]
     try:
         return "meetcore_build_info" in httpx.get(unit.metrics_url, trust_env=False, timeout=5).text
@@ -126,7 +121,7 @@ def test_the_unit_of_migrations_grants_and_the_others_run_behind_the_balancer(
         )
         partitions = UNITS / "meetcore-partitions.service"
         owner = {"MEETCORE_DATABASE_DIRECT_URL": site.database_url}
-        run(partitions, lint_deploy.exec_start(partitions)[1:], variables | owner)
+        run(partitions, exec_start(partitions)[1:], variables | owner)
         ports = [free_port(), free_port()]
         apis = [
             stack.enter_context(started("meetcore-serve@.service", tmp_path, variables, str(port)))
@@ -170,8 +165,10 @@ for attempt in (lambda: os.chown("/", -1, -1), lambda: socket.socket(socket.AF_N
 
 
 def test_the_pooler_starts_with_its_script_and_file_and_lets_the_role_of_the_service_in(site: Site) -> None:
-    if pooler.program() is None or "host=%2F" in site.database_url:
-        absent("no PgBouncer, or no server on TCP to put it before")
+    if "host=%2F" in site.database_url:
+        pytest.skip("the embedded server has no TCP port to put a pooler before")
+    if pooler.program() is None:
+        absent("no PgBouncer")
     pooler.keep_session_settings(site.database_url)
     with servers.service_role(site.database_url) as direct:
         at, port = urlsplit(direct), free_port()
@@ -201,8 +198,8 @@ def test_the_pooler_starts_with_its_script_and_file_and_lets_the_role_of_the_ser
 
 
 def adapted(name: str, changes: Mapping[str, str]) -> str:
-    """A file of the pooler's with the places and names of a test."""
-    text = (lint_deploy.DEPLOY / "pgbouncer" / name).read_text("utf-8")
+    """Return a file of the pooler with the paths and names of a test."""
+    text = (DEPLOY / "pgbouncer" / name).read_text("utf-8")
     for was, becomes in changes.items():
         assert text.count(was) == 1, was
         text = text.replace(was, becomes)
@@ -210,15 +207,14 @@ def adapted(name: str, changes: Mapping[str, str]) -> str:
 
 
 def migrate(url: str, *, role: str, is_embedded: bool) -> None:
-    """Run the unit that migrates, for a role of this test; an embedded server has no other than its owner."""
+    """Run the unit that migrates for a role; an embedded server has only its owner."""
     unit = UNITS / "meetcore-migrate.service"
-    _, *words = lint_deploy.exec_start(unit)
+    _, *words = exec_start(unit)
     assert words[-2:] == ["--grant-to", "meetcore_service"]
     run(unit, words[:-2] if is_embedded else [*words[:-1], role], environment(database_url=url))
 
 
 def run(unit: Path, words: list[str], variables: Mapping[str, str]) -> None:
-    """Run a unit's command to its end."""
     done = subprocess.run(
         unit_sandbox.command(unit, [*PROGRAM, *words]), env={**variables, "PYTHONPATH": ""}, cwd="/",
         capture_output=True, text=True, check=False, timeout=START_S,

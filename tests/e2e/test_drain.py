@@ -23,7 +23,7 @@ import pytest
 from attrs import define, field, frozen
 
 from tests.conftest import absent
-from tests.support.program import START_S, Running, Site, free_port, until, whole_lines
+from tests.support.program import PROGRAM, START_S, Running, Site, free_port, until, whole_lines
 
 DRAIN_S = 4
 LATE_S = DRAIN_S + 8.0
@@ -39,14 +39,13 @@ def status_of(url: str) -> int:
 
 
 def answering(server: Running, url: str) -> set[int]:
-    """Make a request of the API, and return which processes have answered one by now."""
+    """Send a request; return the processes that have answered so far."""
     status_of(f"{url}/api/v1/me")
     lines = [json.loads(line) for line in whole_lines(server.err)]
     return {line["pid"] for line in lines if line.get("path") == "/api/v1/me"}
 
 
 def children_of(pid: int) -> list[int]:
-    """The processes that a process has started."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(each) for each in text.split()]
 
@@ -107,6 +106,57 @@ def test_requests_in_flight_at_shutdown_are_answered(site: Site) -> None:
         assert server.poll(LATE_S) is not None
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+def test_with_a_full_log_disk_it_serves_and_ends(site: Site) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with Path("/dev/full").open("w") as full:
+        server = subprocess.Popen(
+            [*PROGRAM, "serve", "--port", str(port)], env=site.env(drain_s=1, base_url=url),
+            stdout=subprocess.DEVNULL, stderr=full,
+        )  # fmt: skip
+    try:
+        until(lambda: status_of(f"{url}/readyz") == 200, "the API is up", START_S)
+        assert status_of(f"{url}/api/v1/me") == 401
+        server.terminate()
+        assert server.wait(LATE_S) in (0, 120, -signal.SIGTERM)
+    finally:
+        server.kill()
+
+
+@contextmanager
+def service_manager() -> Iterator[tuple[str, socket.socket]]:
+    """The socket of a service manager, as systemd names it to the processes of a unit."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(f"{folder}/notify")
+        manager.settimeout(START_S)
+        yield f"{folder}/notify", manager
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_service_manager_is_notified_at_the_first_200(site: Site, workers: int) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with service_manager() as (place, manager):
+        env = site.env(base_url=url) | {"NOTIFY_SOCKET": place}
+        server = site.launcher.start("serve", "--port", port, "--workers", workers, env=env)
+        try:
+            assert manager.recv(100) == b"READY=1"
+            assert status_of(f"{url}/readyz") == 200
+        finally:
+            server.kill()
+
+
+def test_a_service_manager_is_notified_when_a_worker_works(site: Site) -> None:
+    with service_manager() as (place, manager):
+        worker = site.launcher.start("worker", env=site.env() | {"NOTIFY_SOCKET": place})
+        try:
+            assert manager.recv(100) == b"READY=1"
+            worker.wait_until_working()
+        finally:
+            worker.kill()
+
+
 def test_an_interrupt_ends_it_at_once(site: Site) -> None:
     with site.serve(drain_s=60) as server:
         server.signal(signal.SIGTERM)
@@ -120,13 +170,12 @@ def test_an_interrupt_ends_it_at_once(site: Site) -> None:
 
 @frozen
 class Balancer:
-    """haproxy in front of two servers, which it asks whether they are ready and never tries twice."""
+    """haproxy before two servers with readiness checks and no retries."""
 
     url: str
     admin: Path
 
     def is_up(self, port: int) -> bool:
-        """Return whether it sends requests to the server on this port."""
         with socket.socket(socket.AF_UNIX) as asking:
             asking.connect(str(self.admin))
             asking.sendall(b"show stat\n")
@@ -161,7 +210,6 @@ backend back
 
 @contextmanager
 def balancing(directory: Path, ports: list[int]) -> Iterator[Balancer]:
-    """Run haproxy before servers on these ports."""
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
         absent("no haproxy")
@@ -182,14 +230,13 @@ def balancing(directory: Path, ports: list[int]) -> Iterator[Balancer]:
 
 @define
 class Customers:
-    """Some threads that ask at a rate between them, on kept connections, and count the answers."""
+    """Threads that send requests at a common rate over keep-alive connections, and count the answers."""
 
     url: str
     statuses: Counter[int] = field(factory=Counter)
     _is_over: threading.Event = field(factory=threading.Event)
 
     def ask(self, threads: int) -> None:
-        """One thread's requests."""
         with httpx.Client(trust_env=False, timeout=10) as http:
             due = time.monotonic()
             while not self._is_over.is_set():
@@ -203,7 +250,7 @@ class Customers:
 
     @contextmanager
     def asking(self, threads: int = 10) -> Iterator[Counter[int]]:
-        """Ask until the block ends."""
+        """Send requests until the block ends."""
         running = [threading.Thread(target=self.ask, args=(threads,)) for _ in range(threads)]
         for each in running:
             each.start()

@@ -1,8 +1,8 @@
-"""The primary dies under load and its standby is promoted: what was acknowledged is there, and nothing twice.
+"""The primary dies under load and its standby is promoted: nothing acknowledged is lost or doubled.
 
-`MEETCORE_TEST_FAILOVERS` is how many failovers follow one another (1), and `MEETCORE_TEST_OUTAGE_S` for how
-many seconds there is no primary each time (0). From two failovers on, what an asynchronous standby loses is
-counted, too. With `-s` the figures are printed.
+`MEETCORE_TEST_FAILOVERS` is the number of failovers (1), `MEETCORE_TEST_OUTAGE_S` the seconds without a
+primary (0). From two failovers on, losses of an asynchronous standby are counted too. `-s` prints the
+figures.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UNDER_WAY = (
     "SELECT id FROM meetings WHERE lease_until IS NOT NULL OR status IN ('provisioning', 'cancelling')"
 )
 MEETINGS = 40
-"""Acknowledged before the primary is killed, each time."""
+"""Acknowledged before each kill."""
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,7 @@ def programs() -> Path:
 
 @define
 class Load:
-    """Clients that make meetings one after the other, each until it is acknowledged.
-
-    `made` has when the request that was acknowledged was sent, and when its answer came.
-    """
+    """Clients that create meetings, each until acknowledged. `made` has the times of request and answer."""
 
     customer: MeetingCustomer
     url: str
@@ -89,7 +86,7 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Make meetings until the block ends."""
+        """Create meetings until the block ends."""
         threads = [threading.Thread(target=self._run) for _ in range(CLIENTS)]
         for thread in threads:
             thread.start()
@@ -101,13 +98,12 @@ class Load:
                 thread.join()
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more are acknowledged."""
         wanted = len(self.made) + more
         until(lambda: len(self.made) >= wanted or self.faults, "meetings are made", 60)
         assert not self.faults
 
     def first_after(self, moment: float) -> float:
-        """Wait for the first meeting that was asked for after a moment; when it was acknowledged."""
+        """Wait for the first meeting requested after a moment; return the time of its answer."""
         until(lambda: self.faults or any(sent > moment for sent, _ in self.made), "a meeting is made", 60)
         assert not self.faults
         return min(at for sent, at in self.made if sent > moment)
@@ -115,7 +111,7 @@ class Load:
 
 @contextmanager
 def serving(launcher: Launcher, pair: Pair, **settings: object) -> Iterator[tuple[Site, Running]]:
-    """The program on an address that names both servers; the database has the schema and hosts."""
+    """Run the program with both servers in its address, a schema and hosts."""
     migrate(pair.primary.url)
     site = Site(launcher, pair.url, settings)
     add_hosts(site, HOSTS)
@@ -129,7 +125,7 @@ def at_primary(site: Site, pair: Pair) -> Site:
 
 
 def fail_over(pair: Pair, load: Load) -> float:
-    """Kill the primary under load and promote the standby; the seconds from then to the first meeting."""
+    """Kill the primary under load and promote the standby; return the seconds until the first meeting."""
     load.wait_for(MEETINGS)
     pair.kill(pair.primary)
     killed_at = time.monotonic()
@@ -206,7 +202,7 @@ def test_an_asynchronous_standby_loses_what_it_was_behind(
 
 
 def prove(site: Site, customer: MeetingCustomer) -> None:
-    """Each answer is true, each key has one meeting, each meeting one charge, and the ledger is sound."""
+    """Check answers, one meeting per key, one charge per meeting, and the ledger."""
     until(lambda: not ask(site, UNDER_WAY), "nothing is under way", 30)
     records = read_records(site)
     visible = {id_ for id_, status in records.statuses.items() if status in VISIBLE}

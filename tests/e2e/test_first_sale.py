@@ -1,7 +1,6 @@
-"""From an empty database to a signed webhook, by the commands of an operator and the client of a customer.
+"""From an empty database to a signed webhook, by an operator's commands and the Python client.
 
-`scripts/try_packages.py` runs it with the program of a wheel or an image, and with the client's own
-distribution.
+`scripts/try_packages.py` runs it with the program of a wheel or an image.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def test_an_installed_service_sells_a_meeting_and_notifies(
 
 
 def buy(url: str, key: str, hook: str, directory: Path) -> dict[str, Any]:
-    """Register a webhook and make a meeting by the client, in a program of the customer's own."""
+    """Register a webhook and create a meeting, in a separate program with the client."""
     done = subprocess.run(
         [CUSTOMERS_PYTHON, "-I", "-c", CUSTOMER, hook, json.dumps(meeting_body())],
         env={"PATH": os.environ["PATH"], "MEETCORE_BASE_URL": url, "MEETCORE_API_KEY": key},

@@ -1,4 +1,4 @@
-"""What customers and operators do, once each, in a real browser that runs no script."""
+"""Each flow of customers and operators once, in a browser without scripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.program import Site, until
 
 @frozen
 class Stage:
-    """A filled account, a browser, and what receives webhooks and mails."""
+    """A filled account, a browser, and receivers of webhooks and mails."""
 
     url: str
     account: FilledAccount
@@ -32,14 +32,13 @@ class Stage:
     mails: MailServer
 
     def window(self, *, is_signed_in: bool = True) -> Window:
-        """Open a window that runs no script."""
         kept = self.signed_in if is_signed_in else None
         return window(
             self.browser.new_context(locale="en", java_script_enabled=False, storage_state=kept), self.url
         )
 
     def link_to(self, email: str) -> str:
-        """The link in the next mail to an address, which must come."""
+        """Return the link in the next mail to an address."""
 
         def arrived() -> list[str]:
             texts = [each.text for each in self.mails.received() if each.recipient == email]

@@ -1,6 +1,6 @@
-"""A short run of schemathesis over every operation: no fault, and no answer that is not documented.
+"""A short run of schemathesis over every operation: no fault, no undocumented answer.
 
-`make fuzz` is the long run. The seed is fixed, so that a red run is red again.
+`make fuzz` is the long run. The seed is fixed for reproducible failures.
 """
 
 from __future__ import annotations

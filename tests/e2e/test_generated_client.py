@@ -1,4 +1,4 @@
-"""A client that a generator makes of the OpenAPI document creates a meeting (rule 9/3)."""
+"""A client generated from the OpenAPI document creates a meeting (rule 9/3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ NAME = "meetcore_generated"
 
 
 def generate(url: str, place: Path) -> None:
-    """Generate the client into a directory."""
     document, config = place / "openapi.json", place / "config.yml"
     document.write_bytes(httpx.get(f"{url}/api/v1/openapi.json", trust_env=False, timeout=20).content)
     config.write_text(f"package_name_override: {NAME}\npost_hooks: []\n")

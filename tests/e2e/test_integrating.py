@@ -1,4 +1,4 @@
-"""docs/integrating.md: its blocks, one after the other, against a running service and a receiver."""
+"""The blocks of docs/integrating.md in order, against a running service and a receiver."""
 
 from __future__ import annotations
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
 
-from tests.e2e.customers import enrol
+from tests.e2e.customers import customer, enrol, meeting_body
+from tests.e2e.receiver import Receiver
 from tests.support.program import START_S, Running, Site, free_port, until, whole_lines
 
 ROLES = ("serve", "worker", "command")
 
 
 def lines_of(process: Running) -> list[dict[str, Any]]:
-    """Every line, each of which must be a JSON object."""
     lines = [json.loads(line) for line in whole_lines(process.err)]
     for line in lines:
         assert {"event", "level", "timestamp", "version"} <= set(line), line
@@ -52,6 +54,50 @@ def test_a_request_is_a_line_with_the_client_and_a_path_of_200_characters(site: 
     assert (direct["account_id"], direct["role"], direct["pid"]) == (account_id, "serve", server.pid)
     assert "account_id" not in unknown
     assert key not in text
+
+
+def test_a_request_id_leads_to_the_receivers_answer(site: Site, receiver: Receiver) -> None:
+    settings = receiver.settings
+    with site.serve(**settings) as api, customer(site, api) as who:
+        who.hook(receiver.url("followed"))
+        made = who.http.post("/meetings", json=meeting_body())
+        request_id = made.headers["X-Request-Id"]
+
+        def found() -> list[dict[str, Any]]:
+            return [line for line in lines_of(api) if request_id in json.dumps(line)]
+
+        until(lambda: any(line["event"] == "delivery succeeded" for line in found()), "it was delivered")
+        lines = {line["event"]: line for line in found()}
+    assert lines["request"]["subject_id"] == made.json()["id"]
+    assert lines["delivery succeeded"]["request_id"] == request_id
+
+
+def test_a_page_is_a_line_without_the_token_of_a_link(site: Site) -> None:
+    account_id, *_ = enrol(site, credits=0)
+    link = site.cli("portal", "link", "--account", account_id)["url"]
+    token = link.rpartition("/")[2]
+    with site.serve(provider="sandbox") as server:
+        with httpx.Client(
+            base_url=server.url, trust_env=False, timeout=20, follow_redirects=False
+        ) as browser:
+            path = urlsplit(link).path
+            form = browser.get(path).text
+            hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form))
+            posted = browser.post(path, data=hidden, headers={"Origin": server.url})
+            assert posted.status_code == 303, posted.text
+            assert browser.get("/dashboard/ledger.csv").status_code == 200
+            assert browser.get("/console").status_code == 303
+        until(lambda: [line for line in requests_of(server) if line["path"] == "/console"], "the last line")
+        lines = requests_of(server)
+        text = server.err.read_text()
+    assert token not in text
+    assert [line["path"] for line in lines] == [
+        path.replace(token, "…"), path.replace(token, "…"), "/dashboard/ledger.csv", "/console",
+    ]  # fmt: skip
+    assert [line["status"] for line in lines] == [200, 303, 200, 303]
+    assert lines[2]["account_id"] == account_id
+    assert lines[2]["session_id"]
+    assert lines[2]["request_id"]
 
 
 def test_the_connections_of_a_process_say_which_it_is(site: Site) -> None:

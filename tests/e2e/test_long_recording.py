@@ -1,8 +1,7 @@
-"""A recording of hours becomes notes in a worker that stays small, its processes for media included."""
+"""Notes of a recording of hours, within the memory limit of worker and media processes."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import defaultdict
@@ -19,9 +18,8 @@ from tests.e2e.long_sound import long_sound
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
-from tests.support.program import until
+from tests.support.program import IS_LONG, until
 
-IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 HOURS = 3.0 if IS_LONG else 0.5
 MOST_MB = 300
 PIECE_S = 600
@@ -29,7 +27,7 @@ TIMEOUT_S = 900.0
 
 
 def family(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """Return a process and its descendants."""
     children: dict[int, list[int]] = defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended meanwhile
@@ -41,7 +39,6 @@ def family(pid: int) -> list[int]:
 
 
 def resident_mb(pid: int) -> float:
-    """Return the memory of a process, shared pages included."""
     with suppress(OSError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
@@ -60,7 +57,6 @@ class Watch:
     is_over: threading.Event = field(factory=threading.Event)
 
     def look(self) -> None:
-        """Sample until it is over."""
         while not self.is_over.wait(0.05):
             sizes = [resident_mb(each) for each in family(self.pid)]
             self.peak_mb = max(self.peak_mb, sum(sizes))
@@ -71,7 +67,6 @@ class Watch:
 
 @contextmanager
 def watched(pid: int) -> Iterator[Watch]:
-    """A watch over a process and its children."""
     watch = Watch(pid)
     watching = threading.Thread(target=watch.look)
     watching.start()

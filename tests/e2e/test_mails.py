@@ -1,4 +1,4 @@
-"""Mails from the change to the mailbox, each process its own: nothing is lost, whatever dies or is away."""
+"""Mails from the change to the mailbox in separate processes: nothing is lost in crashes and outages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings_of(port: int) -> dict[str, Any]:
 
 
 def let_a_webhook_fail(who: Customer, receiver: Receiver) -> None:
-    """Post to a receiver that refuses until the webhook is disabled."""
+    """Post to a refusing receiver until the webhook is disabled."""
     receiver.status = 500
     hook = who.hook(receiver.url("broken?key=secret"))
     for _ in range(DISABLE_AFTER_FAILURES):

@@ -1,4 +1,4 @@
-"""Many at once: forty clients for the same hours of one pool of hosts, two hundred meetings in the making."""
+"""Concurrency: forty clients for the same hours of one pool of hosts, two hundred creations in progress."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ApplicationHarness:
 
 @pytest.fixture
 def harness(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[ApplicationHarness]:
-    """Tiers of an hour for every size of host; a broker, so that the APIs do nothing but answer."""
+    """Tiers of an hour for every size of host, and a broker, so that APIs do no work of workers."""
     (tmp_path / "tiers.toml").write_text(TIERS)
     with ExitStack() as stack:
         url = stack.enter_context(servers.migrated_database(postgres_server_url))
@@ -72,14 +72,13 @@ def harness(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Ite
 
 @frozen
 class MeetingSpec:
-    """An hour, counted from the day after tomorrow, for so many."""
+    """An hour, counted from the day after tomorrow, and seats."""
 
     hour: int
     seats: int
 
     @property
     def body(self) -> dict[str, object]:
-        """As `POST /meetings` takes it."""
         midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
         start = midnight + timedelta(days=2, hours=self.hour)
         return {

@@ -1,13 +1,12 @@
-"""The API is killed with -9 at every step of making a meeting and of cancelling one.
+"""The API is killed at every step of creating and cancelling a meeting.
 
-The steps are not guessed: a run without a kill records them, and they are compared with the lists
-below. A new step fails this test until it is listed; then the process is killed there as well.
+A run without a kill records the steps, which are compared with the lists below: a new step fails this test
+until it is listed.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import threading
 import time
@@ -26,9 +25,8 @@ from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, p
 from tests.e2e.outbox import ask
 from tests.e2e.zoom_stack import ZoomStack, send_event, zoom_stack
 from tests.support import servers
-from tests.support.program import Launcher, Running, Site, until
+from tests.support.program import IS_LONG, Launcher, Running, Site, until
 
-IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 LEASE_S = 2
 DEFAULT_LEASE_S = 20
 SETTLED_WITHIN_S = 30
@@ -44,7 +42,7 @@ FINISH = TRANSACTION  # one statement: its last line comes after it, and after i
 
 @frozen
 class Work:
-    """One request of a customer, its preparation, and every step of it."""
+    """A customer's request, its preparation and its steps."""
 
     name: str
     steps: tuple[str, ...]
@@ -56,7 +54,7 @@ class Work:
 
 @define
 class Place:
-    """A database, a provider, an API that is never killed, and a customer."""
+    """A database, a provider, an API that survives, and a customer."""
 
     site: Site
     zoom: ZoomStack
@@ -69,22 +67,21 @@ class Place:
     kills: int = 0
 
     def new_key(self) -> str:
-        """A key for a meeting that is not made yet."""
+        """Return the key of an uncreated meeting."""
         return self.customer.new_key(next(self.hours))
 
     def meeting(self) -> str:
-        """The key of a meeting that is made."""
+        """Return the key of a created meeting."""
         key = self.new_key()
         with client(self.api.url, self.customer.api_key) as http:
             assert self.customer.create(http, key)
         return key
 
     def number(self, key: str) -> str:
-        """Zoom's number of a meeting."""
         return str(self.customer.made[key]["provider_meeting_id"])
 
     def is_at_zoom(self, key: str) -> bool:
-        """Whether there is a meeting at Zoom that was made for this key."""
+        """Return whether Zoom has a meeting for this key."""
         return any(key in each["topic"] for each in self.zoom.meetings())
 
     def begun(self) -> str:
@@ -131,7 +128,7 @@ class Place:
         self.kills += 1
 
     def again(self, work: Work, key: str) -> None:
-        """Repeat the request at the running process until there is an answer."""
+        """Repeat the request at the surviving process until there is an answer."""
         with client(self.api.url, self.customer.api_key) as http:
             until(lambda: work.ask(self.customer, http, key), f"an answer to {work.name}")
 
@@ -321,7 +318,6 @@ def test_a_crash_during_takeover_leaves_all_or_nothing(place: Place) -> None:
 
 
 def make_it_past(place: Place, key: str) -> None:
-    """Move the meeting's times into the past, in the database."""
     statement = """UPDATE meetings SET start_at = now() - interval '2 hours', due_at = now(),
                    end_at = now() - interval '1 hour' WHERE id = %s RETURNING id"""
     assert ask(place.site, statement, place.customer.made[key]["id"])

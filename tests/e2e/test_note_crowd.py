@@ -1,4 +1,4 @@
-"""A hundred notes at once with two workers stay within the AI provider's limit."""
+"""Many notes at once with two workers stay within the AI provider's limit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
-from tests.support.program import Running, Site, until
+from tests.support.program import IS_LONG, Running, Site, until
 
-RECORDINGS = 50
+RECORDINGS = 50 if IS_LONG else 20
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
 IN_FLIGHT = 3
-AI_LATENCY_S = 0.2
+AI_LATENCY_S = 1.0
+"""Longer than a busy machine takes to cut a piece: calls of several notes coincide."""
 TIMEOUT_S = 240.0
 
 
@@ -41,7 +42,7 @@ class Place:
     customer: Customer
 
     def recordings(self) -> list[Recording]:
-        """As many as are wanted, once they are there."""
+        """Wait for as many recordings as are wanted."""
         with ThreadPoolExecutor(4) as pool:
             each = [
                 pool.submit(take_place, self.zoom, self.api.url, self.customer, Stretch(silence(30)))
@@ -73,9 +74,7 @@ def place(note_places: NoteStacks, receiver: Receiver) -> Iterator[Place]:
 
 
 @pytest.mark.spec("1/notes", "6/6")
-def test_a_hundred_simultaneous_notes_stay_within_the_ai_provider_limit(
-    place: Place, receiver: Receiver
-) -> None:
+def test_simultaneous_notes_stay_within_the_ai_provider_limit(place: Place, receiver: Receiver) -> None:
     recordings = place.recordings()
     wanted = [(recording, language) for recording in recordings for language in LANGUAGES]
     began = time.monotonic()

@@ -1,14 +1,12 @@
-"""A worker is killed with -9 at every step of measuring a recording, making its notes, and removing it.
+"""A worker is killed at every step of measuring a recording, making its notes, and removing it.
 
-The steps are not guessed: a run without a kill records them, and they are compared with the lists
-below. A new step fails this test until it is listed; then the worker is killed there as well. One worker
-finishes what the killed ones leave.
+A run without a kill records the steps, which are compared with the lists below: a new step fails this test
+until it is listed. One worker finishes the work of the killed ones.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import signal
 import time
@@ -30,12 +28,11 @@ from tests.e2e.outbox import ask
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import SOUND, VTT, Stretch, take_place
 from tests.e2e.zoom_stack import ZoomStack
-from tests.support.program import Running, Site, until
+from tests.support.program import IS_LONG, Running, Site, until
 
-IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
-KILLS = 9
+KILLS = 6
 FOREVER_S = 3600
-"""A lease that does not run out until it is let: so the next worker meets only what is its own."""
+"""A lease that expires on request only, so that the next worker gets its own work alone."""
 
 TIMEOUT_S = 60.0
 LEASE_S = 2
@@ -75,7 +72,7 @@ REMOVED = (*TOKEN, *LISTED, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTIO
 
 @frozen
 class Work:
-    """Work of a worker, and every step of it. `pieces` is the number of pieces to transcribe."""
+    """Work of a worker and its steps. `pieces`: number of pieces to transcribe."""
 
     name: str
     steps: tuple[str, ...]
@@ -164,7 +161,7 @@ class Place:
         return work.pieces * (int(str(measuring)) + int(str(notes))) - int(str(kept))
 
     def holders(self) -> list[int]:
-        """The processes that hold a scratch file open."""
+        """Return the processes with an open scratch file."""
         return [
             int(each.name)
             for each in Path("/proc").iterdir()
@@ -191,7 +188,6 @@ def _holds(process: Path, directory: Path) -> bool:
 
 @pytest.fixture
 def place(note_places: NoteStacks, receiver: Receiver, tmp_path: Path) -> Iterator[Place]:
-    """A separate stack. One worker sends webhooks; the test starts those that write notes."""
     with ExitStack() as stack:
         scratch = tmp_path / "scratch"
         scratch.mkdir()
@@ -209,7 +205,7 @@ def place(note_places: NoteStacks, receiver: Receiver, tmp_path: Path) -> Iterat
 
 
 def chosen(steps: tuple[str, ...], kills: int) -> list[int]:
-    """Which steps to die at: all of them in the long run, else so many, some in every part of the way."""
+    """Choose steps to kill at: all in the long run, else some in every part."""
     if IS_LONG:
         return list(range(1, len(steps) + 1))
     stride = len(steps) / kills

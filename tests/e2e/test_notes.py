@@ -1,4 +1,4 @@
-"""From a meeting to its notes, through the API, the broker, a worker, Zoom, an AI provider and a webhook."""
+"""From a meeting to its notes, through API, broker, worker, Zoom, AI provider and webhook."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BAD_DAY: tuple[dict[str, object], ...] = (
 
 @frozen
 class Setup:
-    """A customer of a service that writes notes, and all that the service speaks with."""
+    """A customer of a service that writes notes, and the service's peers."""
 
     site: Site
     customer: Customer
@@ -53,13 +53,13 @@ class Setup:
     secret: str
 
     def hold(self, *stretches: Stretch, **fields: object) -> Recording:
-        """A meeting with notes that took place; its recording, once it can be seen."""
+        """Hold a meeting with notes; return its visible recording."""
         meeting = take_place(self.zoom, self.api.url, self.customer, *stretches, auto_notulen=True, **fields)
         find = self.customer.api.recordings.list
         return until(lambda: list(find(meeting_id=meeting.id)), "the recording is ready", TIMEOUT_S)[0]
 
     def note_of(self, recording: Recording) -> Note:
-        """The note that was made by itself, once it is over."""
+        """Return the finished automatic note."""
         find = self.customer.api.notes.list
 
         def over() -> list[Note]:
@@ -81,11 +81,11 @@ class Setup:
         return dict(json.loads(post.body)["data"])
 
     def money(self) -> list[tuple[object, ...]]:
-        """Balance and holds of the customer."""
+        """Return balance and holds."""
         return ask(self.site, "SELECT balance, held FROM accounts WHERE id = %s", self.customer.account_id)
 
     def logs(self) -> str:
-        """Everything that the program wrote."""
+        """Return the program's log."""
         ended = (self.api, self.worker)
         return "".join(each.err.read_text() + each.out.read_text() for each in ended)
 
@@ -142,7 +142,6 @@ def check_times(note: Note) -> None:
 
 
 def check_markdown(setup: Setup, note: Note) -> None:
-    """As people read it."""
     page = setup.customer.api.notes.markdown(note.id)
     assert page.startswith("# Notulen\n")
     assert note.summary
@@ -150,7 +149,7 @@ def check_markdown(setup: Setup, note: Note) -> None:
 
 
 def check_charge(setup: Setup, note: Note, funds: int, minutes: int) -> None:
-    """One charge, in begun minutes of media, as was estimated."""
+    """Check for one charge as estimated, in begun minutes of media."""
     estimate = setup.customer.api.credits.estimate_notulen(duration=minutes)
     paid = [each for each in setup.customer.api.credits.transactions() if each.kind == "notulen_charge"]
     [charge] = [each for each in paid if each.reference.id == note.id]
@@ -180,7 +179,7 @@ def check_download(setup: Setup, recording: Recording) -> None:
 
 
 def check_deletion(setup: Setup, recording: Recording) -> None:
-    """Gone for the customer at once, and at Zoom soon."""
+    """Check that the recording is gone for the customer at once, and at Zoom soon."""
     [number] = [each["id"] for each in setup.zoom.meetings()]
     link = setup.customer.api.recordings.download_url(recording.id)
     setup.customer.api.recordings.delete(recording.id)

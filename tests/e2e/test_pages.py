@@ -1,8 +1,8 @@
-"""Every page of the dashboard and the console in a real browser: widths, themes, languages, accessibility.
+"""Every page of dashboard and console in a browser: widths, themes, languages, accessibility.
 
 The pages come from the routes. A new page with an id in its path needs that id in `FilledAccount.ids`, under
-the part of the path before it (`/reports/{id}` takes `ids["reports"]`); a page without one needs nothing. A
-new page for those who are not signed in is added to `SIGNED_OUT`.
+the preceding part of the path (`/reports/{id}` takes `ids["reports"]`). A new page without sign-in is added
+to `SIGNED_OUT`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.visitors import BY_TOKEN, web_routes
 
 PHONE, SMALLEST, DESKTOP = 390, 360, 1400
 FILES = (".csv", ".md", ".pdf", ".zip", ".json")
-"""The ends of paths that are downloads."""
+"""Path endings of downloads."""
 
 SIGNED_OUT = (
     "/dashboard/sign-in", "/dashboard/sign-in?reason=fresh", "/dashboard/sign-in/{token}",
@@ -41,9 +41,9 @@ SIGNED_OUT = (
 NO_PAGES = tuple(
     f"/{area}/sign-in/oidc{end}" for area in ("dashboard", "console") for end in ("", "/callback")
 )
-"""Routes that lead to an OpenID provider, and from there."""
+"""Routes to and from an OpenID provider."""
 UNKNOWN = ("/dashboard/{rest:path}", "/console/{rest:path}")
-"""What answers every other address; `test_a_page_that_is_not_there_suits_them_too` looks at it."""
+"""Answers all other addresses; covered by `test_a_page_that_is_not_there_suits_them_too`."""
 ASSETS = "/dashboard/assets/{digest}/{name}"
 
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
@@ -169,19 +169,18 @@ def test_every_page_of_the_routes_is_looked_at(site: Site) -> None:
 
 
 async def routes(application: Application) -> list[Route]:
-    """Every route that answers browsers."""
     return [each for each in web_routes(application) if each.path not in BY_TOKEN]
 
 
 def path_of(route: str, account: FilledAccount) -> str:
-    """A path of the route, with the ids of the account."""
+    """Return the route's path with the account's ids."""
     return re.sub(r"/([a-z-]+)/\{\w+\}", lambda found: f"/{found[1]}/{account.ids[found[1]]}", route)
 
 
 def check_page(seen: Window, language: str, *, logged: str = "") -> None:
-    """Check a page that was just opened: its size, its width on each screen, what axe finds, what it did.
+    """Check a newly opened page: size, width on each screen, axe's findings, its requests.
 
-    `logged` is in what the browser itself logs of the page, some time after it is there.
+    `logged` is part of the browser's own log of the page.
     """
     page = seen.page
     assert page.locator("html").get_attribute("lang") == language
@@ -199,7 +198,7 @@ def check_page(seen: Window, language: str, *, logged: str = "") -> None:
 
 
 def check_other_theme(page: Page) -> None:
-    """Check the colours in the theme that the page is not in, of which nothing else depends."""
+    """Check the colours of the page's other theme."""
     own: Literal["light", "dark"]
     other: Literal["light", "dark"]
     own, other = ("dark", "light") if page.evaluate(IS_DARK) else ("light", "dark")

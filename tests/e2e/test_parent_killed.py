@@ -1,4 +1,4 @@
-"""kill -9 of the process that started others: they stop as on SIGTERM, and nothing is left running."""
+"""After SIGKILL of a parent, its processes stop as on SIGTERM and nothing is left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROCESSES = 2
 
 
 def is_gone(pid: int) -> bool:
-    """Return whether a process has ended; one that nobody has waited for counts as ended."""
+    """Return whether a process has ended; zombies count as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -29,7 +29,7 @@ def is_gone(pid: int) -> bool:
 
 @contextmanager
 def ended_at_last(pids: Sequence[int]) -> Iterator[None]:
-    """Kill processes that are still there at the end."""
+    """Kill remaining processes at the end."""
     try:
         yield
     finally:
@@ -108,6 +108,6 @@ def test_the_processes_of_a_verification_end(tmp_path: Path) -> None:
 
 
 def _children(parent: int) -> list[int]:
-    """The processes that a program has started once all are there, with the one that tracks resources."""
+    """Return the processes of a program once all have started, including the resource tracker."""
     found = children_of(parent)
     return found if len(found) > PROCESSES else []

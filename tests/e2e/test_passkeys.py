@@ -1,4 +1,4 @@
-"""Passkeys in a real browser, with the virtual authenticator of its DevTools protocol."""
+"""Passkeys in a browser, with the virtual authenticator of its DevTools protocol."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stage:
     browser: Browser
 
     def link(self, area: str) -> str:
-        """A link that signs a new member, or a new operator, in."""
+        """Return a sign-in link for a new member or operator."""
         where: dict[str, Any] = {"base_url": self.url}
         email = f"{secrets.token_hex(6)}@example.com"
         if area == "console":
@@ -58,23 +58,19 @@ class Device:
     id: str
 
     def credentials(self) -> list[dict[str, Any]]:
-        """What it keeps."""
         found = self.protocol.send("WebAuthn.getCredentials", {"authenticatorId": self.id})
         return list(found["credentials"])
 
     def replace(self, credential: dict[str, Any], **changes: object) -> None:
-        """Change a credential that it keeps."""
         self.forget()
         self.protocol.send(
             "WebAuthn.addCredential", {"authenticatorId": self.id, "credential": credential | changes}
         )
 
     def forget(self) -> None:
-        """Lose every credential."""
         self.protocol.send("WebAuthn.clearCredentials", {"authenticatorId": self.id})
 
     def verify_user(self, is_verified: bool) -> None:
-        """Let its user be recognised, or not."""
         self.protocol.send(
             "WebAuthn.setUserVerified", {"authenticatorId": self.id, "isUserVerified": is_verified}
         )
@@ -82,7 +78,7 @@ class Device:
 
 @contextmanager
 def seen(stage: Stage, **options: Any) -> Iterator[tuple[Window, Device]]:
-    """A window with a device that has a lock, and asks its user nothing."""
+    """Open a window with a virtual authenticator."""
     shown = window(stage.browser.new_context(**{"locale": "en"} | options), stage.url)
     protocol = shown.page.context.new_cdp_session(shown.page)
     protocol.send("WebAuthn.enable")

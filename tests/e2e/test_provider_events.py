@@ -1,4 +1,4 @@
-"""A meeting at Zoom, from its making to its end, through the API, the queue and a worker."""
+"""A meeting at Zoom from creation to end, through API, queue and worker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.program import ROOT, Running, Site, environment, until
 from tests.support.zoom_requests import SECRET, about_meeting, about_recording, fixture, signed
 
 ANSWER_WITHIN_S = 3.0
-"""What Zoom grants."""
+"""Zoom's limit."""
 
 
 @frozen
@@ -35,7 +35,7 @@ class Setup:
     workers: list[Running]
     settings: dict[str, Any]
 
-    def post_event(self, event: object) -> None:
+    def add_event_for_endpoint(self, event: object) -> None:
         """Post an event as Zoom does, and check that the answer arrives in time."""
         request = signed(event, time.time())
         since = time.monotonic()
@@ -62,7 +62,6 @@ def zoom() -> Iterator[dict[str, str]]:
             yield {
                 "provider": "zoom",
                 "zoom_api_url": ready["api_url"],
-                "zoom_oauth_url": ready["oauth_url"],
                 "zoom_account_id": known.account_id,
                 "zoom_client_id": known.client_id,
                 "zoom_client_secret": known.client_secret,
@@ -89,15 +88,15 @@ def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver
     name = str(meeting.provider_meeting_id)
     assert name.isdigit(), "Zoom made it"
 
-    setup.post_event(about_meeting("meeting.started", name))
+    setup.add_event_for_endpoint(about_meeting("meeting.started", name))
     until(lambda: setup.status(meeting) == "started", "the customer sees that it started")
     assert receiver.posts == []
     for number in range(3):
-        setup.post_event(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
+        setup.add_event_for_endpoint(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
     until(lambda: setup.status(meeting) == "ended", "the customer sees that it ended")
     until(lambda: receiver.at("notified"), "the customer is notified")
     files = fixture("recording.completed").event["payload"]["object"]["recording_files"]
-    setup.post_event(about_recording("recording.completed", int(name), files))
+    setup.add_event_for_endpoint(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"
     until(lambda: ask(site, recorded, meeting.id) == [("measuring",)], "it is noted down")
 
@@ -115,7 +114,7 @@ def test_events_received_without_a_worker_are_processed_later(site: Site, setup:
     meeting = setup.customer.create_meeting()
     setup.workers[0].kill()
     for kind in ("meeting.ended", "meeting.started"):
-        setup.post_event(about_meeting(kind, str(meeting.provider_meeting_id)))
+        setup.add_event_for_endpoint(about_meeting(kind, str(meeting.provider_meeting_id)))
     assert setup.status(meeting) == "scheduled"
     with site.worker(**setup.settings):
         until(lambda: setup.status(meeting) == "ended", "another worker works on it")

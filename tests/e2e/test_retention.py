@@ -1,4 +1,4 @@
-"""A worker removes meetings that are past their retention, and the ledger holds as before."""
+"""A worker removes expired meetings; the ledger stays valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WITH aged AS (
 )
 UPDATE meetings m SET id = aged.old_id, start_at = m.start_at - interval '1 year',
     end_at = m.end_at - interval '1 year', status = 'ended', due_at = NULL, password = NULL,
-    sealed_join_url = NULL
+    join_url = NULL
 FROM aged WHERE m.id = aged.id RETURNING m.id
 """
 

@@ -1,4 +1,4 @@
-"""The program under the service's own role: it does its work, and the owner's attack fails for it."""
+"""The program works under the service's role, and an owner's attack fails under it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASSWORD = "hunter2"
 
 @pytest.fixture
 def service(site: Site) -> Iterator[Site]:
-    """The same database for a role that `migrate --grant-to` made the service's."""
+    """The database for a role of `migrate --grant-to`."""
     at = urlsplit(site.database_url)
     if "host=%2F" in at.query:
         pytest.skip("the embedded server lets nobody in but its own role")

@@ -1,4 +1,4 @@
-"""Lists of the running program from a standby: what a key has written is in them, and none fails with it."""
+"""Lists from a standby: read-your-writes per key, and no failures with it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.support.scrape import scrape, value
 LISTS = "meetcore_list_reads_total"
 CREDITS = 10_000
 SLOWEST_S = 4.0
-"""A list that asked a dying standby first, on a busy machine."""
+"""For a list that tried a dying standby first, on a busy machine."""
 OF_LISTS = "SELECT DISTINCT 1 FROM pg_stat_activity WHERE application_name ~ '^meetcore serve lists'"
 
 
 @define
 class Readers:
-    """Clients that list all the time; each answer must be 200, and that of meetings complete."""
+    """Clients that list continuously; each answer must be 200, and meetings complete."""
 
     url: str
     key: str
@@ -52,7 +52,7 @@ class Readers:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Read until the block ends; nothing may have gone wrong."""
+        """Read until the block ends, without a failure."""
         threads = [threading.Thread(target=self._run) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -65,18 +65,16 @@ class Readers:
         assert not self.faults, self.faults[0]
 
     def wait_for(self, more: int) -> None:
-        """Wait for so many further answers."""
         wanted = self.answers + more
         until(lambda: self.answers >= wanted or self.faults, "answers", 60)
 
 
 def ids_of(answer: httpx.Response) -> list[str]:
-    """The ids of a list."""
     return [each["id"] for each in answer.json()["data"]]
 
 
 def read_from(port: int, source: str) -> float:
-    """How many lists were read there, or elsewhere for this reason."""
+    """Return the number of lists read from a source."""
     return value(scrape(port), LISTS, source=source)
 
 

@@ -1,6 +1,6 @@
-"""The built wheel with attrs and nothing else: the rules work, typed, and the rest names what is missing.
+"""The wheel with attrs alone: the rules work, typed, and other imports name the missing extra.
 
-The network is not used: the wheel is built with the installed packages, and attrs is copied.
+Without network: the wheel is built with the installed packages, and attrs is copied.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from meetcore.adapters.http.docs import PAGES
 from tests.support.wheels import Clean, check_types, installed, wheel, with_what_it_needs
 from tests.unit.test_docs import Block, python_blocks
 
@@ -32,12 +33,8 @@ for info in pkgutil.walk_packages(meetcore.domain.__path__, "meetcore.domain."):
     module = import_module(info.name)
     if info.ispkg:
         continue
-    found[info.name] = module.__all__
-    for each in module.__all__:
-        getattr(module, each)
-    namespace = {}
-    exec("from " + info.name + " import *", namespace)
-    assert set(module.__all__) <= set(namespace)
+    found[info.name] = [name for name in vars(module) if not name.startswith("_")]
+    exec("from " + info.name + " import *", {})
 files = {name.partition(".")[0]: str(getattr(each, "__file__", "")) for name, each in sys.modules.items()}
 places = [name for name, file in files.items() if "site-packages" in file]
 print(json.dumps({"found": found, "third_party": sorted(places)}))
@@ -105,7 +102,6 @@ def test_what_only_notes_need_comes_with_no_other_extra_of_the_service(wheel: Pa
 
 
 def required(distribution: metadata.Distribution, extra: str) -> set[str]:
-    """The packages that an extra names."""
     needed = map(Requirement, distribution.requires or ())
     return {
         each.name for each in needed if each.marker is not None and each.marker.evaluate({"extra": extra})
@@ -124,10 +120,10 @@ def test_the_wheel_contains_the_whole_package_and_nothing_else(wheel: Path) -> N
         for path in (ROOT / "src" / "meetcore").rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    assert package == wanted
+    served = {f"meetcore/adapters/http/pages/{name}.md" for name in PAGES}
+    assert package == wanted | served
     assert "meetcore/py.typed" in package
-    assert "meetcore/adapters/postgres/schema.sql" in package
-    assert any(re.fullmatch(r"meetcore/adapters/postgres/migrations/.*\.sql", name) for name in package)
+    assert "meetcore/adapters/postgres/migrations/0001_initial.sql" in package
 
 
 def test_every_public_name_exists_and_loads_attrs_alone(clean: Clean) -> None:
@@ -160,9 +156,14 @@ def test_the_script_names_the_package_to_install(clean: Clean) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "module", ["meetcore.app", "meetcore.adapters.http.api_app", "meetcore.adapters.postgres.store"]
-)
+def test_the_application_names_what_to_install(clean: Clean) -> None:
+    done = clean.run("python", "-I", "-c", "import meetcore.app", code=1)
+    assert re.fullmatch(
+        r"ImportError: meetcore.app needs \w+: pip install 'meetcore\[server\]'", done.stderr.splitlines()[-1]
+    )
+
+
+@pytest.mark.parametrize("module", ["meetcore.adapters.http.api_app", "meetcore.adapters.postgres.store"])
 def test_the_service_names_the_missing_package(clean: Clean, module: str) -> None:
     done = clean.run("python", "-I", "-c", f"import {module}", code=1)
     missing = re.fullmatch(r"ModuleNotFoundError: No module named '(\w+)'", done.stderr.splitlines()[-1])

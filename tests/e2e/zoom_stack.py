@@ -1,4 +1,4 @@
-"""The Zoom stand-in in a process of its own, used through its admin interface, and Zoom's events."""
+"""The Zoom stand-in in its own process, with its admin interface, and Zoom's events."""
 
 from __future__ import annotations
 
@@ -25,18 +25,15 @@ _REFERENCE = re.compile(r"Ref: ([0-9a-f-]{36})\Z")
 
 @define
 class ZoomStack:
-    """The provider's own records."""
-
     ready: dict[str, str]
     http: httpx.Client = field(repr=False)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings with which a process of the program uses it."""
         return {
             "provider": "zoom", "zoom_account_id": "stand-in-account", "zoom_client_id": "stand-in-client",
             "zoom_client_secret": "stand-in-secret", "zoom_api_url": self.ready["api_url"],
-            "zoom_oauth_url": self.ready["oauth_url"], "zoom_webhook_token": TOKEN,
+            "zoom_webhook_token": TOKEN,
         }  # fmt: skip
 
     def meetings(self) -> list[dict[str, Any]]:
@@ -53,11 +50,10 @@ class ZoomStack:
         self.http.post("/faults", json=list(faults)).raise_for_status()
 
     def clear_faults(self) -> None:
-        """Remove all planned faults."""
         self.http.delete("/faults").raise_for_status()
 
     def turn(self, **terms: object) -> None:
-        """Change its latency or its limits."""
+        """Change latency or limits."""
         self.http.put("/terms", json=terms).raise_for_status()
 
     def fill(self, file_id: str, content: bytes) -> str:
@@ -70,11 +66,10 @@ class ZoomStack:
         self.http.put(f"/meetings/{number}/recordings", json=files).raise_for_status()
 
     def files(self, number: str) -> list[dict[str, Any]]:
-        """The files that a meeting has there."""
         return list(self.http.get(f"/meetings/{number}/recordings").raise_for_status().json())
 
     def step(self, number: str, step: str) -> bool:
-        """Start or end a meeting there; return `False` when there is none."""
+        """Start or end a meeting; return `False` without one."""
         return self.http.post(f"/meetings/{number}/{step}").is_success
 
 
@@ -98,10 +93,7 @@ def zoom_stack(latency_s: float = 0.0) -> Iterator[ZoomStack]:
 
 
 def admin_client(url: str) -> httpx.Client:
-    """Make a client that several threads may use at once.
-
-    A connection that is kept open expires, and httpx may close it for one thread while another takes it.
-    """
+    """Make a thread-safe client: without keep-alive, since httpx may close an expired connection in use."""
     return httpx.Client(
         base_url=url, trust_env=False, timeout=20, limits=httpx.Limits(max_keepalive_connections=0)
     )
@@ -114,7 +106,7 @@ def send_event(
     at_ms: int | None = None,
     files: list[dict[str, Any]] | None = None,
 ) -> None:
-    """Send the program an event of a meeting or its recording, signed as Zoom signs it.
+    """Send a signed event of a meeting or its recording to the program.
 
     Raises:
         httpx.HTTPError: it was not accepted.

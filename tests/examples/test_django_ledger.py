@@ -235,9 +235,7 @@ def test_one_reference_at_once_counts_once(account: UUID) -> None:
     assert (balance(account), is_proven(account)) == (150, True)
 
 
-def test_a_later_failure_rolls_everything_back(
-    account: UUID, low_credit_events: list[CreditsFellLow]
-) -> None:
+def test_later_failure_rolls_everything_back(account: UUID, low_credit_events: list[CreditsFellLow]) -> None:
     with transaction.atomic():
         assert services.buy(account, "o-1", 90, NOW) == 10
         transaction.set_rollback(True)  # as an exception would: the seat was taken meanwhile

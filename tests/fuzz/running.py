@@ -1,4 +1,4 @@
-"""Schemathesis against the running service: generated requests to every operation, over real HTTP.
+"""Schemathesis against the running service: generated requests to every operation, over HTTP.
 
 Owns the service under test (a database of its own, quotas that are never reached, no receivers, recordings
 without files) and the call of the tool. The tool's configuration is in `schemathesis.toml`.
@@ -47,7 +47,7 @@ class Everywhere(Mapping[str, tuple[str, int]]):
 
 
 class AnyName:
-    """A name server that knows every name, at once."""
+    """Resolves every name at once."""
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         return (ip_address("93.184.216.34"),)
@@ -55,7 +55,7 @@ class AnyName:
 
 @frozen
 class Target:
-    """Where the API is and a key that may do everything."""
+    """The address of the API, and a key with every scope."""
 
     api: str
     key: str
@@ -63,9 +63,8 @@ class Target:
 
 @asynccontextmanager
 async def target(database_url: str) -> AsyncIterator[Target]:
-    """The service on an empty database, from when it answers until it has stopped."""
+    """Run the service on an empty database."""
     migrate(database_url)
-    # Bound at once: a port that is only known to be free may be another's when the server starts.
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # asyncio sets it on what it has bound itself; without it a body waits 40 ms for its headers' receipt.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -78,8 +77,8 @@ async def target(database_url: str) -> AsyncIterator[Target]:
             for number in range(HOSTS):
                 await application.administration.hosts.add(f"host-{number}@example.test", 1000)
             account = await application.administration.create_account("fuzz@example.test", "Fuzz", MANY)
-            key = await application.administration.create_key(account.id, ALL_SCOPES)
-            # No API request creates one, and no answer would show one.
+            key = await application.administration.keys.create(account.id, ALL_SCOPES)
+            # No API request creates a recording.
             for number in range(RECORDINGS):
                 await keep_recording(application, account.id, uuid4(), f"fuzz-{number}", 61.0 * number)
         server = uvicorn.Server(uvicorn.Config(Service(settings, network), log_level="error"))
@@ -97,15 +96,10 @@ async def target(database_url: str) -> AsyncIterator[Target]:
 
 
 async def fuzz(at: Target, *options: str, seed: int, place: Path) -> tuple[int, str]:
-    """Run the tool.
-
-    Args:
-        options: further ones of `schemathesis run`.
-        seed: the same one gives the same requests.
-        place: a directory for what it writes.
+    """Run the tool with further options of `schemathesis run`, in a directory for its files.
 
     Returns:
-        Its exit code and what it printed.
+        The exit code and the output.
     """
     command = [
         sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(CONFIG), "run",

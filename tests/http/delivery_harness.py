@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.support.api_harness import (
     until,
 )
 from tests.support.names import Names
+from tests.support.policy_changes import policy_changed
 from tests.support.webhook_receiver import Received, Receiver, receiving
 
 HOST = "hooks.test"
@@ -43,6 +44,11 @@ class DeliveryHarness:
 
     async def register(self, customer: Customer, *kinds: str, host: str = HOST) -> dict[str, Any]:
         return await customer.make_webhook(url=f"https://{host}/in?from=meetcore", event_types=list(kinds))
+
+    async def subscriber(self, *kinds: str, host: str = HOST) -> tuple[Customer, dict[str, Any]]:
+        """A new customer with a webhook at the receiver."""
+        customer = await self.harness.customer()
+        return customer, await self.register(customer, *kinds, host=host)
 
     async def next(self, count: int = 1) -> list[Received]:
         """Wait for a number of deliveries, check them against their documentation, and take them."""
@@ -68,14 +74,18 @@ Opened = Callable[..., AbstractAsyncContextManager[DeliveryHarness]]
 
 
 def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
-    """Opens a post office with a retry schedule, and with what else is set.
+    """Opens a post office with a retry schedule, changes of the policy, and what else is set.
 
     `hosts` lead to the receiver, too; `lookups` answers for the system where real look-ups are wanted.
     """
 
     @asynccontextmanager
     async def open_with(
-        schedule: str, hosts: Sequence[str] = (), lookups: Callable[..., Any] | None = None, **more: Any
+        schedule: str,
+        hosts: Sequence[str] = (),
+        lookups: Callable[..., Any] | None = None,
+        policy: Mapping[str, Any] | None = None,
+        **more: Any,
     ) -> AsyncIterator[DeliveryHarness]:
         here = dict.fromkeys((HOST, *hosts), "127.0.0.1")
         names = Names({**here, "rebind.test": "93.184.216.34"})
@@ -85,12 +95,13 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
             applications.append(application)
             return []
 
-        with servers.migrated_database(postgres_server_url) as url:
+        changed = policy_changed(**policy or {})
+        with servers.migrated_database(postgres_server_url) as url, changed:
             async with receiving(directory, HOST, *hosts) as receiver:
                 settings = settings_for(
                     url,
                     webhook_allowed_networks="127.0.0.0/8",
-                    webhook_ca_file=receiver.ca_file,
+                    ca_file=receiver.ca_file,
                     webhook_retry_schedule=schedule,
                     **more,
                 )
@@ -103,7 +114,7 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
                     pool_of(settings) as pool,
                 ):
                     await applications[0].administration.hosts.add("host@example.test", 1000)
-                    harness = ApiHarness(applications[0], http, Slots(), settings, network, pool)
+                    harness = ApiHarness(applications[0], http, Slots(), settings, network, pool, contract)
                     yield DeliveryHarness(harness, receiver, names, contract)
 
     return open_with

@@ -1,13 +1,32 @@
-"""The account (spec 2.2, 4.2), the tiers on sale, and the recommended flow as far as it is there."""
+"""The account (spec 2.2, 4.2): its record, its tiers, its version, and what members do by hand."""
 
 from __future__ import annotations
 
-from uuid import UUID
+import csv
+import io
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
 
+import httpx
 import pytest
 
+from meetcore.domain.meetings.meetings import MeetingRequest
+from meetcore.domain.members.roles import Role
 from meetcore.domain.money.pricing import DEFAULT_TIERS
-from tests.support.api_harness import RECORDING_CREDITS, TIER, TIER_CREDITS, ApiHarness, Customer
+from meetcore.domain.requests.keys import Scope, dashboard_key, digest
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.ports.queries import Caller
+from meetcore.usecases.requests.idempotency import IdempotentRequest
+from meetcore.usecases.webhooks.endpoints import Registration
+from tests.support.api_harness import TIER_CREDITS, ApiHarness, Customer
+from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
+from tests.support.sandbox_recordings import store_recording
+
+__all__ = ["browsers", "sign_in"]  # fixtures
 
 
 @pytest.mark.spec("2.2/fields", "4.2/1", "5/6", "1/credits", "1/base")
@@ -29,26 +48,24 @@ async def test_the_account_record(customer: Customer) -> None:
 
 @pytest.mark.spec("2.2/fields")
 async def test_text_comes_back_as_it_was_given(harness: ApiHarness) -> None:
-    account = await harness.application.administration.create_account(
-        "o'mega+1@example.test", 'Sari "Ω" 🎉 </script>', 0
-    )
-    key = await harness.application.administration.create_key(account.id, [])
+    account = await harness.administration.create_account("o'mega+1@example.test", 'Sari "Ω" 🎉 </script>', 0)
+    key = await harness.administration.keys.create(account.id, [])
     answer = await harness.http.get("/me", headers={"Authorization": f"Bearer {key.text}"})
     assert answer.json()["user"]["full_name"] == 'Sari "Ω" 🎉 </script>'
     assert answer.json()["credits"]["balance"] == 0
 
 
 @pytest.mark.spec("1/credits", "2.2/fields")
-async def test_two_keys_see_one_balance_and_their_own_caps(harness: ApiHarness, customer: Customer) -> None:
-    another_key = await harness.another_key(customer, daily_cap=0)
+async def test_two_keys_see_one_balance_and_their_own_caps(customer: Customer) -> None:
+    another_key = await customer.another_key(daily_cap=0)
     await customer.make_meeting()
     assert await another_key.balance() == await customer.balance() == 1000 - TIER_CREDITS
     assert (await another_key.get("/me")).json()["api_key"]["daily_credit_cap"] == 0
 
 
 @pytest.mark.spec("1/credits")
-async def test_a_top_up_shows_at_once(harness: ApiHarness, customer: Customer) -> None:
-    await harness.application.administration.top_up(customer.account_id, 50)
+async def test_a_top_up_shows_at_once(customer: Customer) -> None:
+    await customer.harness.administration.top_up(customer.account_id, 50)
     assert await customer.balance() == 1050
 
 
@@ -80,28 +97,131 @@ async def test_the_tiers_need_no_scope(harness: ApiHarness) -> None:
     assert (await (await harness.customer(scopes=[])).get("/pricing-tiers")).status_code == 200
 
 
-@pytest.mark.spec("4.1/tier", "2.1/capacity", "1/meetings", "1/op/pricing-tiers")
-async def test_a_meeting_costs_what_its_tier_says(harness: ApiHarness) -> None:
-    customer = await harness.customer(credits=10_000)
-    balance = 10_000
-    for tier in (await customer.get("/pricing-tiers")).json()["data"]:
-        for recording in (False, True):
-            meeting = await customer.make_meeting(pricing_tier_id=tier["id"], with_recording=recording)
-            price = tier["credits"] + (tier["recording_credits"] if recording else 0)
-            assert meeting["credits_deducted"] == price
-            assert meeting["capacity"] == tier["capacity"]
-            assert meeting["duration"] == tier["max_duration"]
-            balance -= price
-            assert await customer.balance() == balance
+Change = Callable[[Customer, dict[str, Any]], Awaitable[httpx.Response]]
 
 
-@pytest.mark.spec("1/op/pricing-tiers", "1/meetings")
-async def test_the_flow_from_tier_to_join_link(harness: ApiHarness, customer: Customer) -> None:
-    tiers = (await customer.get("/pricing-tiers")).json()["data"]
-    cheapest = min(tiers, key=lambda tier: int(tier["credits"]))
-    assert cheapest["id"] == TIER
-    meeting = await customer.make_meeting(pricing_tier_id=cheapest["id"], auto_notulen=True)
-    assert meeting["credits_deducted"] == TIER_CREDITS + RECORDING_CREDITS
-    page = await harness.http.get(meeting["join_url"])
-    assert page.status_code == 200
-    assert meeting["title"] in page.text
+async def version_of(customer: Customer) -> int:
+    """The version of the account, as the next request of its key finds it."""
+    caller = await customer.application.ports.queries.find_caller(digest(customer.key.text))
+    assert caller is not None
+    assert caller.version is not None
+    return caller.version.number
+
+
+async def _delete_recording(customer: Customer, _: dict[str, Any]) -> httpx.Response:
+    recording = await store_recording(customer)
+    return await customer.delete(f"/recordings/{recording['id']}")
+
+
+async def _order_note(customer: Customer, _: dict[str, Any]) -> httpx.Response:
+    recording = await store_recording(customer)
+    return await customer.post("/notes", {"recording_id": recording["id"]})
+
+
+async def _cancel(customer: Customer, _: dict[str, Any]) -> httpx.Response:
+    meeting = await customer.make_meeting()
+    return await customer.delete(f"/meetings/{meeting['id']}")
+
+
+CHANGES: dict[str, Change] = {
+    "a new meeting": lambda customer, _: customer.post("/meetings", customer.harness.body()),
+    "a cancelled meeting": _cancel,
+    "a deleted recording": _delete_recording,
+    "a new note": _order_note,
+    "a changed webhook": lambda customer, hook: customer.patch(
+        f"/webhooks/{hook['id']}", {"description": "x"}
+    ),
+    "another secret": lambda customer, hook: customer.post(f"/webhooks/{hook['id']}/rotate-secret", None),
+    "a test": lambda customer, hook: customer.post(f"/webhooks/{hook['id']}/test", None),
+    "a recovery": lambda customer, hook: customer.post(
+        f"/webhooks/{hook['id']}/recover", {"since": f"{datetime.now(UTC):%Y-%m-%d}"}
+    ),
+    "a removed webhook": lambda customer, hook: customer.delete(f"/webhooks/{hook['id']}"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+async def test_each_change_that_is_asked_for_raises_the_version(customer: Customer, name: str) -> None:
+    hook = await customer.make_webhook()
+    before = await version_of(customer)
+    answer = await CHANGES[name](customer, hook)
+    assert answer.status_code < 300, answer.text
+    assert await version_of(customer) > before
+
+
+async def test_a_delivery_sent_again_raises_the_version(customer: Customer) -> None:
+    hook = await customer.make_webhook()
+    sent = (await customer.post(f"/webhooks/{hook['id']}/test", None)).json()
+    before = await version_of(customer)
+    answer = await customer.post(f"/webhooks/{hook['id']}/deliveries/{sent['id']}/resend", None)
+    assert answer.status_code == 202, answer.text
+    assert await version_of(customer) > before
+
+
+async def test_a_read_does_not_raise_it(customer: Customer) -> None:
+    before = await version_of(customer)
+    for path in ("/meetings", "/me", "/credits", "/webhooks"):
+        assert (await customer.get(path)).status_code == 200
+    assert await version_of(customer) == before
+
+
+UNREPEATED = IdempotentRequest(None, b"")
+
+
+async def member_of(customer: Customer) -> Caller:
+    caller = await customer.application.ports.queries.find_caller(digest(customer.key.text))
+    assert caller is not None
+    key = dashboard_key(customer.account_id, customer.application.runtime.now())
+    return Caller(key, caller.account, user_id=uuid4())
+
+
+@pytest.mark.spec("1/credits", "3/cancel-before")
+async def test_a_meeting_made_by_hand_is_paid_refunded_and_shown_without_a_key(customer: Customer) -> None:
+    member, now = await member_of(customer), customer.application.runtime.now()
+    wanted = MeetingRequest(**customer.body())
+    made = await customer.application.api.create_meeting(member, wanted, UNREPEATED, now)
+    assert made.record is not None
+    meeting_id = UUID(str(made.record["id"]))
+    assert (await customer.get(f"/meetings/{meeting_id}")).status_code == 200
+    await customer.application.api.cancel_meeting(member, meeting_id, UNREPEATED, now)
+    listed = (await customer.get("/credits/transactions")).json()["data"]
+    assert [(each["amount"], each["api_key_id"]) for each in listed[:2]] == [
+        (TIER_CREDITS, None), (-TIER_CREDITS, None),
+    ]  # fmt: skip
+    assert await customer.balance() == 1000
+    keys = await customer.application.ports.registry.list_keys(customer.account_id)
+    assert [key.id for key in keys] == [customer.key.key.id], "it is kept nowhere"
+
+
+@pytest.mark.spec("2.3/fields")
+async def test_an_endpoint_registered_by_hand_names_the_member(customer: Customer) -> None:
+    member, now = await member_of(customer), customer.application.runtime.now()
+    wanted = Registration(parse_webhook_url("https://hooks.test/by-hand"), (EventKind.MEETING_CREATED,))
+    made = await customer.application.api.register_webhook(member, wanted, UNREPEATED, now)
+    assert made.record is not None
+    assert (await customer.get(f"/webhooks/{made.record['id']}")).json()["created_by"] == str(member.user_id)
+
+
+PAGE = "/dashboard/ledger"
+
+
+async def test_entries_are_filtered_by_the_key_that_caused_them(customer: Customer, sign_in: SignIn) -> None:
+    scopes = [Scope.MEETINGS_WRITE]
+    second = await customer.application.administration.keys.create(customer.account_id, scopes, name="Two")
+    await customer.make_meeting()
+    headers = {"Authorization": f"Bearer {second.text}"}
+    assert (await customer.http.post("/meetings", json=customer.body(), headers=headers)).status_code == 201
+    browser = await sign_in(customer.account_id, Role.FINANCE)
+    first, all_of_it = customer.key.key.id, (await browser.get(f"{PAGE}?key=any")).text
+    assert f'<option value="{second.key.id}">Two' in all_of_it
+    assert all_of_it.count('data-is="Balance after"') == 3
+    for key_id in (first, second.key.id):
+        for query in (f"key={key_id}", f"key={key_id}&kind=meeting_charge", f"key={key_id}&from=2020-01-01"):
+            page = (await browser.get(f"{PAGE}?{query}")).text
+            assert page.count('data-is="Balance after"') == 1, query
+        file = (await browser.get(f"{PAGE}.csv?key={key_id}")).content.decode("utf-8-sig")
+        rows = list(csv.DictReader(io.StringIO(file)))
+        assert [row["api_key_id"] for row in rows] == [str(key_id)]
+        nothing = (await browser.get(f"{PAGE}?key={key_id}&kind=topup")).text
+        assert "No entries here." in nothing
+    assert re.search(rf'href="{PAGE}\?key={first}"', (await browser.get("/dashboard/keys")).text)

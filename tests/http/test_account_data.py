@@ -15,7 +15,7 @@ from attrs import evolve
 
 from meetcore.composition.application import Application
 from meetcore.domain.members.roles import Role
-from meetcore.ports.queries import TransactionFilter
+from meetcore.domain.money.views import TransactionFilter
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer, until
@@ -48,18 +48,18 @@ def files_of(archive: bytes) -> dict[str, list[dict[str, Any]]]:
 
 
 async def test_everything_of_an_account_comes_as_a_file(
-    customer: Customer, harness: ApiHarness, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
+    customer: Customer, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("meetcore.usecases.export_account.PAGE", 1)  # there is another page of everything
+    monkeypatch.setattr("meetcore.usecases.requests.export.PAGE", 1)  # there is another page of everything
     webhooks = [await customer.make_webhook() for _ in range(2)]
     recording = await a_recording(customer)
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
     await note_in(customer, note["id"], "completed")
     for number in range(3):
         await customer.make_meeting(title=f"Rapat <{number}>")
-    other = await harness.customer()
+    other = await customer.harness.customer()
     foreign = await other.make_meeting(title="Of another account")
-    await harness.query(
+    await customer.query(
         """INSERT INTO passkeys (id, user_id, credential, public_key, sign_count, name, created_at)
         VALUES (%s, %s, %s, %s, 0, 'Laptop', '2026-11-02T03:04:05Z')""",
         uuid4(), customer.user_id, uuid4().bytes, b"the public key",
@@ -94,26 +94,21 @@ async def test_everything_of_an_account_comes_as_a_file(
     assert {one["password"] for one in files["meetings"]} == {None}
 
 
-async def test_an_export_is_the_owners_and_is_in_the_audit_log(
-    customer: Customer, sign_in: SignIn, application: Application
-) -> None:
+async def test_an_export_is_the_owners_and_is_in_the_audit_log(customer: Customer, sign_in: SignIn) -> None:
     for role in set(Role) - {Role.OWNER}:
         browser = await sign_in(customer.account_id, role)
         assert EXPORT not in (await browser.get("/dashboard/settings")).text
         assert (await browser.post(EXPORT)).status_code == 403
-    log = await application.ports.queries.list_audit_entries(customer.account_id, 10, None)
+    log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 10, None)
     assert "account.exported" not in {entry.action for entry in log}
     await (await sign_in(customer.account_id)).post(EXPORT)
-    log = await application.ports.queries.list_audit_entries(customer.account_id, 10, None)
-    assert log[0].action == "account.exported"
-    assert log[0].client_address == "127.0.0.1"
+    log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 10, None)
+    assert (log[0].action, log[0].client_address) == ("account.exported", "127.0.0.1")
 
 
-async def test_an_export_asks_for_a_fresh_sign_in(
-    customer: Customer, sign_in: SignIn, harness: ApiHarness
-) -> None:
+async def test_an_export_asks_for_a_fresh_sign_in(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in(customer.account_id)
-    await harness.query(
+    await customer.query(
         "UPDATE sessions SET authenticated_at = authenticated_at - interval '1 hour' WHERE account_id = %s",
         customer.account_id,
     )
@@ -122,32 +117,28 @@ async def test_an_export_asks_for_a_fresh_sign_in(
     assert "reason=fresh" in answer.headers["location"]
 
 
-async def test_one_export_of_an_account_is_made_at_a_time(
-    customer: Customer, application: Application
-) -> None:
-    export = application.account_data.export
+async def test_one_export_of_an_account_is_made_at_a_time(customer: Customer) -> None:
+    export = customer.application.account_data.export
     pieces = await export(customer.account_id)
     first = await anext(pieces)
     assert customer.account_id in export.running
     browser_gave_up = pieces
-    await browser_gave_up.aclose()  # type: ignore[attr-defined]
+    await browser_gave_up.aclose()
     assert export.running == set()
     again = b"".join([piece async for piece in await export(customer.account_id)])
     assert again.startswith(first[:4])
     assert export.running == set()
 
 
-async def test_long_lists_come_whole(
-    customer: Customer, harness: ApiHarness, application: Application
-) -> None:
-    await harness.query(
+async def test_long_lists_come_whole(customer: Customer) -> None:
+    await customer.query(
         "INSERT INTO audit_log (id, account_id, at, actor_kind, actor_name, action, target_id, details,"
         " is_impersonated)"
         " SELECT gen_random_uuid(), %s, now(), 'system', 'root', 'key.created', 'x', '{}', false"
         " FROM generate_series(1, 450)",
         customer.account_id,
     )
-    pieces = await application.account_data.export(customer.account_id)
+    pieces = await customer.application.account_data.export(customer.account_id)
     files = files_of(b"".join([piece async for piece in pieces]))
     assert len(files["audit_log"]) >= 450
     assert len({one["id"] for one in files["audit_log"]}) == len(files["audit_log"])
@@ -179,7 +170,7 @@ async def texts_of(harness: ApiHarness, account_id: UUID) -> str:
 
 
 async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
-    customer: Customer, harness: ApiHarness, application: Application, sign_in: SignIn
+    customer: Customer, harness: ApiHarness, sign_in: SignIn
 ) -> None:
     await live(customer)
     before = (await customer.get("/credits/transactions?limit=100")).json()["data"]
@@ -196,11 +187,11 @@ async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
     assert "The account is erased" in page.text
     assert (await browser.get("/dashboard")).status_code == 303, "the session is over"
     assert (await customer.get("/me")).status_code == 401
-    erase = application.account_data.erase
+    erase = customer.application.account_data.erase
 
     async def finished() -> bool | None:
         await erase.work_on(customer.account_id)
-        rows = await harness.query(
+        rows = await customer.query(
             "SELECT finished_at FROM account_erasures WHERE account_id = %s", customer.account_id
         )
         return rows[0]["finished_at"] is not None or None
@@ -218,17 +209,17 @@ async def test_an_erased_account_keeps_its_ledger_and_nothing_else(
         "memberships",
         "idempotency_keys",
     ):
-        assert await harness.query(f"SELECT 1 FROM {table} WHERE account_id = %s", customer.account_id) == []
-    account = await application.ports.registry.find_account(customer.account_id)
+        assert await customer.query(f"SELECT 1 FROM {table} WHERE account_id = %s", customer.account_id) == []
+    account = await customer.application.ports.registry.find_account(customer.account_id)
     assert (account.full_name, account.suspended_at is not None) == ("Erased", True)
-    entries = await application.ports.queries.list_transactions(
+    entries = await customer.application.ports.queries.list_transactions(
         customer.account_id, TransactionFilter(), 100, None
     )
     assert [entry.balance_after for entry in entries] == [one["balance_after"] for one in before]
-    audit = await application.verify_ledger()
+    audit = await customer.application.verify_ledger()
     assert [one for one in audit.findings if str(customer.account_id) in str(one)] == []
     assert (await erase(customer.account_id)).finished_at is not None, "asked again, nothing happens"
-    log = await application.ports.queries.list_audit_entries(customer.account_id, 50, None)
+    log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 50, None)
     assert [entry.action for entry in log].count("account.erased") == 1
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from attrs import field, frozen
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.server import ServerState
 
@@ -327,17 +327,13 @@ async def test_what_surrounds_a_body_is_bounded_like_a_head(sent: bytes) -> None
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (b"GET / HTTP/1.1\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n", 400),
-        (b"GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 400),
-        (b"GET / HTTP/1.0\r\n\r\n", 200),
-        (b"GET / HTTP/1.1\r\nhOsT: x\r\n\r\n", 200),
-        (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400),
-        (b"nonsense\r\n\r\n", 400),
-        (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n", 400), (b"GET / HTTP/1.0\r\n\r\n", 200),
+        (b"GET / HTTP/1.1\r\nhOsT: x\r\n\r\n", 200), (b"GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 400), (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
     ],
-)
+)  # fmt: skip
 async def test_a_request_names_its_host_once(head: bytes, status: int) -> None:
     async with served(whole) as server:
         wire = await server.connect()
@@ -346,6 +342,25 @@ async def test_a_request_names_its_host_once(head: bytes, status: int) -> None:
         if status == 400:
             assert fields["connection"] == "close"
             assert await wire.is_closed(5)
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET / HTTP/0.9\r\n\r\n", b"GET / HTTP/0.9\r\nHost: x\r\n\r\n", b"GET /\r\n\r\n"]
+)
+async def test_no_request_of_http_0_9_is_answered(head: bytes) -> None:
+    async with served(whole) as server:
+        assert (await (await server.connect()).ask(head))[0] == 400
+
+
+async def test_white_space_around_a_value_is_no_part_of_it() -> None:
+    async with served(whole) as server:
+        wire = await server.connect()
+        answer = await wire.ask(
+            b"POST / HTTP/1.1\r\nHost: x \t\r\nIdempotency-Key: \t ow1 \t\r\nOrigin:null \r\n"
+            b"Content-Length: 0\t\r\n\r\n"
+        )
+        sent = dict(json.loads(answer[2])["headers"])
+        assert sent == {"host": "x", "idempotency-key": "ow1", "origin": "null", "content-length": "0"}
 
 
 async def test_trailer_fields_are_no_header_fields() -> None:
@@ -448,8 +463,7 @@ async def test_a_request_in_progress_makes_no_room() -> None:
         go_on.set()
         assert [(await wire.answer())[0] for wire in busy] == [200] * 3
         # Now they are idle, and the one that has been for longest goes.
-        late = await server.connect()
-        assert (await late.ask(GET))[0] == 200
+        assert (await (await server.connect()).ask(GET))[0] == 200
         assert await busy[0].is_closed(5)
 
 
@@ -483,7 +497,7 @@ async def test_while_draining_a_connection_is_not_kept() -> None:
 
 
 async def test_the_service_refuses_in_the_envelope(migrated_url: str, customer: Customer) -> None:
-    service = Service(settings_for(migrated_url, head_bytes=2000, connections_per_address=3))
+    service = Service(settings_for(migrated_url, connections=15))
     config = uvicorn.Config(service, log_level="critical")
     config.load()
     lifespan = LifespanOn(config)
@@ -491,7 +505,7 @@ async def test_the_service_refuses_in_the_envelope(migrated_url: str, customer: 
     async with listening(config, lifespan.state) as server:
         for head, status in (
             (b"GET /api/v1/me HTTP/1.1\r\n\r\n", 400),
-            (b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 3000, 431),
+            (b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nA: " + b"x" * 40_000, 431),
             (b"nonsense\r\n\r\n", 400),
         ):
             wire = await server.connect()
@@ -510,3 +524,45 @@ async def test_the_service_refuses_in_the_envelope(migrated_url: str, customer: 
         others = [await server.connect() for _ in range(3)]
         assert await others[-1].is_closed(5)
     await lifespan.shutdown()
+
+
+@asynccontextmanager
+async def service_at(app: ASGIApp) -> AsyncIterator[Served]:
+    config = uvicorn.Config(app, log_level="critical", access_log=False)
+    config.load()
+    lifespan = LifespanOn(config)
+    await lifespan.startup()
+    try:
+        async with listening(config, lifespan.state) as server:
+            yield server
+    finally:
+        await lifespan.shutdown()
+
+
+def request(key: str, target: str, *fields: str, method: str = "GET") -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: x", f"Authorization: Bearer {key}", *fields]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def test_a_connection_is_kept_or_closed_as_the_client_wishes(migrated_url: str, customer: Customer):
+    kept = request(customer.key.text, "/api/v1/me")
+    async with service_at(Service(settings_for(migrated_url))) as server:
+        wire = await server.connect()
+        for _ in range(3):
+            status, fields, _ = await wire.ask(kept)
+            assert (status, "connection" in fields) == (200, False)
+        await wire.send(kept * 3)  # pipelined
+        assert [(await wire.answer())[0] for _ in range(3)] == [200] * 3
+        status, fields, _ = await wire.ask(request(customer.key.text, "/api/v1/me", "Connection: close"))
+        assert (status, fields["connection"]) == (200, "close")
+        assert await wire.is_closed(5)
+        await until(lambda: server.open_connections() == 0)
+
+
+async def test_an_answer_to_head_has_no_body(migrated_url: str, customer: Customer):
+    async with service_at(Service(settings_for(migrated_url))) as server:
+        wire = await server.connect()
+        await wire.send(request(customer.key.text, "/api/v1/me", method="HEAD"))
+        head = (await wire.reader.readuntil(b"\r\n\r\n")).decode()
+        assert head.startswith("HTTP/1.1 405")
+        assert (await wire.ask(request(customer.key.text, "/api/v1/me")))[0] == 200

@@ -19,13 +19,11 @@ SIGNATURE = signature.SIGNATURE_HEADER.lower()
 @pytest.mark.spec("6/1", "6/2", "6/3", "5/9", "1/webhooks", "4.3/3", "6/kinds")
 async def test_a_delivery_is_signed_and_contains_the_record(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         meeting = await customer.make_meeting(title="Rapat 🎉")
         [sent] = await office.next()
 
-        assert (sent.method, sent.path) == ("POST", "/in?from=meetcore")
-        assert sent.headers["host"] == HOST
+        assert (sent.method, sent.path, sent.headers["host"]) == ("POST", "/in?from=meetcore", HOST)
         assert sent.headers["content-type"] == "application/json"
         assert sent.headers["x-service-event"] == "meeting.created"
         assert sent.headers["x-service-delivery"]
@@ -63,7 +61,7 @@ async def test_a_suspended_account_gets_events_of_work_begun_before(opened: Open
         customer = await office.harness.customer()
         await office.register(customer, "meeting.created", "meeting.ended")
         meeting = await customer.make_meeting()
-        await office.harness.application.administration.suspend_account(customer.account_id)
+        await office.harness.administration.suspend_account(customer.account_id)
         [created] = await office.next()
         assert created.headers["x-service-event"] == "meeting.created"
         assert (await customer.get("/me")).status_code == 401
@@ -93,7 +91,7 @@ async def test_only_subscribed_events_are_sent(opened: Opened) -> None:
         event = json.loads(ended.body)
         assert event["type"] == "meeting.ended"
         assert event["data"] == meeting | {"status": "ended", "password": None, "host_key": None}
-        await office.harness.application.administration.top_up(customer.account_id, 30)
+        await office.harness.administration.top_up(customer.account_id, 30)
         [topped] = await office.next()
         assert json.loads(topped.body)["data"]["balance"] == 100
 
@@ -101,8 +99,7 @@ async def test_only_subscribed_events_are_sent(opened: Opened) -> None:
 @pytest.mark.spec("6/2", "6/4", "3/re-enable")
 async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
     async with opened("0,0") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         office.receiver.answers[:] = [500, 302]
         await customer.make_meeting()
         sent = await office.next(3)
@@ -116,8 +113,7 @@ async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
 @pytest.mark.spec("3/pause")
 async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         path = f"/webhooks/{webhook['id']}"
         await customer.patch(path, {"is_active": False})
         meetings = [await customer.make_meeting() for _ in range(3)]
@@ -133,9 +129,8 @@ async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Opene
 @pytest.mark.spec("3/disable-at-20", "3/re-enable", "4.4/2", "6/5")
 async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
-        top_up = office.harness.application.administration.top_up
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
+        top_up = office.harness.administration.top_up
         path = f"/webhooks/{webhook['id']}"
         office.receiver.status = 500
 
@@ -167,11 +162,10 @@ async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Opened)
 @pytest.mark.spec("3/disable-at-20", "3/re-enable")
 async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
         witness = await office.harness.customer()
         await office.register(witness, "credit.topup.succeeded")
-        top_up = office.harness.application.administration.top_up
+        top_up = office.harness.administration.top_up
         office.receiver.status = 500
         for _ in range(20):
             await top_up(customer.account_id, 1)
@@ -190,8 +184,7 @@ async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
 @pytest.mark.spec("4.3/1")
 async def test_the_address_is_vetted_again_before_a_delivery(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created", host="rebind.test")
+        customer, webhook = await office.subscriber("meeting.created", host="rebind.test")
         office.names.known["rebind.test"] = "10.0.0.1"
         await customer.make_meeting()
         await office.shown(customer, webhook, consecutive_failures=1)

@@ -14,13 +14,14 @@ from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
 from meetcore.domain.money.statements import Month, month_of
 from meetcore.domain.money.transfers import Reference
-from meetcore.ports.document_printer import PrinterBusy
-from meetcore.testing.contracts.appending import append_one
-from meetcore.usecases.mail_queue import MailQueue
-from meetcore.usecases.mail_statements import MailStatements
+from meetcore.ports.runtime import PrinterBusy
+from meetcore.usecases.mails import MailQueue
+from meetcore.usecases.money.statements import MailStatements
 from tests.http.test_dashboard import SignIn, browsers, sign_in
 from tests.support.api_harness import ApiHarness, Customer
 from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.texts import assert_contains
+from tests.support.transactions import append_one
 
 pypdf = pytest.importorskip("pypdf")
 
@@ -79,8 +80,7 @@ async def test_a_statement_leads_from_one_balance_to_the_other(
     assert "WIB" in text
     browser.http.headers["Accept-Language"] = "id"
     indonesian = text_of((await browser.get(f"/dashboard/statements/{month}.pdf")).content)
-    assert "Saldo awal" in indonesian
-    assert "\N{MINUS SIGN}29.515" in indonesian
+    assert_contains(indonesian, "Saldo awal", "\N{MINUS SIGN}29.515")
 
 
 async def test_only_months_that_are_over_have_a_statement(
@@ -90,8 +90,9 @@ async def test_only_months_that_are_over_have_a_statement(
     account_id = await an_account(application, harness, [(month.begins_at, 1000)])
     browser = await sign_in(account_id)
     ledger_page = (await browser.get("/dashboard/ledger")).text
-    assert f"/dashboard/statements/{month}.pdf" in ledger_page
-    assert f"from={month.first_day}&amp;to={month.last_day}" in ledger_page
+    assert_contains(
+        ledger_page, f"/dashboard/statements/{month}.pdf", f"from={month.first_day}&amp;to={month.last_day}"
+    )
     earlier = month_of(month.begins_at - timedelta(days=1))
     for text in (month_of(now), earlier, "2026-13", "x", "9999-12"):
         assert f"/dashboard/statements/{text}.pdf" not in ledger_page
@@ -147,17 +148,14 @@ async def test_owners_and_finance_are_mailed_once_when_a_statement_is_ready(
     assert [entry.details["after"] for entry in changes] == [False, True]
 
 
-async def test_a_note_comes_as_pdf_and_as_markdown(
-    customer: Customer, harness: ApiHarness, sign_in: SignIn
-) -> None:
+async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: SignIn) -> None:
     recording = await a_recording(customer)
     queued = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
     browser = await sign_in(customer.account_id, Role.VIEWER)
     path = f"/dashboard/notes/{queued['id']}"
     note = await note_in(customer, queued["id"], "completed")
     page = (await browser.get(path)).text
-    assert f"{path}.pdf" in page
-    assert f"{path}.md" in page
+    assert_contains(page, f"{path}.pdf", f"{path}.md")
     answer = await browser.get(f"{path}.pdf")
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/pdf"
@@ -171,7 +169,7 @@ async def test_a_note_comes_as_pdf_and_as_markdown(
     meeting = (await customer.get(f"/meetings/{recording['meeting_id']}")).json()
     written = (await browser.get(f"{path}.md")).text
     assert written.startswith(f"# Notulen: {meeting['title']}\n\n")
-    other = await sign_in((await harness.customer()).account_id)
+    other = await sign_in((await customer.harness.customer()).account_id)
     for kind in ("pdf", "md"):
         assert (await other.get(f"{path}.{kind}")).status_code == 404
         assert (

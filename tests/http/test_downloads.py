@@ -17,24 +17,24 @@ import uvicorn
 from attrs import define, evolve
 from starlette.applications import Starlette
 
-from meetcore.adapters.api.links import download_url
-from meetcore.adapters.http.abort import AbortableProtocol
-from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
-from meetcore.adapters.memory.entropy import SeededEntropy
-from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
+from meetcore.adapters.api.http_common import download_url
+from meetcore.adapters.http.downloads import download_routes
+from meetcore.adapters.http.pages import keep_links_out_of_access_logs
+from meetcore.adapters.http.protocol import AbortableProtocol
 from meetcore.adapters.system import SystemClock
-from meetcore.domain.notes.download_limits import DownloadLimits
-from meetcore.domain.notes.download_links import DownloadLink, sign_link
+from meetcore.domain.notes.downloads import DownloadLimits, DownloadLink, sign_link
 from meetcore.domain.notes.recordings import FileKind, Recording, RecordingStatus
 from meetcore.ports.recording_files import ByteRange, OpenFile, RecordingFiles
 from meetcore.ports.store import StoreUnavailable
-from meetcore.testing.clock import ManualClock
-from meetcore.testing.contracts.video_provider import order_for
+from meetcore.testing.clock import ManualClock, SeededEntropy
+from meetcore.testing.contracts.providers import order_for
 from meetcore.testing.zoom_server import Fault
-from meetcore.usecases.download_recording import DownloadRecording, SignedLink
+from meetcore.usecases.notes.downloads import DownloadRecording, SignedLink
 from meetcore.usecases.runtime import Runtime
+from tests.support.fakes import FakeRecordingFiles
 from tests.support.program import START_S, free_port
 from tests.support.recording_fakes import KEY, NOW, FakeRecordings, a_recording
+from tests.support.texts import assert_contains
 from tests.support.zoom_adapter import zoom_at_hand
 
 PLENTY = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000)
@@ -47,7 +47,7 @@ class Place:
 
     url: str
     fake_recordings: FakeRecordings
-    files: MemoryRecordingFiles
+    files: FakeRecordingFiles
     download: DownloadRecording
     clock: ManualClock
     http: httpx.AsyncClient
@@ -88,7 +88,7 @@ async def serving(routes) -> AsyncIterator[None]:
 async def place_with(
     lies: RecordingFiles | None = None, limits: DownloadLimits = PLENTY
 ) -> AsyncIterator[Place]:
-    fake_recordings, files, clock = FakeRecordings(), MemoryRecordingFiles(), ManualClock(NOW)
+    fake_recordings, files, clock = FakeRecordings(), FakeRecordingFiles(), ManualClock(NOW)
     download = DownloadRecording(fake_recordings.queries, (KEY,))
     sock = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -187,8 +187,7 @@ async def test_behind_the_end_is_416(place: Place):
     url = await place.link_to(place.put())
     for field in (f"bytes={len(CONTENT)}-", "bytes=-0"):
         answer = await place.http.get(url, headers={"Range": field})
-        assert answer.status_code == 416
-        assert answer.headers["content-range"] == f"bytes */{len(CONTENT)}"
+        assert (answer.status_code, answer.headers["content-range"]) == (416, f"bytes */{len(CONTENT)}")
         check_refusal(place, answer, "invalid_request")
 
 
@@ -205,7 +204,7 @@ async def test_where_a_provider_has_no_ranges_a_part_is_still_a_part(place: Plac
             assert answer.headers["content-range"] == f"bytes {first}-{last}/{len(CONTENT)}"
 
 
-class NoRanges(MemoryRecordingFiles):
+class NoRanges(FakeRecordingFiles):
     """A provider that sends the whole, whatever part is wanted."""
 
     def __init__(self) -> None:
@@ -219,8 +218,7 @@ class NoRanges(MemoryRecordingFiles):
 
 def check_refusal(place: Place, answer: httpx.Response, code: str) -> None:
     error = answer.json()["error"]
-    assert error["code"] == code
-    assert error["docs_url"] == f"{place.url}/docs/errors/{code}"
+    assert (error["code"], error["docs_url"]) == (code, f"{place.url}/docs/errors/{code}")
     assert set(error) == {"code", "message", "docs_url", "request_id", "details"}
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["content-type"] == "application/json"
@@ -331,7 +329,7 @@ async def test_another_method_is_405(place: Place):
 # Who reads, and who does not
 
 
-class Endless(MemoryRecordingFiles):
+class Endless(FakeRecordingFiles):
     """A file of 4 GB that is made as it is read, and says how far it was, and whether it is open."""
 
     def __init__(self) -> None:
@@ -407,7 +405,7 @@ async def test_a_client_that_goes_away_while_zoom_is_silent_ends_it_at_zoom():
             assert "eyJ" not in str(answer.headers)
             await anext(answer.aiter_raw())
         async with asyncio.timeout(10):
-            while zoom.stand_in.api.given_up == 0:  # noqa: ASYNC110  (as above)
+            while zoom.stand_in.given_up == 0:  # noqa: ASYNC110  (as above)
                 await asyncio.sleep(0.01)
 
 
@@ -417,16 +415,17 @@ SERVER = """
 import asyncio, socket, sys
 import uvicorn
 from starlette.applications import Starlette
-from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
-from meetcore.adapters.memory.entropy import SeededEntropy
-from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
+from meetcore.adapters.http.downloads import download_routes
+from meetcore.adapters.http.pages import keep_links_out_of_access_logs
+from meetcore.testing.clock import SeededEntropy
+from tests.support.fakes import FakeRecordingFiles
 from meetcore.adapters.system import SystemClock, configure_logs
-from meetcore.usecases.download_recording import DownloadRecording
+from meetcore.usecases.notes.downloads import DownloadRecording
 from meetcore.usecases.runtime import Runtime
 from tests.support.recording_fakes import FakeRecordings, KEY
 
 configure_logs("debug")
-files, fake_recordings = MemoryRecordingFiles(), FakeRecordings()
+files, fake_recordings = FakeRecordingFiles(), FakeRecordings()
 {fake_recordings}
 routes = download_routes(
     DownloadRecording(fake_recordings.queries, (KEY,)), {{"memory": files}},
@@ -474,8 +473,7 @@ async def test_no_server_writes_a_link_down_even_with_its_access_log_on(breaks_a
         server.terminate()
         output = (await server.communicate())[0].decode()
     assert f"GET /downloads/recordings/{link.recording_id} HTTP" in output  # the log is on
-    assert signed.signature not in output
-    assert "signature=" not in output
+    assert_contains(output, absent=(signed.signature, "signature="))
 
 
 async def answering(http: httpx.AsyncClient, url: str) -> None:

@@ -18,10 +18,10 @@ from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
-from meetcore.composition.secret_keys import check_secrets
+from meetcore.composition.configuration import check_secrets
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import Provisioned
-from meetcore.ports.video_provider import ProviderOrder
+from meetcore.domain.meetings.views import ProviderOrder
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, new_key, until
 
@@ -118,7 +118,7 @@ async def p95_ms(customer: Customer, seconds: float) -> float:
 async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
     harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    body, key = harness.body(), new_key()
+    body, key = customer.body(), new_key()
     other = await harness.customer()
     async with processes(harness, contract) as (here, there, release):
         quiet_ms = await p95_ms(other.at(there.http), 1.0)
@@ -178,7 +178,7 @@ async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
 async def test_another_body_under_a_running_key_is_refused_without_waiting(
     harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    body, key = harness.body(), new_key()
+    body, key = customer.body(), new_key()
     async with processes(harness, contract) as (here, _, release):
         there = customer.at(here.http)
         first = asyncio.create_task(there.post("/meetings", body, idem=key))
@@ -191,7 +191,7 @@ async def test_another_body_under_a_running_key_is_refused_without_waiting(
 
 @pytest.mark.spec("4/idem-replay", "7/503")
 async def test_duplicates_of_a_registration_look_the_host_up_once(
-    harness: ApiHarness, customer: Customer, contract: Contract, names: Any, monkeypatch: pytest.MonkeyPatch
+    customer: Customer, contract: Contract, names: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookups, found, resolve = Counter[str](), asyncio.Event(), names.resolve
 
@@ -201,8 +201,8 @@ async def test_duplicates_of_a_registration_look_the_host_up_once(
         return await resolve(host, account_id)
 
     monkeypatch.setattr(names, "resolve", slowly)
-    body, key = harness.webhook_body(), new_key()
-    async with api_on(harness.application) as api, client_of(api, contract) as http:
+    body, key = customer.harness.webhook_body(), new_key()
+    async with api_on(customer.application) as api, client_of(api, contract) as http:
         duplicates = [
             asyncio.create_task(customer.at(http).post("/webhooks", body, idem=key)) for _ in range(30)
         ]

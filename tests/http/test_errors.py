@@ -7,6 +7,7 @@ tests here by `tests.support.api_contract`; these tests bring about each kind.
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 
 import httpx
@@ -16,13 +17,11 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.app import Service
 from meetcore.domain.meetings.meetings import Provisioned
-from meetcore.ports.video_provider import ProviderOrder
+from meetcore.domain.meetings.views import ProviderOrder
 from tests.support.api_contract import CODES, Contract
 from tests.support.api_harness import (
     BASE_URL,
-    ApiHarness,
     Customer,
-    api_on,
     client_of,
     code_of,
     fields_of,
@@ -32,24 +31,17 @@ from tests.support.api_harness import (
     until,
 )
 from tests.support.relay import relay_to
+from tests.support.texts import assert_contains
 
 
 @pytest.mark.spec("7/404", "7/envelope", "9/1")
 @pytest.mark.parametrize(
     "path",
     [
-        "/nope",
-        "/me/",
-        "/meetings/a/b",
-        "//me",
-        "/%00",
-        "/%ff",
-        "/meetings/",
-        "/../me",
-        "/webhooks/x/nope",
-        "/ME",
+        "/nope", "/me/", "/meetings/a/b", "//me", "/%00", "/%ff", "/meetings/", "/../me",
+        "/webhooks/x/nope", "/ME",
     ],
-)
+)  # fmt: skip
 async def test_an_unknown_path(customer: Customer, path: str) -> None:
     answer = await customer.http.request(
         "GET", f"{BASE_URL}/api/v1{path}", headers={"Authorization": f"Bearer {customer.key.text}"}
@@ -61,8 +53,7 @@ async def test_an_unknown_path(customer: Customer, path: str) -> None:
 
 @pytest.mark.spec("7/404", "7/envelope", "8/3")
 async def test_the_root_of_the_api_is_inside_the_api(customer: Customer) -> None:
-    answer = await customer.http.get(f"{BASE_URL}/api/v1")
-    assert code_of(answer) == (401, "invalid_api_key")
+    assert code_of(await customer.http.get(f"{BASE_URL}/api/v1")) == (401, "invalid_api_key")
     header = {"Authorization": f"Bearer {customer.key.text}"}
     assert code_of(await customer.http.get(f"{BASE_URL}/api/v1", headers=header)) == (404, "not_found")
 
@@ -71,26 +62,18 @@ async def test_the_root_of_the_api_is_inside_the_api(customer: Customer) -> None
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("PUT", "/me"),
-        ("HEAD", "/me"),
-        ("OPTIONS", "/me"),
-        ("get", "/me"),
-        ("PUT", "/meetings"),
-        ("PUT", "/meetings/{id}"),
-        ("DELETE", "/webhooks"),
-        ("GET", "/webhooks/{id}/test"),
-        ("DELETE", "/webhooks/{id}/deliveries"),
-        ("PUT", "/webhooks/{id}"),
-        ("POST", "/openapi.json"),
+        ("PUT", "/me"), ("HEAD", "/me"), ("OPTIONS", "/me"), ("get", "/me"), ("PUT", "/meetings"),
+        ("PUT", "/meetings/{id}"), ("DELETE", "/webhooks"), ("GET", "/webhooks/{id}/test"),
+        ("DELETE", "/webhooks/{id}/deliveries"), ("PUT", "/webhooks/{id}"), ("POST", "/openapi.json"),
     ],
-)
+)  # fmt: skip
 async def test_a_wrong_method(customer: Customer, contract: Contract, method: str, path: str) -> None:
     header = {"Authorization": f"Bearer {customer.key.text}"}
     request = httpx.Request(method, f"{BASE_URL}/api/v1{path.format(id='x')}", headers=header)
     request.method = method  # httpx would write it in capitals
     answer = await customer.http.send(request)
     assert answer.status_code == 405
-    documented = contract.document["paths"].get(path, {"get": None})
+    documented = contract.document["paths"].get(path, {"get": None, "head": None})
     assert answer.headers["Allow"] == ", ".join(sorted(name.upper() for name in documented))
     if method != "HEAD":
         assert answer.json()["error"]["code"] == "invalid_request"
@@ -109,6 +92,40 @@ async def test_a_body_that_is_not_declared_as_json(
 ) -> None:
     answer = await customer.send(method, path, raw=b"{}", headers={"Content-Type": media})
     assert code_of(answer) == (415, "invalid_request")
+
+
+@pytest.mark.spec("1/base", "7/envelope")
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/meetings"), ("PATCH", "/webhooks/x"), ("DELETE", "/webhooks/x")]
+)
+async def test_a_compressed_body_is_refused_as_such(customer: Customer, method: str, path: str) -> None:
+    for raw in (gzip.compress(b"{}"), b"{}"):
+        answer = await customer.send(method, path, raw=raw, headers={"Content-Encoding": "gzip"})
+        assert code_of(answer) == (415, "invalid_request")
+        assert answer.json()["error"]["details"]["fields"].keys() == {"Content-Encoding"}
+        assert answer.headers["Accept-Encoding"] == "identity"
+    plain = await customer.send(method, path, raw=b"{}", headers={"Content-Encoding": "Identity"})
+    assert plain.status_code != 415
+
+
+@pytest.mark.spec("7/400")
+@pytest.mark.parametrize(
+    ("raw", "name"),
+    [
+        (
+            b'{"type":"meeting","pricing_tier_id":"standard-100","auto_notulen":false,"auto_notulen":true}',
+            "auto_notulen",
+        ),
+        (
+            b'{"type":"meeting","pricing_tier_id":"standard-100","\\u0061uto_notulen":false,"auto_notulen":false}',
+            "auto_notulen",
+        ),
+        (b'{"type":"meeting","pricing_tier_id":{"a":1,"a":1}}', "a"),
+    ],
+)
+async def test_a_name_is_given_once(customer: Customer, raw: bytes, name: str) -> None:
+    answer = await customer.send("POST", "/credits/estimate", raw=raw)
+    assert fields_of(answer) == {name: ["must be given once"]}
 
 
 @pytest.mark.spec("1/base")
@@ -153,21 +170,19 @@ class BurningProvider(SandboxProvider):
 
 
 @pytest.mark.spec("7/500", "7/envelope", "4.1/errors")
-async def test_a_fault_at_the_service(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
-    provider = BurningProvider(BASE_URL, PostgresSandboxState(harness.pool), bytes(32))
-    async with api_on(harness.application, provider=provider) as api:
-        there = customer.at(client_of(api, contract))
-        answer = await there.post("/meetings", harness.body())
+async def test_a_fault_at_the_service(customer: Customer) -> None:
+    provider = BurningProvider(BASE_URL, PostgresSandboxState(customer.harness.pool), bytes(32))
+    async with customer.on(provider=provider) as there:
+        answer = await there.post("/meetings", customer.body())
     assert code_of(answer) == (500, "internal_error")
-    assert "secret" not in answer.text
-    assert "ZeroDivision" not in answer.text
+    assert_contains(answer.text, absent=("secret", "ZeroDivision"))
     assert answer.json()["error"]["details"] == {}
     assert await customer.balance() == 1000
 
 
 @pytest.mark.spec("7/502", "7/envelope")
-async def test_a_third_party_that_refuses(harness: ApiHarness, customer: Customer) -> None:
-    answer = await customer.post("/meetings", harness.body(title="[sandbox:refuse]"))
+async def test_a_third_party_that_refuses(customer: Customer) -> None:
+    answer = await customer.post("/meetings", customer.body(title="[sandbox:refuse]"))
     assert code_of(answer) == (502, "upstream_error")
 
 
@@ -228,7 +243,7 @@ def is_unavailable(answer: httpx.Response) -> bool:
 
 @pytest.mark.spec("7/503", "7/envelope", "4/rate-headers")
 async def test_the_database_comes_goes_and_comes_back(
-    harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
+    customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
     async with relay_to(migrated_url) as (relay, url):
         service = Service(settings_for(url))
@@ -237,7 +252,7 @@ async def test_the_database_comes_goes_and_comes_back(
             ready, *unavailable = await asyncio.gather(
                 http.get(f"{BASE_URL}/readyz"),
                 there.get("/me"),
-                there.post("/meetings", harness.body(), idem=new_key()),
+                there.post("/meetings", customer.body(), idem=new_key()),
                 there.get("/nope"),
             )
             assert ready.status_code == 503
@@ -267,13 +282,12 @@ async def test_the_database_comes_goes_and_comes_back(
 
 @pytest.mark.spec("7/503")
 async def test_a_key_and_body_can_be_retried_after_an_outage(
-    harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
+    customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
-    key, body = new_key(), harness.body()
+    key, body = new_key(), customer.body()
     async with relay_to(migrated_url) as (_, url):
         service = Service(settings_for(url))
         async with started(service), client_of(service, contract) as http:
             assert is_unavailable(await customer.at(http).post("/meetings", body, idem=key))
-    made = await customer.post("/meetings", body, idem=key)
-    assert made.status_code == 201
+    assert (await customer.post("/meetings", body, idem=key)).status_code == 201
     assert await customer.balance() == 990

@@ -1,22 +1,28 @@
-"""Listing meetings, the newest first, by their status and start; and their records."""
+"""Lists of meetings, their search, and what remains after their retention."""
 
 from __future__ import annotations
 
 import base64
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import pytest
 
-from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
-from meetcore.ports.lease import Lease
+from meetcore.ports.runtime import Lease
+from meetcore.testing.clock import ManualClock
 from tests.http.test_webhook_operations import pages
 from tests.support.api_contract import Contract
-from tests.support.api_harness import ApiHarness, Customer, api_on, client_of, code_of, fields_of
+from tests.support.api_harness import ApiHarness, Customer, code_of, fields_of
+from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
+from tests.support.sandbox_recordings import store_recording
+
+__all__ = ["browsers", "sign_in"]  # fixtures
 
 Meeting = dict[str, Any]
 MINUTE = timedelta(minutes=1)
@@ -40,16 +46,14 @@ def start_of(meeting: Meeting) -> datetime:
 
 
 @pytest.mark.spec("1/meetings", "5/8", "2.1/fields")
-async def test_an_accounts_meetings_are_listed_newest_first_as_they_are_read(
-    harness: ApiHarness, customer: Customer
-) -> None:
+async def test_an_accounts_meetings_are_listed_newest_first_as_they_are_read(customer: Customer) -> None:
     assert (await customer.get("/meetings")).json() == {"data": [], "next_cursor": None}
     made = [await customer.make_meeting(title=f"{number}") for number in range(3)]
-    await (await harness.customer()).make_meeting()
-    await customer.post("/meetings", harness.body(title="[sandbox:refuse]"))
+    await (await customer.harness.customer()).make_meeting()
+    await customer.post("/meetings", customer.body(title="[sandbox:refuse]"))
     assert await listed(customer) == made[::-1]
     for scope in (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE):
-        assert await listed(await harness.another_key(customer, [scope])) == made[::-1]
+        assert await listed(await customer.another_key([scope])) == made[::-1]
 
 
 @pytest.mark.spec("1/meetings")
@@ -76,8 +80,7 @@ async def test_the_status_is_what_is_shown_at_that_moment(harness: ApiHarness, c
         (start + 60 * MINUTE, "ended"),
     ):
         clock = ManualClock(at)
-        async with api_on(harness.application, clock=clock) as api, client_of(api, contract) as http:
-            there = customer.at(http)
+        async with customer.on(clock=clock) as there:
             for status in ("scheduled", "started", "ended", "cancelled"):
                 expected = ["kept"] * (status == shown) + ["cancelled"] * (status == "cancelled")
                 assert await titles(there, status=status) == expected, (at, status)
@@ -85,14 +88,12 @@ async def test_the_status_is_what_is_shown_at_that_moment(harness: ApiHarness, c
 
 
 @pytest.mark.spec("1/meetings", "4.1/date")
-async def test_a_range_of_starts_has_its_beginning_and_not_its_end(
-    harness: ApiHarness, customer: Customer
-) -> None:
+async def test_a_range_of_starts_has_its_beginning_and_not_its_end(customer: Customer) -> None:
     # One at noon in WIB, one at midnight after it.
-    noon = harness.slots.take().replace(hour=12) + timedelta(days=150)
+    noon = customer.harness.slots.take().replace(hour=12) + timedelta(days=150)
     midnight = noon.replace(hour=0) + timedelta(days=1)
     for title, start in (("noon", noon), ("midnight", midnight)):
-        body = harness.body(title=title, date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
+        body = customer.body(title=title, date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
         assert (await customer.post("/meetings", body)).status_code == 201
     day, next_day = f"{noon:%Y-%m-%d}", f"{midnight:%Y-%m-%d}"
     assert await titles(customer, **{"from": day, "to": next_day}) == ["noon"]
@@ -111,24 +112,17 @@ async def test_a_range_of_starts_has_its_beginning_and_not_its_end(
 @pytest.mark.parametrize(
     ("query", "named"),
     [
-        ("status=SCHEDULED", {"status"}),
-        ("status=provisioning", {"status"}),
-        ("status=abandoned", {"status"}),
-        ("status=", {"status"}),
-        ("status=ended&status=ended", {"status"}),
-        ("from=2026-02-30", {"from"}),
-        ("from=yesterday", {"from"}),
-        ("from=2026-12-01T09:00:00", {"from"}),
-        ("from=2026-12-01T09:00:00+07:00", {"from"}),
-        ("to=2026-12-01T24:00:00Z", {"to"}),
-        ("to=2026-12-01T09:00Z", {"to"}),
-        ("to=", {"to"}),
-        ("from=2026-12-02&to=2026-12-01", {"from"}),
+        ("status=SCHEDULED", {"status"}), ("status=provisioning", {"status"}),
+        ("status=abandoned", {"status"}), ("status=", {"status"}),
+        ("status=ended&status=ended", {"status"}), ("from=2026-02-30", {"from"}),
+        ("from=yesterday", {"from"}), ("from=2026-12-01T09:00:00", {"from"}),
+        ("from=2026-12-01T09:00:00+07:00", {"from"}), ("to=2026-12-01T24:00:00Z", {"to"}),
+        ("to=2026-12-01T09:00Z", {"to"}), ("to=", {"to"}), ("from=2026-12-02&to=2026-12-01", {"from"}),
         ("from=2026-12-02&to=2026-12-01&limit=0", {"from", "limit"}),
         ("from=2026-12-02&from=2026-12-03", {"from"}),
         ("state=ended&from=x&to=y&cursor=z", {"state", "from", "to", "cursor"}),
     ],
-)
+)  # fmt: skip
 async def test_all_problems_of_a_query(customer: Customer, query: str, named: set[str]) -> None:
     assert set(fields_of(await customer.get(f"/meetings?{query}"))) == named
 
@@ -182,11 +176,9 @@ async def test_the_filters_are_documented(contract: Contract) -> None:
 
 
 @pytest.mark.spec("4.1/3", "7/503")
-async def test_a_refusal_has_the_time_at_which_a_host_is_free_next(
-    harness: ApiHarness, customer: Customer
-) -> None:
-    start = harness.slots.take()
-    body = harness.body(date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
+async def test_a_refusal_has_the_time_at_which_a_host_is_free_next(customer: Customer) -> None:
+    start = customer.harness.slots.take()
+    body = customer.body(date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
     for _ in range(2):
         assert (await customer.post("/meetings", body)).status_code == 201
     answer = await customer.post("/meetings", body, idem="next")
@@ -213,12 +205,10 @@ async def test_a_refusal_has_no_time_where_no_host_is_large_enough(
 
 
 @pytest.mark.spec("2.1/fields")
-async def test_the_host_key_is_returned_near_the_meeting_only(
-    harness: ApiHarness, contract: Contract
-) -> None:
+async def test_host_key_is_returned_near_the_meeting_only(harness: ApiHarness, contract: Contract) -> None:
     customer = await harness.customer()
     # A host without other meetings: the best fit for this tier, as long as it exists.
-    host = await harness.application.administration.hosts.add("keys@example.test", 500)
+    host = await harness.administration.hosts.add("keys@example.test", 500)
     async with harness.application.ports.store.begin() as tx:
         for due in await tx.host_keys.claim_due(
             100, Lease(harness.application.runtime.new_id(datetime.now(UTC)), 60)
@@ -226,12 +216,106 @@ async def test_the_host_key_is_returned_near_the_meeting_only(
             assert await tx.host_keys.save(due.host_id, due.token, f"key of {due.host_id}")
     meeting = await customer.make_meeting(pricing_tier_id="large-500")
     assert meeting["host_key"] is None
-    await harness.application.administration.hosts.disable(host.id)
+    await harness.administration.hosts.disable(host.id)
     start, path = start_of(meeting), f"/meetings/{parse_id(meeting['id'], 'meeting')}"
     key = f"key of {host.id}"
     for minutes, expected in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():
         clock = ManualClock(start + minutes * MINUTE)
-        async with api_on(harness.application, clock=clock) as api, client_of(api, contract) as http:
-            there = customer.at(http)
+        async with customer.on(clock=clock) as there:
             assert (await there.get(path)).json()["host_key"] == expected, minutes
             assert [one["host_key"] for one in await listed(there)] == [expected], minutes
+
+
+PAGE = "/dashboard/meetings"
+
+
+def titles_in(page: str) -> list[str]:
+    return re.findall(r'<a href="/dashboard/meetings/[0-9a-f-]{36}">([^<]*)</a>', page)
+
+
+async def test_meetings_are_found_by_words_of_their_titles(customer: Customer, sign_in: SignIn) -> None:
+    for title in ("Rapat Anggaran", "Demo produk", "rapat besar"):
+        await customer.make_meeting(title=title)
+    browser = await sign_in(customer.account_id)
+    assert titles_in((await browser.get(f"{PAGE}?search=RAPAT")).text) == ["rapat besar", "Rapat Anggaran"]
+    assert titles_in((await browser.get(f"{PAGE}?search=angg+rap&status=scheduled")).text) == [
+        "Rapat Anggaran"
+    ]
+    assert titles_in((await browser.get(f"{PAGE}?search=rapat&status=cancelled")).text) == []
+    assert len(titles_in((await browser.get(f"{PAGE}?search=%27%26%7C")).text)) == 3, "no words: no filter"
+    shown = (await browser.get(f"{PAGE}?search=%22%3E%3Cscript%3E")).text
+    assert 'value="&#34;&gt;&lt;script&gt;"' in shown
+
+
+async def test_the_pages_of_a_search_meet(customer: Customer, sign_in: SignIn) -> None:
+    for number in range(27):
+        await customer.make_meeting(title=f"Rapat {number}")
+    await customer.make_meeting(title="Demo")
+    browser = await sign_in(customer.account_id)
+    first = (await browser.get(f"{PAGE}?search=rapat")).text
+    [older] = re.findall(r'<a href="([^"]+)" rel="next">', first)
+    rest = titles_in((await browser.get(older.replace("&amp;", "&"))).text)
+    assert titles_in(first) + rest == [f"Rapat {number}" for number in reversed(range(27))]
+
+
+GONE = (410, "gone")
+FAR = timedelta(days=2_000)
+
+
+async def remove(harness: ApiHarness) -> None:
+    """Remove everything that is over, as if it were long past its retention."""
+    await harness.query("UPDATE retention_progress SET due_at = now(), after_id = NULL")
+    await harness.query("UPDATE meetings SET due_at = NULL WHERE status IN ('ended', 'cancelled')")
+    await harness.query("DELETE FROM orphan_checks")
+    later = harness.application.runtime.now() + FAR
+    for removal in (
+        harness.application.ports.retention.remove_notes,
+        harness.application.ports.retention.remove_meetings,
+    ):
+        assert await removal(later, 100_000) is not None
+
+
+@pytest.mark.spec("7/410", "5/8")
+async def test_a_removed_meeting_is_gone_for_its_account_and_unknown_to_others(
+    harness: ApiHarness, customer: Customer
+) -> None:
+    cancelled = await customer.make_meeting()
+    kept = await customer.make_meeting()
+    await customer.delete(f"/meetings/{cancelled['id']}")
+    before = (await customer.get("/credits/transactions")).json()
+    await remove(harness)
+    path = f"/meetings/{cancelled['id']}"
+    assert code_of(await customer.get(path)) == GONE
+    assert code_of(await customer.delete(path)) == GONE
+    assert [one["id"] for one in (await customer.get("/meetings")).json()["data"]] == [kept["id"]]
+    assert (await customer.get(f"/meetings/{kept['id']}")).status_code == 200
+    other = await harness.customer()
+    assert code_of(await other.get(path)) == code_of(await other.get(f"/meetings/{uuid4()}"))
+    assert code_of(await other.get(path)) == (404, "not_found")
+    assert (await customer.get("/credits/transactions")).json() == before
+    assert cancelled["id"] in {one["reference"]["id"] for one in before["data"]}
+
+
+@pytest.mark.spec("7/410")
+async def test_a_removed_recording_and_its_note_are_gone(harness: ApiHarness, customer: Customer) -> None:
+    recording = await store_recording(customer)
+    note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
+    await customer.delete(f"/recordings/{recording['id']}")
+    await customer.query("UPDATE recordings SET due_at = NULL WHERE id = %s", recording["id"])
+    await customer.query(
+        "DELETE FROM host_reservations WHERE account_id = %s AND meeting_id = %s",
+        customer.account_id, recording["meeting_id"],
+    )  # fmt: skip
+    await customer.query("UPDATE meetings SET status = 'ended' WHERE id = %s", recording["meeting_id"])
+    await remove(harness)
+    for path in (
+        f"/notes/{note['id']}",
+        f"/meetings/{recording['meeting_id']}",
+        f"/recordings/{recording['id']}",
+        f"/recordings/{recording['id']}/download-url",
+    ):
+        assert code_of(await customer.get(path)) == GONE, path
+    assert code_of(await customer.post("/notes", {"recording_id": recording["id"]})) == GONE
+    assert code_of(await customer.delete(f"/recordings/{recording['id']}")) == GONE
+    for path in ("/meetings", "/recordings", "/notes"):
+        assert (await customer.get(path)).json()["data"] == [], path

@@ -8,7 +8,7 @@ import pytest
 
 from meetcore.domain.requests.keys import Scope
 from tests.support.api_harness import TIER_CREDITS, ApiHarness, Customer, code_of, fields_of, new_key, until
-from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of
+from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of, store_recording
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 RECORDED = TIER_CREDITS + 5
@@ -137,11 +137,9 @@ async def test_the_same_key_is_the_same_note(customer: Customer) -> None:
 
 
 @pytest.mark.spec("7/400", "5/8", "7/404")
-async def test_notes_of_invalid_foreign_and_unknown_recordings(
-    harness: ApiHarness, customer: Customer
-) -> None:
-    recording = await a_recording(customer)
-    other = await harness.customer()
+async def test_notes_of_invalid_foreign_and_unknown_recordings(customer: Customer) -> None:
+    recording = await store_recording(customer)
+    other = await customer.harness.customer()
     assert fields_of(await customer.post("/notes", {})) == {"recording_id": ["is required"]}
     odd = await customer.post("/notes", {"recording_id": recording["id"], "language": "fr", "tone": "x"})
     assert fields_of(odd) == {
@@ -158,10 +156,10 @@ async def test_notes_of_invalid_foreign_and_unknown_recordings(
 
 
 @pytest.mark.spec("5/5")
-async def test_reading_and_creating_have_scopes_of_their_own(harness: ApiHarness, customer: Customer) -> None:
-    recording = await a_recording(customer)
-    reader = await harness.another_key(customer, (Scope.NOTULEN_READ,))
-    writer = await harness.another_key(customer, (Scope.NOTULEN_WRITE,))
+async def test_reading_and_creating_have_scopes_of_their_own(customer: Customer) -> None:
+    recording = await store_recording(customer)
+    reader = await customer.another_key((Scope.NOTULEN_READ,))
+    writer = await customer.another_key((Scope.NOTULEN_WRITE,))
     body = {"recording_id": recording["id"]}
     assert code_of(await reader.post("/notes", body)) == (403, "insufficient_scope")
     assert (await writer.post("/notes", body)).status_code == 202
@@ -170,14 +168,14 @@ async def test_reading_and_creating_have_scopes_of_their_own(harness: ApiHarness
 
 
 @pytest.mark.spec("5/7")
-async def test_the_credits_and_the_cap_must_allow_it(harness: ApiHarness, customer: Customer) -> None:
-    uncovered = await harness.customer(credits=RECORDED)
-    recording = await a_recording(uncovered)
+async def test_the_credits_and_the_cap_must_allow_it(customer: Customer) -> None:
+    uncovered = await customer.harness.customer(credits=RECORDED)
+    recording = await store_recording(uncovered, media_s=30.0)
     short = await uncovered.post("/notes", {"recording_id": recording["id"]})
     assert code_of(short) == (422, "insufficient_credits")
     assert short.json()["error"]["details"] == {"required": 1, "available": 0}
-    recording = await a_recording(customer)
-    capped = await harness.another_key(customer, daily_cap=0)
+    recording = await store_recording(customer)
+    capped = await customer.another_key(daily_cap=0)
     refused = await capped.post("/notes", {"recording_id": recording["id"]})
     assert code_of(refused) == (422, "credit_cap_exceeded")
     assert (await customer.get("/notes")).json()["data"] == []
@@ -223,7 +221,7 @@ async def test_auto_notulen_that_cannot_be_paid_for_fails_with_its_reason(harnes
 async def test_a_failed_note_does_not_block_a_new_one(harness: ApiHarness) -> None:
     customer = await harness.customer(credits=RECORDED)
     recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
-    await harness.application.administration.top_up(customer.account_id, 10)
+    await harness.administration.top_up(customer.account_id, 10)
     made = await customer.post("/notes", {"recording_id": recording["id"]})
     assert made.status_code == 202
     assert (await note_in(customer, made.json()["id"], "completed"))["credits_charged"] == 1

@@ -1,26 +1,35 @@
-"""What the pages say before and after a change, so that nobody has to guess."""
+"""What pages say beside their records: plurals, prices, warnings, health, examples of events."""
 
 from __future__ import annotations
 
+import html
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+import pytest
 from attrs import evolve
 
 from meetcore.adapters.postgres.notes.rows import note_parameters
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.settings import Settings
 from meetcore.composition.application import Application
+from meetcore.domain.ids import uuid7
 from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Decision, NoteDraft
+from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import ApiHarness, Customer
 from tests.support.console_pages import logged
+from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.mailed_service import mailed_service
 from tests.support.names import Names
 from tests.support.pages import FORM_KEY, Browser
 from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
+
+__all__ = ["browsers", "sign_in"]  # fixtures
 
 SUSPENDED = "The account is suspended. Ask the operator of the service."
 
@@ -34,11 +43,11 @@ async def price(browser: Browser, harness: ApiHarness, **fields: str) -> tuple[i
 
 
 async def test_a_suspended_account_says_so_on_every_page_and_at_the_price(
-    application: Application, harness: ApiHarness, customer: Customer, visitors: Visitors
+    harness: ApiHarness, customer: Customer, visitors: Visitors
 ) -> None:
     browser, operator = await visitors.member(customer.account_id), await visitors.operator()
     assert SUSPENDED not in (await browser.get("/dashboard")).text
-    await application.administration.suspend_account(customer.account_id)
+    await customer.application.administration.suspend_account(customer.account_id)
     for path in ("", "/meetings", "/meetings/new", "/notes", "/ledger", "/keys", "/webhooks", "/settings"):
         assert SUSPENDED in (await browser.get(f"/dashboard{path}")).text, path
     status, page = await price(browser, harness)
@@ -72,7 +81,7 @@ async def test_an_invitation_is_in_the_language_of_the_page(
     async with mailed_service(service_settings, names) as site:
         browser = await site.browser()
         await site.enter(browser, customer.email)
-        for language, words in (("en", "invites you to"), ("id", "mengundang Anda")):
+        for language, words in (("en", "An invitation to"), ("id", "Undangan ke")):
             browser.http.headers["Accept-Language"] = language
             email = f"{uuid4().hex}@example.com"
             page = "/dashboard/team"
@@ -117,16 +126,15 @@ async def test_a_meeting_that_is_over_shows_no_way_in(customer: Customer, visito
     meeting = await customer.make_meeting()
     browser, path = await visitors.member(customer.account_id), f"/dashboard/meetings/{meeting['id']}"
     page = (await browser.get(path)).text
-    assert meeting["join_url"] in page
-    assert meeting["password"] in page
+    assert_contains(page, meeting["join_url"], meeting["password"])
     assert re.search(r"You get \d+ credits back\.", page)
     form = FORM_KEY.search(page)
     assert form is not None
     answer = await browser.post(f"{path}/cancel", page=path, form_key=form[1])
     page = (await browser.get(answer.headers["location"])).text
-    assert "The meeting is cancelled." in page
-    assert meeting["join_url"] not in page
-    assert f"<code>{meeting['password']}</code>" not in page
+    assert_contains(
+        page, "The meeting is cancelled.", absent=(meeting["join_url"], f"<code>{meeting['password']}</code>")
+    )
 
 
 async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer, visitors: Visitors) -> None:
@@ -136,35 +144,89 @@ async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer,
             answer = await browser.get(f"{root}/{path}")
             assert answer.status_code == 404
             assert answer.headers["content-type"].startswith("text/html")
-            assert "There is nothing at this address" in answer.text
-            assert f'href="{root}"' in answer.text
+            assert_contains(answer.text, "There is nothing at this address", f'href="{root}"')
         assert (await browser.get(f"{root}/audit/")).headers["location"] == f"{root}/audit"
 
 
 async def test_a_quote_is_shown_where_it_says_more_than_its_decision(
-    harness: ApiHarness, customer: Customer, visitors: Visitors
+    customer: Customer, visitors: Visitors
 ) -> None:
     recording = await a_recording(customer)
     made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
     await note_in(customer, made, "completed")
-    store = harness.application.ports.store
-    note = await harness.application.ports.queries.find_note(customer.account_id, UUID(made))
+    store = customer.application.ports.store
+    note = await customer.application.ports.queries.find_note(customer.account_id, UUID(made))
     assert isinstance(store, PostgresStore)
     assert note is not None
     decisions = (Decision("The same words", "The same words", 1.0), Decision("A rule", "As it was said", 2.0))
     changed = evolve(note, draft=NoteDraft("In short", decisions, (), ()))
     sealed = note_parameters(changed, store._cipher)["note_content"]
-    await harness.query("UPDATE notes SET content = %s WHERE id = %s", sealed, made)
+    await customer.query("UPDATE notes SET content = %s WHERE id = %s", sealed, made)
     page = (await (await visitors.member(customer.account_id)).get(f"/dashboard/notes/{made}")).text
     assert page.count("The same words") == 1
     assert page.count("As it was said") == 1
 
 
-async def test_the_overview_warns_below_the_threshold_of_the_account(
-    application: Application, customer: Customer, visitors: Visitors
-) -> None:
+async def test_overview_warns_below_threshold_of_the_account(customer: Customer, visitors: Visitors) -> None:
     browser, words = await visitors.member(customer.account_id), "fewer than the threshold of"
     for threshold, is_low in ((1000, False), (1001, True)):
-        await application.administration.set_low_threshold(customer.account_id, threshold)
+        await customer.application.administration.set_low_threshold(customer.account_id, threshold)
         assert (words in (await browser.get("/dashboard")).text) is is_low
     assert f"1,000 credits are available, {words} 1,001." in (await browser.get("/dashboard")).text
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "many"), [("en", "1 credit<", "10 credits<"), ("id", "1 kredit<", "10 kredit<")]
+)
+async def test_a_price_has_its_plural(
+    customer: Customer, sign_in: SignIn, language: str, one: str, many: str
+) -> None:
+    meeting = await customer.make_meeting()
+    browser, page = await sign_in(customer.account_id), f"/dashboard/meetings/{meeting['id']}"
+    browser.http.headers["Accept-Language"] = language
+    assert many in (await browser.get(page)).text
+    await customer.query("UPDATE meetings SET credits = 1 WHERE id = %s RETURNING id", UUID(meeting["id"]))
+    assert one in (await browser.get(page)).text
+
+
+async def test_a_list_has_what_a_meeting_cost_less_its_refund(customer: Customer, sign_in: SignIn) -> None:
+    kept, cancelled = await customer.make_meeting(title="Kept"), await customer.make_meeting(title="Off")
+    assert (await customer.delete(f"/meetings/{cancelled['id']}")).status_code == 200
+    page = (await (await sign_in(customer.account_id)).get("/dashboard/meetings")).text
+    cells = re.findall(r'<td class="number" data-is="Credits">([^<]*)</td>', page)
+    assert cells == ["0", str(kept["credits_deducted"])]
+
+
+_DELIVERY = """
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at)
+VALUES (%s, %s, %s, gen_random_uuid(), 'webhook.test', 'succeeded', now()) RETURNING id
+"""
+_ATTEMPT = """
+INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, status_code, error)
+SELECT account_id, id, %s, now(), %s, %s, %s FROM deliveries WHERE endpoint_id = %s RETURNING number
+"""
+
+
+async def test_an_endpoint_shows_how_its_attempts_went(customer: Customer, sign_in: SignIn) -> None:
+    webhook = await customer.make_webhook()
+    browser, page = await sign_in(customer.account_id, Role.VIEWER), f"/dashboard/webhooks/{webhook['id']}"
+    assert "of 0" in (await browser.get(page)).text
+    id_ = uuid7(datetime.now(UTC), uuid4().bytes)
+    await customer.query(_DELIVERY, customer.account_id, id_, webhook["id"])
+    for number, (took_ms, status, error) in enumerate(
+        [(1200, 500, "http_status"), (40, None, "connect_failed"), (30, 200, None), (20, 200, None)], start=1
+    ):
+        assert await customer.query(_ATTEMPT, number, took_ms, status, error, webhook["id"])
+    for path in (page, "/dashboard/webhooks"):
+        text = (await browser.get(path)).text
+        assert_contains(text, "50%", "1,200 ms")
+        assert "connect_failed" in text or "http_status" in text
+    assert "of 4" in (await browser.get(page)).text
+
+
+async def test_the_catalogue_has_an_example_of_each_event(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(customer.account_id, Role.VIEWER)
+    page = html.unescape((await browser.get("/dashboard/webhooks/events")).text)
+    for kind in set(EventKind) - {EventKind.WEBHOOK_TEST}:
+        assert f'"type": "{kind.value}"' in page
+    assert "/dashboard/webhooks/events" in (await browser.get("/dashboard/webhooks")).text

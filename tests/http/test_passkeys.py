@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from meetcore.adapters.settings import Settings
-from meetcore.composition.application import Application
 from meetcore.domain.members.passkeys import ATTEMPTS_PER_ADDRESS, MAX_PASSKEYS
 from meetcore.domain.members.roles import OperatorRole, Role
-from meetcore.testing.authenticator import SoftwareAuthenticator
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, until
+from tests.support.authenticator import SoftwareAuthenticator
 from tests.support.mailed_service import MailedService, mailed_service
 from tests.support.names import Names
 from tests.support.pages import Browser
+from tests.support.texts import assert_contains
 
 COOKIES = {"/dashboard": "__Host-meetcore", "/console": "__Host-meetcore-console"}
 
@@ -39,13 +39,13 @@ def a_device(**fields: Any) -> SoftwareAuthenticator:
     return SoftwareAuthenticator(BASE_URL, "meetcore.test", **fields)
 
 
-async def signed_in(
-    application: Application, site: MailedService, customer: Customer, area: str = "/dashboard"
-) -> Browser:
+async def signed_in(site: MailedService, customer: Customer, area: str = "/dashboard") -> Browser:
     """A browser of the customer's owner, or of a new operator."""
-    links, browser = application.access.portal_links, await site.browser(f"{area}/passkeys")
+    links, browser = customer.application.access.portal_links, await site.browser(f"{area}/passkeys")
     if area == "/console":
-        operator = await application.access.operators.add(f"{uuid4().hex}@example.com", OperatorRole.FINANCE)
+        operator = await customer.application.access.operators.add(
+            f"{uuid4().hex}@example.com", OperatorRole.FINANCE
+        )
         url = (await links.for_operator(operator.id)).url
     else:
         url = (await links.for_member(customer.account_id, customer.email)).url
@@ -78,9 +78,9 @@ async def answer(
 
 @pytest.mark.parametrize("area", COOKIES)
 async def test_a_passkey_is_registered_signs_in_and_is_removed(
-    area: str, application: Application, site: MailedService, customer: Customer
+    area: str, site: MailedService, customer: Customer
 ) -> None:
-    browser, device = await signed_in(application, site, customer, area), a_device()
+    browser, device = await signed_in(site, customer, area), a_device()
     added = await register(browser, device, "  Dewi's <b>phone</b> ", area)
     assert added.headers["location"] == f"{area}/passkeys?done=passkey_added"
     listed = (await browser.get(f"{area}/passkeys")).text
@@ -107,9 +107,9 @@ async def test_a_passkey_is_registered_signs_in_and_is_removed(
 
 
 async def test_the_owner_gets_a_mail_and_the_account_an_entry_of_each_change(
-    application: Application, site: MailedService, customer: Customer, harness: ApiHarness
+    site: MailedService, customer: Customer
 ) -> None:
-    browser = await signed_in(application, site, customer)
+    browser = await signed_in(site, customer)
     await register(browser, a_device())
     await until(lambda: len(site.mails_to(customer.email)) == 1)
     page = (await browser.get("/dashboard/passkeys")).text
@@ -117,10 +117,8 @@ async def test_the_owner_gets_a_mail_and_the_account_an_entry_of_each_change(
     await browser.post(f"/dashboard/passkeys/{path}")
     await until(lambda: len(site.mails_to(customer.email)) == 2)
     mails = " ".join(site.mails_to(customer.email))
-    assert "Laptop" in mails
-    assert "127.0.0.1" in mails
-    assert f"{BASE_URL}/dashboard/passkeys" in mails
-    entries = await harness.query(
+    assert_contains(mails, "Laptop", "127.0.0.1", f"{BASE_URL}/dashboard/passkeys")
+    entries = await customer.query(
         "SELECT action, details FROM audit_log WHERE account_id = %s AND action ~ '^passkey' ORDER BY id",
         customer.account_id,
     )
@@ -130,11 +128,9 @@ async def test_the_owner_gets_a_mail_and_the_account_an_entry_of_each_change(
     ]
 
 
-async def test_an_answer_works_once(
-    application: Application, site: MailedService, customer: Customer
-) -> None:
+async def test_an_answer_works_once(site: MailedService, customer: Customer) -> None:
     device = a_device()
-    await register(await signed_in(application, site, customer), device)
+    await register(await signed_in(site, customer), device)
     browser = await site.browser()
     device.sign_count += 1
     credential = device.sign_in(await ask(browser))
@@ -143,10 +139,10 @@ async def test_an_answer_works_once(
 
 
 async def test_an_answer_that_does_not_hold_has_used_its_challenge_up(
-    application: Application, site: MailedService, customer: Customer
+    site: MailedService, customer: Customer
 ) -> None:
     device = a_device()
-    await register(await signed_in(application, site, customer), device)
+    await register(await signed_in(site, customer), device)
     browser, options = await site.browser(), None
     options = await ask(browser)
     device.sign_count += 1
@@ -157,9 +153,9 @@ async def test_an_answer_that_does_not_hold_has_used_its_challenge_up(
 
 
 async def test_a_challenge_is_of_one_browser_one_area_and_one_purpose(
-    application: Application, site: MailedService, customer: Customer
+    site: MailedService, customer: Customer
 ) -> None:
-    member, device = await signed_in(application, site, customer), a_device()
+    member, device = await signed_in(site, customer), a_device()
     await register(member, device)
     one, two = await site.browser(), await site.browser()
     device.sign_count += 1
@@ -179,33 +175,27 @@ async def test_a_challenge_is_of_one_browser_one_area_and_one_purpose(
 
 
 @pytest.mark.parametrize("area", COOKIES)
-async def test_a_passkey_opens_its_own_area_alone(
-    area: str, application: Application, site: MailedService, customer: Customer
-) -> None:
+async def test_a_passkey_opens_its_own_area_alone(area: str, site: MailedService, customer: Customer) -> None:
     device, other = a_device(), "/console" if area == "/dashboard" else "/dashboard"
-    await register(await signed_in(application, site, customer, area), device, area=area)
+    await register(await signed_in(site, customer, area), device, area=area)
     browser = await site.browser()
     device.sign_count += 1
     assert (await answer(browser, device.sign_in(await ask(browser, other)), other)).status_code == 422
 
 
-async def test_a_counter_that_does_not_go_up_is_refused(
-    application: Application, site: MailedService, customer: Customer
-) -> None:
+async def test_a_counter_that_does_not_go_up_is_refused(site: MailedService, customer: Customer) -> None:
     device = a_device(sign_count=5)
-    await register(await signed_in(application, site, customer), device)
+    await register(await signed_in(site, customer), device)
     browser = await site.browser()
     for sign_count, status in ((5, 422), (4, 422), (6, 303), (6, 422), (7, 303)):
         device.sign_count = sign_count
         assert (await answer(browser, device.sign_in(await ask(browser)))).status_code == status
 
 
-async def test_who_is_no_member_any_more_does_not_get_in(
-    application: Application, site: MailedService, customer: Customer, harness: ApiHarness
-) -> None:
+async def test_who_is_no_member_any_more_does_not_get_in(site: MailedService, customer: Customer) -> None:
     device = a_device()
-    await register(await signed_in(application, site, customer), device)
-    await harness.query(
+    await register(await signed_in(site, customer), device)
+    await customer.query(
         "DELETE FROM memberships WHERE account_id = %s RETURNING user_id", customer.account_id
     )
     browser = await site.browser()
@@ -214,17 +204,17 @@ async def test_who_is_no_member_any_more_does_not_get_in(
 
 
 async def test_another_users_passkey_answers_for_its_owner_alone(
-    application: Application, site: MailedService, customer: Customer, harness: ApiHarness
+    site: MailedService, customer: Customer
 ) -> None:
-    device, foreign = a_device(), await harness.customer()
-    browser = await signed_in(application, site, customer)
+    device, foreign = a_device(), await customer.harness.customer()
+    browser = await signed_in(site, customer)
     await register(browser, device)
     device.user_handle = foreign.user_id.bytes
     device.sign_count += 1
     assert (await answer(browser, device.sign_in(await ask(browser)))).status_code == 422
     page = (await browser.get("/dashboard/passkeys")).text
     path = page.partition('action="/dashboard/passkeys/')[2].partition('"')[0]
-    stranger = await signed_in(application, site, foreign)
+    stranger = await signed_in(site, foreign)
     assert (await stranger.post(f"/dashboard/passkeys/{path}")).status_code == 404
     taken = await register(stranger, device)
     assert taken.status_code == 422
@@ -232,13 +222,11 @@ async def test_another_users_passkey_answers_for_its_owner_alone(
 
 
 @pytest.mark.parametrize("area", COOKIES)
-async def test_a_change_asks_for_a_fresh_sign_in(
-    area: str, application: Application, site: MailedService, customer: Customer, harness: ApiHarness
-) -> None:
-    browser, device = await signed_in(application, site, customer, area), a_device()
+async def test_a_change_asks_for_a_fresh_sign_in(area: str, site: MailedService, customer: Customer) -> None:
+    browser, device = await signed_in(site, customer, area), a_device()
     options = (await browser.post(f"{area}/passkeys/options")).json()
     table = "sessions" if area == "/dashboard" else "operator_sessions"
-    await harness.query(f"UPDATE {table} SET authenticated_at = now() - interval '20 minutes'")
+    await customer.query(f"UPDATE {table} SET authenticated_at = now() - interval '20 minutes'")
     for path in ("", "/options", f"/{uuid4()}/remove"):
         sent = await browser.post(f"{area}/passkeys{path}", name="a", credential=device.register(options))
         assert sent.status_code == 303, path
@@ -246,10 +234,8 @@ async def test_a_change_asks_for_a_fresh_sign_in(
     assert "no passkey" in (await browser.get(f"{area}/passkeys")).text
 
 
-async def test_there_are_ten_passkeys_at_most(
-    application: Application, site: MailedService, customer: Customer
-) -> None:
-    browser = await signed_in(application, site, customer)
+async def test_there_are_ten_passkeys_at_most(site: MailedService, customer: Customer) -> None:
+    browser = await signed_in(site, customer)
     options = (await browser.post("/dashboard/passkeys/options")).json()
     for number in range(MAX_PASSKEYS):
         assert (await register(browser, a_device(), f"Device {number}")).status_code == 303
@@ -259,24 +245,19 @@ async def test_there_are_ten_passkeys_at_most(
     assert (await browser.post("/dashboard/passkeys/options")).status_code == 409
 
 
-async def test_a_bad_name_and_a_bad_answer_change_nothing(
-    application: Application, site: MailedService, customer: Customer
-) -> None:
-    browser = await signed_in(application, site, customer)
+async def test_a_bad_name_and_a_bad_answer_change_nothing(site: MailedService, customer: Customer) -> None:
+    browser = await signed_in(site, customer)
     for name, credential in (("", "{}"), ("x" * 61, "{}"), ("a", ""), ("a", "{}"), ("a", "x" * 20_000)):
         refused = await browser.post("/dashboard/passkeys", name=name, credential=credential)
         assert refused.status_code == 422
-    unverified = await register(browser, a_device(flags=1))
-    assert unverified.status_code == 422
+    assert (await register(browser, a_device(flags=1))).status_code == 422
     assert "no passkey" in (await browser.get("/dashboard/passkeys")).text
     for credential in ("", "{}", json.dumps({"rawId": "AA"}), "x" * 20_000):
         assert (await answer(browser, credential)).status_code == 422
 
 
-async def test_a_guest_has_no_passkeys(
-    application: Application, site: MailedService, customer: Customer
-) -> None:
-    link = await application.access.portal_links.for_guest(customer.account_id, Role.OWNER)
+async def test_a_guest_has_no_passkeys(site: MailedService, customer: Customer) -> None:
+    link = await customer.application.access.portal_links.for_guest(customer.account_id, Role.OWNER)
     browser, path = await site.browser("/dashboard/passkeys"), link.url.removeprefix(BASE_URL)
     await browser.post(path, page=path)
     assert "data-passkey" not in (await browser.get("/dashboard/passkeys")).text
@@ -310,15 +291,13 @@ async def test_a_form_of_another_site_is_refused(path: str, site: MailedService)
         assert refused.status_code == 403
 
 
-async def test_a_challenge_expires(
-    application: Application, site: MailedService, customer: Customer, harness: ApiHarness
-) -> None:
+async def test_a_challenge_expires(site: MailedService, customer: Customer) -> None:
     device = a_device()
-    await register(await signed_in(application, site, customer), device)
+    await register(await signed_in(site, customer), device)
     browser = await site.browser()
     device.sign_count += 1
     credential = device.sign_in(await ask(browser))
-    await harness.query("UPDATE passkey_challenges SET expires_at = now() - interval '1 second'")
+    await customer.query("UPDATE passkey_challenges SET expires_at = now() - interval '1 second'")
     assert (await answer(browser, credential)).status_code == 422
-    await application.access.sessions.purge()
-    assert await harness.query("SELECT 1 FROM passkey_challenges WHERE expires_at < now()") == []
+    await customer.application.access.sessions.purge()
+    assert await customer.query("SELECT 1 FROM passkey_challenges WHERE expires_at < now()") == []

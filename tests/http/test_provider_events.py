@@ -13,9 +13,9 @@ from typing import Any
 
 import httpx
 import pytest
-from typed_settings.types import SecretStr
 
 from meetcore.adapters.http.provider_events import MAX_NOTICE_BYTES
+from meetcore.adapters.settings import SecretStr
 from meetcore.app import Service
 from tests.http.delivery_harness import DeliveryHarness, Opened
 from tests.support.api_contract import Contract
@@ -62,7 +62,7 @@ def now_signed(body: object) -> ZoomRequest:
     return signed(body, time.time())
 
 
-async def post_event(http: httpx.AsyncClient, body: object) -> None:
+async def add_event_for_endpoint(http: httpx.AsyncClient, body: object) -> None:
     answer = await post(http, now_signed(body))
     assert (answer.status_code, answer.content) == (204, b""), answer.text
 
@@ -97,8 +97,7 @@ async def is_worked_off(harness: ApiHarness) -> bool:
 
 
 async def test_without_a_secret_the_endpoint_does_not_exist(http: httpx.AsyncClient) -> None:
-    answer = await post(http, now_signed(about_meeting("meeting.ended", "1")))
-    assert answer.status_code == 404
+    assert (await post(http, now_signed(about_meeting("meeting.ended", "1")))).status_code == 404
 
 
 async def test_only_the_providers_that_are_set_up_are_there(zoomed: httpx.AsyncClient) -> None:
@@ -129,7 +128,7 @@ async def test_an_unsigned_challenge_is_not_answered(zoomed: httpx.AsyncClient) 
 
 async def test_an_unused_event_is_dropped(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
     before = await kept(harness)
-    await post_event(zoomed, fixture("meeting.participant_joined").body)
+    await add_event_for_endpoint(zoomed, fixture("meeting.participant_joined").body)
     assert await kept(harness) == before
 
 
@@ -168,7 +167,7 @@ async def test_what_is_no_event_is_malformed(zoomed: httpx.AsyncClient, body: ob
 
 async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
     event = json.dumps({"event": "user.signed_in"}).encode()
-    await post_event(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
+    await add_event_for_endpoint(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
     over = now_signed(event + b" " * (MAX_NOTICE_BYTES - len(event) + 1))
     assert code_of(await post(zoomed, over)) == (413, "invalid_request")
 
@@ -183,7 +182,7 @@ async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
 async def test_an_event_of_an_unknown_meeting_changes_nothing(
     harness: ApiHarness, zoomed: httpx.AsyncClient
 ) -> None:
-    await post_event(zoomed, about_meeting("meeting.ended", "99999999999"))
+    await add_event_for_endpoint(zoomed, about_meeting("meeting.ended", "99999999999"))
     await until(lambda: is_worked_off(harness))
     [row] = await harness.query(
         "SELECT due_at > now() AS waits FROM provider_events WHERE due_at IS NOT NULL"
@@ -195,7 +194,9 @@ async def test_an_event_of_an_unknown_meeting_changes_nothing(
 async def ended_event(office: DeliveryHarness, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
     """The one `meeting.ended` that came; after it, another meeting's, to notice a second one."""
     other = await customer.make_meeting()
-    await post_event(customer.http, about_meeting("meeting.ended", await at_zoom(office.harness, other)))
+    await add_event_for_endpoint(
+        customer.http, about_meeting("meeting.ended", await at_zoom(office.harness, other))
+    )
     posts = [json.loads(one.body) for one in await office.next(2)]
     assert sorted(one["data"]["id"] for one in posts) == sorted([meeting["id"], other["id"]])
     return next(dict(one) for one in posts if one["data"]["id"] == meeting["id"])
@@ -207,14 +208,13 @@ async def test_a_meeting_starts_and_ends_by_zooms_events(opened: Opened) -> None
         await office.register(customer, "meeting.ended")
         meeting = await customer.make_meeting()
         name = await at_zoom(office.harness, meeting)
-        await post_event(customer.http, about_meeting("meeting.started", name))
+        await add_event_for_endpoint(customer.http, about_meeting("meeting.started", name))
         await becomes(customer, meeting, "started")
         assert office.receiver.received == []
-        await post_event(customer.http, about_meeting("meeting.ended", name))
+        await add_event_for_endpoint(customer.http, about_meeting("meeting.ended", name))
         await becomes(customer, meeting, "ended")
         event = await ended_event(office, customer, meeting)
-        assert event["type"] == "meeting.ended"
-        assert event["data"]["status"] == "ended"
+        assert (event["type"], event["data"]["status"]) == ("meeting.ended", "ended")
         assert await customer.hosts_taken() == 0
 
 
@@ -227,15 +227,13 @@ async def test_doubles_and_disorder_end_it_once(opened: Opened) -> None:
             meeting = await customer.make_meeting()
             name = await at_zoom(office.harness, meeting)
             events = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
-            await asyncio.gather(*(post_event(customer.http, one) for one in [*events, *events]))
+            await asyncio.gather(*(add_event_for_endpoint(customer.http, one) for one in [*events, *events]))
             await becomes(customer, meeting, "ended")
             await until(lambda: is_worked_off(office.harness))
             assert (await ended_event(office, customer, meeting))["type"] == "meeting.ended"
 
 
-async def test_the_same_bytes_signed_anew_are_a_double(
-    harness: ApiHarness, zoomed: httpx.AsyncClient
-) -> None:
+async def test_same_bytes_signed_anew_are_a_double(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
     before = await kept(harness)
     body = json.dumps(about_meeting("meeting.started", str(next(_numbers)))).encode()
     for seconds in (0, 30):
@@ -256,13 +254,13 @@ async def test_files_of_several_events_are_one_recording(
     media = about_recording("recording.completed", int(name), [a_file("a1", "MP4"), a_file("b1", "M4A")])
     text = about_recording("recording.transcript_completed", int(name), [a_file("a3", "TRANSCRIPT")])
     for body in (text, media, media):
-        await post_event(zoomed, body)
+        await add_event_for_endpoint(zoomed, body)
     names = "SELECT meeting_id::text, status FROM recordings WHERE account_id = %s"
 
     async def look() -> list[str]:
-        async with harness.application.ports.store.begin() as tx:
+        async with customer.application.ports.store.begin() as tx:
             await tx.lock_account(customer.account_id)
-            rows = await harness.query("SELECT meeting_id FROM recordings")
+            rows = await customer.query("SELECT meeting_id FROM recordings")
             found = [await tx.recordings.load(customer.account_id, row["meeting_id"]) for row in rows]
         return sorted(file.provider_file_id for one in found if one is not None for file in one.files)
 
@@ -270,7 +268,7 @@ async def test_files_of_several_events_are_one_recording(
         return await look() == ["a1", "a3", "b1"]
 
     await until(is_whole)
-    [row] = await harness.query(names, customer.account_id)
+    [row] = await customer.query(names, customer.account_id)
     assert row == {"meeting_id": meeting["id"], "status": "measuring"}
 
 
@@ -297,9 +295,7 @@ async def test_an_unavailable_database_asks_the_provider_to_retry(
             await becomes(customer, meeting, "started")
 
 
-async def test_a_slow_database_asks_the_provider_to_retry(
-    harness: ApiHarness, zoomed: httpx.AsyncClient
-) -> None:
+async def test_slow_database_asks_provider_to_retry(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
     request = now_signed(about_meeting("meeting.started", str(next(_numbers))))
     async with harness.pool.connection() as connection, connection.transaction():
         await connection.execute("LOCK TABLE provider_events IN ACCESS EXCLUSIVE MODE")
@@ -345,9 +341,12 @@ class PendingPosts:
         self._go_on.set()
 
 
-async def test_unsigned_posts_take_a_bounded_memory_together(migrated_url: str) -> None:
+async def test_unsigned_posts_take_a_bounded_memory_together(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kib = 1024
-    service = Service(settings_for(migrated_url, **TOKEN, provider_event_bytes=1000 * kib))
+    monkeypatch.setattr("meetcore.adapters.http.provider_events.BYTES_TOGETHER", 1000 * kib)
+    service = Service(settings_for(migrated_url, **TOKEN))
     async with started(service):
         pending_posts = PendingPosts(service)
         large = [asyncio.create_task(pending_posts.post(564 * kib)) for _ in range(20)]

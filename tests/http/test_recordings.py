@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key, until
-from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of
+from tests.support.api_harness import BASE_URL, Customer, code_of, fields_of, new_key, until
+from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of, store_recording
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 
@@ -44,7 +44,7 @@ async def test_a_recording_has_its_meeting_and_its_measured_length(customer: Cus
 
 @pytest.mark.spec("1/op/recordings")
 async def test_recordings_are_listed_the_newest_first_page_by_page(customer: Customer) -> None:
-    made = [await a_recording(customer) for _ in range(3)]
+    made = [await store_recording(customer) for _ in range(3)]
     first = (await customer.get("/recordings?limit=2")).json()
     second = (await customer.get(f"/recordings?limit=2&cursor={first['next_cursor']}")).json()
     assert [one["id"] for one in (*first["data"], *second["data"])] == [one["id"] for one in reversed(made)]
@@ -63,12 +63,11 @@ async def test_a_meeting_that_was_not_sold_with_a_recording_has_none(customer: C
 
 
 @pytest.mark.spec("5/8", "7/404")
-async def test_a_recording_of_another_account_is_not_found(harness: ApiHarness, customer: Customer) -> None:
-    recording = await a_recording(customer)
-    other = await harness.customer()
+async def test_a_recording_of_another_account_is_not_found(customer: Customer) -> None:
+    recording = await store_recording(customer)
+    other = await customer.harness.customer()
     for path in ("", "/download-url"):
-        answer = await other.get(f"/recordings/{recording['id']}{path}")
-        assert code_of(answer) == (404, "not_found")
+        assert code_of(await other.get(f"/recordings/{recording['id']}{path}")) == (404, "not_found")
         assert code_of(await customer.get(f"/recordings/{NO_ID}{path}")) == (404, "not_found")
         assert code_of(await customer.get(f"/recordings/7{path}")) == (404, "not_found")
     assert code_of(await other.delete(f"/recordings/{recording['id']}")) == (404, "not_found")
@@ -76,10 +75,10 @@ async def test_a_recording_of_another_account_is_not_found(harness: ApiHarness, 
 
 
 @pytest.mark.spec("5/5")
-async def test_reading_and_deleting_have_scopes_of_their_own(harness: ApiHarness, customer: Customer) -> None:
-    recording = await a_recording(customer)
-    reader = await harness.another_key(customer, (Scope.RECORDINGS_READ,))
-    writer = await harness.another_key(customer, (Scope.RECORDINGS_WRITE,))
+async def test_reading_and_deleting_have_scopes_of_their_own(customer: Customer) -> None:
+    recording = await store_recording(customer)
+    reader = await customer.another_key((Scope.RECORDINGS_READ,))
+    writer = await customer.another_key((Scope.RECORDINGS_WRITE,))
     assert (await reader.get(f"/recordings/{recording['id']}")).status_code == 200
     assert code_of(await reader.delete(f"/recordings/{recording['id']}")) == (403, "insufficient_scope")
     assert code_of(await writer.get(f"/recordings/{recording['id']}")) == (403, "insufficient_scope")
@@ -95,10 +94,8 @@ async def test_a_link_downloads_without_a_key(customer: Customer) -> None:
     left = datetime.fromisoformat(link["expires_at"]) - datetime.now().astimezone()
     assert timedelta(minutes=14) < left <= timedelta(minutes=15)
     whole = await fetch(customer, link["url"])
-    assert whole.status_code == 200
-    assert len(whole.content) == recording["size_bytes"]
-    assert whole.headers["Accept-Ranges"] == "bytes"
-    assert whole.headers["Cache-Control"] == "no-store"
+    assert (whole.status_code, len(whole.content)) == (200, recording["size_bytes"])
+    assert (whole.headers["Accept-Ranges"], whole.headers["Cache-Control"]) == ("bytes", "no-store")
     assert whole.headers["Content-Disposition"].startswith("attachment")
     part = await fetch(customer, link["url"], Range="bytes=100-199")
     assert (part.status_code, part.content) == (206, whole.content[100:200])
@@ -108,9 +105,9 @@ async def test_a_link_downloads_without_a_key(customer: Customer) -> None:
 
 
 @pytest.mark.spec("1/op/download-url")
-async def test_a_link_that_was_changed_opens_nothing(harness: ApiHarness, customer: Customer) -> None:
-    recording = await a_recording(customer)
-    other = await a_recording(customer)
+async def test_a_link_that_was_changed_opens_nothing(customer: Customer) -> None:
+    recording = await store_recording(customer)
+    other = await store_recording(customer)
     url = await link_to(customer, recording["id"])
     later = re.sub(r"expires=(\d+)", lambda found: f"expires={int(found[1]) + 60}", url)
     for forged in (
@@ -136,8 +133,7 @@ async def test_a_deleted_recording_is_gone_at_once(customer: Customer) -> None:
     assert (await customer.get(path)).json() == recording | {"status": "expired"}
     assert code_of(await customer.get(f"{path}/download-url")) == (410, "gone")
     assert code_of(await fetch(customer, url)) == (410, "gone")
-    refused = await customer.post("/notes", {"recording_id": recording["id"]})
-    assert code_of(refused) == (410, "gone")
+    assert code_of(await customer.post("/notes", {"recording_id": recording["id"]})) == (410, "gone")
     assert (await customer.delete(path)).status_code == 204, "again is the same"
 
     async def is_removed() -> bool:
@@ -191,7 +187,7 @@ async def test_deleting_with_notes_erases_them_and_their_events(customer: Custom
 
 
 async def test_the_same_key_for_another_way_of_deleting_is_another_request(customer: Customer) -> None:
-    recording = await a_recording(customer)
+    recording = await store_recording(customer)
     path, key = f"/recordings/{recording['id']}", new_key()
     assert (await customer.delete(path, idem=key)).status_code == 204
     answer = await customer.delete(f"{path}?with_notes=true", idem=key)

@@ -16,20 +16,19 @@ from attrs import evolve
 from psycopg.pq import Trace
 from starlette.applications import Starlette
 
-from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.console.routes import console_routes
 from meetcore.adapters.web.routes import PAGES, dashboard_routes
-from meetcore.composition.application import Application
+from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import open_application
-from meetcore.composition.ports import Part
 from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
-from meetcore.usecases.redeem_sign_in_link import (
+from meetcore.usecases.members.sign_in_links import (
     Browser,
     NewOperatorSession,
     NewSession,
@@ -37,7 +36,7 @@ from meetcore.usecases.redeem_sign_in_link import (
     start_session,
 )
 from tests.support.api_contract import Contract
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of
+from tests.support.api_harness import BASE_URL, Customer, api_on, client_of, code_of
 from tests.support.sandbox_recordings import a_recording, note_in
 
 
@@ -68,10 +67,10 @@ class Wire:
         return sum(line[0] == b"F" and line[2] in (b"Sync", b"Query") for line in lines), answer
 
 
-async def _session_of_owner(application: Application, customer: Customer) -> NewSession:
-    [owner] = await application.ports.queries.list_members(customer.account_id)
-    runtime = application.runtime
-    async with application.ports.store.begin() as tx:
+async def _session_of_owner(customer: Customer) -> NewSession:
+    [owner] = await customer.application.ports.queries.list_members(customer.account_id)
+    runtime = customer.application.runtime
+    async with customer.application.ports.store.begin() as tx:
         return await start_session(tx, runtime, runtime.now(), customer.account_id, owner.user.id, Browser())
 
 
@@ -83,12 +82,10 @@ async def _session_of_admin(application: Application) -> NewOperatorSession:
 
 
 @pytest.fixture
-async def line(
-    harness: ApiHarness, customer: Customer, contract: Contract, service_settings: Settings
-) -> AsyncIterator[Wire]:
+async def line(customer: Customer, contract: Contract, service_settings: Settings) -> AsyncIterator[Wire]:
     settings = evolve(service_settings, database_pool_size=1)
     async with (
-        open_application(settings, harness.network, [Part.API]) as application,
+        open_application(settings, customer.harness.network, [Part.API]) as application,
         api_on(application) as api,
         client_of(api, contract) as http,
         httpx.AsyncClient(
@@ -105,7 +102,7 @@ async def line(
     ):
         queries = application.ports.queries
         assert isinstance(queries, PostgresQueries)
-        pages.cookies.set("__Host-meetcore", (await _session_of_owner(application, customer)).token)
+        pages.cookies.set("__Host-meetcore", (await _session_of_owner(customer)).token)
         pages.cookies.set("__Host-meetcore-console", (await _session_of_admin(application)).token)
         yield Wire(queries._pool, customer.at(http), pages)
 
@@ -168,26 +165,24 @@ async def test_a_page_of_the_console_takes_three_trips_at_most(line: Wire, custo
 
 
 @pytest.mark.spec("7/401", "7/403", "7/404", "7/429")
-async def test_nothing_of_the_data_is_looked_at_before_its_turn(
-    harness: ApiHarness, line: Wire, customer: Customer
-) -> None:
+async def test_nothing_of_the_data_is_looked_at_before_its_turn(line: Wire, customer: Customer) -> None:
     """A meeting that cannot be opened is no matter to those refused before; else its field is null."""
     meeting = await customer.make_meeting()
     path = f"/meetings/{meeting['id']}"
-    await harness.query("UPDATE meetings SET password = 'x' WHERE id = %s", meeting["id"])
+    await customer.query("UPDATE meetings SET password = 'x' WHERE id = %s", meeting["id"])
     service = line.customer.http
     answer = await line.customer.get(path)
     assert (answer.status_code, answer.json()["password"]) == (200, None)
-    narrow = (await harness.another_key(customer, [Scope.CREDITS_READ])).at(service)
+    narrow = (await customer.another_key([Scope.CREDITS_READ])).at(service)
     assert code_of(await narrow.get(path)) == (403, "insufficient_scope")
-    other = (await harness.customer()).at(service)
+    other = (await customer.harness.customer()).at(service)
     assert code_of(await other.get(path)) == (404, "not_found")
     assert code_of(await other.get("/meetings/nothing")) == (404, "not_found")
     assert code_of(await narrow.get("/meetings/nothing")) == (403, "insufficient_scope")
-    await harness.application.administration.revoke_key(customer.key.key.id)
+    await customer.harness.administration.keys.revoke(customer.key.key.id)
     assert code_of(await line.customer.get(path)) == (401, "invalid_api_key")
-    async with api_on(harness.application, quotas=Quotas(read=1)) as api:
-        reader = (await harness.another_key(customer)).at(client_of(api, _Unchecked()))
+    async with api_on(customer.application, quotas=Quotas(read=1)) as api:
+        reader = (await customer.another_key()).at(client_of(api, _Unchecked()))
         assert (await reader.get(path)).status_code == 200
         assert code_of(await reader.get(path)) == (429, "rate_limited")
 

@@ -13,8 +13,8 @@ from attrs import evolve
 from starlette.types import Message
 
 from meetcore.adapters.http.downloads import download_routes
-from meetcore.adapters.memory.entropy import SeededEntropy
-from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.downloads import DownloadLimits
+from meetcore.testing.clock import SeededEntropy
 from meetcore.usecases.runtime import Runtime
 from tests.http.test_downloads import Endless, Place, check_refusal, endless, place_with
 from tests.support.recording_fakes import a_recording

@@ -17,7 +17,7 @@ from meetcore.adapters.web.routes import PAGES
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
 from meetcore.domain.notes.transcripts import Utterance
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import Browser
 from tests.support.sandbox_recordings import a_recording, note_in
 from tests.support.visitors import Visitors
@@ -65,23 +65,21 @@ class _Page(HTMLParser):
         self.shown.append(data)
 
 
-async def write_everywhere(
-    harness: ApiHarness, customer: Customer, member: Browser, operator: Browser
-) -> dict[str, str]:
+async def write_everywhere(customer: Customer, member: Browser, operator: Browser) -> dict[str, str]:
     """Write a hostile text into every field; return the ids of what has them, by the part of the path."""
     account = customer.account_id
     fields = {"title": hostile("meeting title"), "description": hostile("meeting description")}
     recording = await a_recording(customer, **fields)
-    note_id = await _write_notes(harness, customer, recording["id"])
+    note_id = await _write_notes(customer, recording["id"])
     webhook = await customer.make_webhook(description=hostile("webhook description"))
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
-    [delivery] = await harness.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
-    await harness.query(
+    [delivery] = await customer.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
+    await customer.query(
         "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, %s, %s, NULL)",
         account, delivery["id"], hostile("attempt error"), hostile("response excerpt"),
     )  # fmt: skip
-    await harness.query("UPDATE accounts SET full_name = %s WHERE id = %s", hostile("account name"), account)
-    await harness.query(
+    await customer.query("UPDATE accounts SET full_name = %s WHERE id = %s", hostile("account name"), account)
+    await customer.query(
         "UPDATE users SET full_name = %s WHERE id = %s", hostile("member name"), customer.user_id
     )
     await member.post(
@@ -97,7 +95,7 @@ async def write_everywhere(
     }  # fmt: skip
 
 
-async def _write_notes(harness: ApiHarness, customer: Customer, recording_id: str) -> str:
+async def _write_notes(customer: Customer, recording_id: str) -> str:
     """One completed note of hostile texts, as participants speak them, and one that failed."""
     made = [
         (await customer.post("/notes", {"recording_id": recording_id, "language": language})).json()["id"]
@@ -105,7 +103,7 @@ async def _write_notes(harness: ApiHarness, customer: Customer, recording_id: st
     ]
     for each in made:
         await note_in(customer, each, "completed")
-    queries, store = harness.application.ports.queries, harness.application.ports.store
+    queries, store = customer.application.ports.queries, customer.application.ports.store
     note = await queries.find_note(customer.account_id, UUID(made[0]))
     draft = NoteDraft(
         hostile("note summary"),
@@ -117,8 +115,8 @@ async def _write_notes(harness: ApiHarness, customer: Customer, recording_id: st
     assert isinstance(store, PostgresStore)
     assert note is not None
     sealed = note_parameters(evolve(note, draft=draft, transcript=(spoken,)), store._cipher)["note_content"]
-    await harness.query("UPDATE notes SET content = %s WHERE id = %s", sealed, made[0])
-    await harness.query(
+    await customer.query("UPDATE notes SET content = %s WHERE id = %s", sealed, made[0])
+    await customer.query(
         "UPDATE notes SET status = 'failed', error = %s, content = NULL WHERE id = %s",
         hostile("note error"),
         made[1],
@@ -149,12 +147,10 @@ async def read_everything(
     return answers
 
 
-async def test_what_anybody_writes_is_shown_as_text(
-    harness: ApiHarness, customer: Customer, visitors: Visitors
-) -> None:
-    await harness.application.administration.hosts.add(hostile("host"), 1)
+async def test_what_anybody_writes_is_shown_as_text(customer: Customer, visitors: Visitors) -> None:
+    await customer.harness.administration.hosts.add(hostile("host"), 1)
     member, operator = await visitors.member(customer.account_id), await visitors.operator()
-    ids = await write_everywhere(harness, customer, member, operator)
+    ids = await write_everywhere(customer, member, operator)
     agent = {"User-Agent": hostile("browser")}
     link = await visitors.application.access.portal_links.for_member(customer.account_id, customer.email)
     path, other = link.url.removeprefix(BASE_URL), visitors.stranger()
@@ -174,12 +170,12 @@ async def test_what_anybody_writes_is_shown_as_text(
 
 
 async def test_a_secret_is_shown_where_it_is_made_and_never_again(
-    harness: ApiHarness, customer: Customer, visitors: Visitors
+    customer: Customer, visitors: Visitors
 ) -> None:
     member, operator = await visitors.member(customer.account_id), await visitors.operator()
-    ids = await write_everywhere(harness, customer, member, operator)
+    ids = await write_everywhere(customer, member, operator)
     made = await member.post("/dashboard/keys", name="CI", form_key="s", **{"scope:meetings:read": "on"})
-    [key] = await harness.query(
+    [key] = await customer.query(
         "SELECT id FROM api_keys WHERE name = 'CI' AND account_id = %s", customer.account_id
     )
     rolled = await member.post(f"/dashboard/keys/{key['id']}/roll", overlap_h="24", form_key="r")

@@ -1,8 +1,4 @@
-"""Who may do what: every route of the dashboard and of the console has a line here.
-
-Each line is a method, a path and the roles that the route is open to. That a route answers its roles and
-refuses the others is tested in `test_dashboard.py` and `test_console.py`, for every route by its action.
-"""
+"""Every route of the dashboard and of the console, with the roles that it is open to."""
 
 from __future__ import annotations
 
@@ -55,19 +51,15 @@ POST /dashboard/settings/statement-mails                           owner finance
 POST /dashboard/settings/export                                    owner
 POST /dashboard/settings/erase                                     owner
 POST /dashboard/settings/threshold                                 owner finance
-POST /dashboard/settings/export                                    owner
 POST /dashboard/settings/sessions/{id}/end                         owner developer finance viewer
 POST /dashboard/settings/sessions/end-others                       owner developer finance viewer
 GET  /dashboard/audit                                              owner
-GET  /dashboard/requests                                           owner developer viewer
 GET  /dashboard/accounts                                           owner developer finance viewer
 POST /dashboard/accounts/{id}/enter                                owner developer finance viewer
 GET  /dashboard/passkeys                                           owner developer finance viewer
 POST /dashboard/passkeys                                           owner developer finance viewer
 POST /dashboard/passkeys/options                                   owner developer finance viewer
 POST /dashboard/passkeys/{id}/remove                               owner developer finance viewer
-GET  /dashboard/webhooks/events                                    owner developer viewer
-POST /dashboard/settings/erase                                     owner
 """
 
 OPERATORS = """
@@ -85,21 +77,12 @@ POST /console/hosts/{id}/enable                                    admin
 POST /console/hosts/{id}/disable                                   admin
 GET  /console/doubts                                               admin support
 POST /console/doubts/{id}/{meeting_id}/finish                      admin support
-POST /console/doubts/{id}/{meeting_id}/give-up                     admin support
-POST /console/doubts/{id}/{meeting_id}/give-up-removal             admin support
-POST /console/doubts/{id}/{meeting_id}/retry-removal               admin support
 POST /console/doubts/{id}/{meeting_id}/undo                        admin support
 GET  /console/audit                                                admin finance support
 GET  /console/passkeys                                             admin finance support
 POST /console/passkeys                                             admin finance support
 POST /console/passkeys/options                                     admin finance support
 POST /console/passkeys/{id}/remove                                 admin finance support
-GET  /console/doubts                                               admin support
-POST /console/doubts/{id}/{meeting_id}/finish                      admin support
-POST /console/doubts/{id}/{meeting_id}/undo                        admin support
-POST /console/doubts/{id}/{meeting_id}/give-up                     admin support
-POST /console/doubts/{id}/{meeting_id}/retry-removal               admin support
-POST /console/doubts/{id}/{meeting_id}/give-up-removal             admin support
 GET  /console/liability                                            admin finance
 GET  /console/liability.csv                                        admin finance
 GET  /console/health                                               admin finance support

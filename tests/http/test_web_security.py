@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +12,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
-from meetcore.composition.application import Application
 from meetcore.domain.members.roles import OperatorRole, Role
-from tests.support.api_harness import BASE_URL, ApiHarness, Customer
+from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import TOKEN, Browser
 from tests.support.sandbox_recordings import a_recording, note_in
 from tests.support.visitors import BY_TOKEN, SESSIONS, Visitors, root_of
@@ -33,18 +34,18 @@ def path_of(route: str, ids: Mapping[str, str]) -> str:
     return re.sub(r"/([a-z-]+)/\{\w+\}", lambda found: f"/{found[1]}/{ids.get(found[1], uuid4())}", route)
 
 
-async def a_passkey(harness: ApiHarness, customer: Customer) -> str:
+async def a_passkey(customer: Customer) -> str:
     """A passkey of the owner of an account."""
     statement = (
         "INSERT INTO passkeys (id, user_id, credential, public_key, sign_count, name, created_at)"
         " SELECT %s, user_id, %s, 'x', 0, 'Laptop', now() FROM memberships WHERE account_id = %s RETURNING id"
     )
     id_ = uuid4()
-    [row] = await harness.query(statement, id_, id_.bytes, customer.account_id)
+    [row] = await customer.query(statement, id_, id_.bytes, customer.account_id)
     return str(row["id"])
 
 
-async def ids_of(harness: ApiHarness, customer: Customer, browser: Browser) -> Mapping[str, str]:
+async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
     """An id of each kind in an account, by the part of the path before it."""
     recording = await a_recording(customer, title="Of the other account")
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
@@ -55,7 +56,7 @@ async def ids_of(harness: ApiHarness, customer: Customer, browser: Browser) -> M
 
     async def one(table: str, column: str = "id") -> str:
         statement = f"SELECT {column} AS id FROM {table} WHERE account_id = %s LIMIT 1"
-        [row] = await harness.query(statement, customer.account_id)
+        [row] = await customer.query(statement, customer.account_id)
         return str(row["id"])
 
     return {
@@ -63,11 +64,11 @@ async def ids_of(harness: ApiHarness, customer: Customer, browser: Browser) -> M
         "notes": note["id"], "webhooks": webhook["id"],
         "deliveries": await one("deliveries"), "keys": await one("api_keys"),
         "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
-        "invitations": await one("invitations"), "passkeys": await a_passkey(harness, customer),
+        "invitations": await one("invitations"), "passkeys": await a_passkey(customer),
     }  # fmt: skip
 
 
-async def state_of(harness: ApiHarness, customer: Customer) -> list[Any]:
+async def state_of(customer: Customer) -> list[Any]:
     """What a change in an account would leave a trace in, apart from the pages that were looked at."""
     counted = ("audit_log", "meetings", "webhook_endpoints", "deliveries", "invitations", "ledger_entries")
     statements = [f"SELECT count(*) FROM {table} WHERE account_id = %s" for table in counted]
@@ -75,15 +76,13 @@ async def state_of(harness: ApiHarness, customer: Customer) -> list[Any]:
     statements.append("SELECT id, ended_at FROM sessions WHERE account_id = %s ORDER BY id")
     statements.append("SELECT role FROM memberships WHERE account_id = %s")
     statements.append("SELECT name FROM passkeys JOIN memberships USING (user_id) WHERE account_id = %s")
-    return [await harness.query(each, customer.account_id) for each in statements]
+    return [await customer.query(each, customer.account_id) for each in statements]
 
 
-async def test_nothing_of_another_account_is_found_by_its_id(
-    harness: ApiHarness, customer: Customer, visitors: Visitors
-) -> None:
-    other = await harness.customer()
-    ids = await ids_of(harness, other, await visitors.member(other.account_id))
-    before, browser = await state_of(harness, other), await visitors.member(customer.account_id)
+async def test_nothing_of_another_account_is_found_by_its_id(customer: Customer, visitors: Visitors) -> None:
+    other = await customer.harness.customer()
+    ids = await ids_of(other, await visitors.member(other.account_id))
+    before, browser = await state_of(other), await visitors.member(customer.account_id)
     own_webhook = await customer.make_webhook()
     for page in (each for each in PAGES if "{id}" in each.path):
         kinds = {*re.findall(r"/([a-z-]+)/\{", page.path)}
@@ -95,7 +94,7 @@ async def test_nothing_of_another_account_is_found_by_its_id(
             answer = await (browser.get(path) if page.method == "GET" else browser.post(path, **sent))
             assert answer.status_code == 404, f"{page.method} {path}"
             assert "Of the other account" not in answer.text
-    assert await state_of(harness, other) == before
+    assert await state_of(other) == before
 
 
 @pytest.mark.parametrize(
@@ -112,16 +111,16 @@ async def test_nothing_of_another_account_is_found_by_its_id(
     ],
 )
 async def test_no_form_is_taken_from_another_site(
-    headers: dict[str, str], token: str, harness: ApiHarness, customer: Customer, visitors: Visitors
+    headers: dict[str, str], token: str, customer: Customer, visitors: Visitors
 ) -> None:
     browsers = {
         "/dashboard": await visitors.member(customer.account_id),
         "/console": await visitors.operator(),
     }
     tokens = {root: await form_token(each) for root, each in browsers.items()}
-    [key] = await harness.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
+    [key] = await customer.query("SELECT id FROM api_keys WHERE account_id = %s", customer.account_id)
     ids = {"accounts": str(customer.account_id), "keys": str(key["id"])}
-    before = await state_of(harness, customer)
+    before = await state_of(customer)
     for route in visitors.routes():
         if "POST" not in (route.methods or ()):
             continue
@@ -131,18 +130,50 @@ async def test_no_form_is_taken_from_another_site(
         answer = await browsers[root].http.post(path, data=sent, headers=headers)
         if not (route.path.endswith("/language") and token != "right"):
             assert answer.status_code == 403, route.path
-        assert (await browsers[root].get(root)).status_code in (200, 303), "still signed in"
-    assert await state_of(harness, customer) == before
+    assert await state_of(customer) == before
     for root, browser in browsers.items():
-        assert "/sign-in" not in (await browser.get(root)).headers.get("location", "")
+        answer = await browser.get(root)
+        assert answer.status_code in (200, 303)
+        assert "/sign-in" not in answer.headers.get("location", ""), "still signed in"
+
+
+GOES_ON = {
+    "/dashboard/accounts/{id}/enter", "/dashboard/settings/sessions/{id}/end",
+    "/dashboard/settings/sessions/end-others", "/dashboard/settings/export", "/dashboard/settings/erase",
+    "/dashboard/passkeys", "/dashboard/passkeys/options", "/dashboard/passkeys/{id}/remove",
+}  # fmt: skip
+"""Forms that members of a suspended account may still send."""
+
+
+async def test_no_form_of_a_suspended_account_starts_anything(customer: Customer, visitors: Visitors) -> None:
+    link = await visitors.application.access.portal_links.for_guest(customer.account_id, Role.OWNER)
+    browser = await visitors.entered(link.url, "/dashboard")
+    ids = await ids_of(customer, browser)
+    await customer.application.administration.suspend_account(customer.account_id)
+    before = await state_of(customer)
+    for page in (each for each in PAGES if each.method == "POST" and each.path not in GOES_ON):
+        answer = await browser.post(path_of(page.path, ids), **FIELDS | {"form_key": uuid4().hex})
+        assert answer.status_code in (409, 422), page.path
+        assert "The account is suspended." in html.unescape(answer.text), page.path
+    assert await state_of(customer) == before
+
+
+async def test_without_a_session_every_page_leads_to_the_sign_in(visitors: Visitors) -> None:
+    stranger = visitors.stranger()
+    pages = [(page.method, page.path) for page in PAGES]
+    for method, route in pages + [(page.method, page.path) for page in CONSOLE_PAGES]:
+        path = re.sub(r"\{\w+\}", str(uuid4()), route)
+        answer = await stranger.http.request(method, path, headers={"Origin": BASE_URL})
+        assert answer.status_code == 303, f"{method} {route}"
+        root = root_of(path)
+        assert answer.headers["location"].startswith(f"{root}/sign-in?next={root}"), f"{method} {route}"
 
 
 async def test_a_session_is_nothing_where_a_token_is_asked_for(visitors: Visitors) -> None:
     operator = await visitors.operator()
     for path in BY_TOKEN:
         answer = await operator.post(path, **FIELDS)
-        assert answer.status_code == 401, path
-        assert answer.headers["cache-control"] == "no-store"
+        assert (answer.status_code, answer.headers["cache-control"]) == (401, "no-store"), path
 
 
 async def form_token(browser: Browser) -> str:
@@ -200,8 +231,7 @@ async def test_a_mailed_link_leads_nowhere_else_either(visitors: Visitors) -> No
 
 async def test_what_leads_on_within_the_dashboard_does(customer: Customer, visitors: Visitors) -> None:
     browser, path = await visitors.member(customer.account_id), "/dashboard/meetings?status=ended"
-    asked = await browser.get(f"/dashboard/sign-in?next={quote(path)}")
-    assert asked.headers["location"] == path
+    assert (await browser.get(f"/dashboard/sign-in?next={quote(path)}")).headers["location"] == path
 
 
 def check_headers(answer: httpx.Response) -> None:
@@ -217,11 +247,9 @@ def check_headers(answer: httpx.Response) -> None:
     assert headers["cross-origin-opener-policy"] == "same-origin", where
 
 
-async def test_no_answer_can_be_framed_cached_or_sniffed(
-    harness: ApiHarness, customer: Customer, visitors: Visitors
-) -> None:
+async def test_no_answer_can_be_framed_cached_or_sniffed(customer: Customer, visitors: Visitors) -> None:
     member = await visitors.member(customer.account_id)
-    ids = await ids_of(harness, customer, member)
+    ids = await ids_of(customer, member)
     for home, browser in (("/dashboard", member), ("/console", await visitors.operator())):
         stranger = visitors.stranger(f"{home}/sign-in")
         for route in visitors.routes():
@@ -243,14 +271,16 @@ async def test_no_page_is_framed_by_a_page_of_ours_either(customer: Customer, vi
 
 @pytest.mark.parametrize("area", SESSIONS)
 async def test_a_session_that_was_planted_is_never_taken(
-    area: str, application: Application, customer: Customer, visitors: Visitors
+    area: str, customer: Customer, visitors: Visitors
 ) -> None:
     """Session fixation: the token of a session is made at the sign-in, and never one that was there."""
-    links = application.access.portal_links
+    links = customer.application.access.portal_links
     if area == "/dashboard":
         url = (await links.for_guest(customer.account_id)).url
     else:
-        operator = await application.access.operators.add(f"{uuid4().hex}@example.com", OperatorRole.SUPPORT)
+        operator = await customer.application.access.operators.add(
+            f"{uuid4().hex}@example.com", OperatorRole.SUPPORT
+        )
         url = (await links.for_operator(operator.id)).url
     planted, browser = "P" * 43, visitors.stranger(f"{area}/sign-in")
     browser.http.cookies.set(SESSIONS[area], planted, domain="meetcore.test")
@@ -264,7 +294,7 @@ async def test_a_session_that_was_planted_is_never_taken(
 
 
 async def test_a_session_ends_where_it_is_ended_and_nowhere_else(
-    harness: ApiHarness, customer: Customer, visitors: Visitors
+    customer: Customer, visitors: Visitors
 ) -> None:
     first, second = [await visitors.member(customer.account_id) for _ in range(2)]
     guest = await visitors.member(customer.account_id, Role.VIEWER)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from meetcore.domain.requests.keys import Scope
+from meetcore.domain.webhooks.views import ClaimLimits
 from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
 from tests.support.api_harness import ApiHarness, Customer, code_of, until
 from tests.support.webhook_receiver import Received
@@ -63,7 +64,7 @@ async def test_concurrent_registrations_create_at_most_fifty_webhooks(
 
 
 async def test_inactive_webhooks_count_and_deleted_ones_do_not(opened: Opened) -> None:
-    async with opened("", webhook_endpoints_per_account=2) as office:
+    async with opened("", policy={"endpoints_per_account": 2}) as office:
         customer = await office.harness.customer()
         first, second = await _register(customer, 2)
         await customer.patch(f"/webhooks/{first}", {"is_active": False})
@@ -80,14 +81,14 @@ async def test_inactive_webhooks_count_and_deleted_ones_do_not(opened: Opened) -
 
 async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts(opened: Opened) -> None:
     """With 40 webhooks of three accounts, each for two events: 240 posts to one host."""
-    async with opened("", webhook_posts_per_host=6, webhook_posts_per_host_per_s=40) as office:
+    async with opened("", policy={"claim_limits": ClaimLimits(per_host=6, per_host_per_s=40)}) as office:
         customers = [await office.harness.customer() for _ in range(3)]
         for customer in customers:
             await _register(customer, 40)
         office.receiver.takes_s = 0.02
         for customer in customers:
             for amount in (1, 2):
-                await office.harness.application.administration.top_up(customer.account_id, amount)
+                await office.harness.administration.top_up(customer.account_id, amount)
         await until(lambda: len(office.receiver.received) >= 240, TIMEOUT_S)
         received = office.receiver.received
         assert len({(one.path, one.headers["webhook-id"]) for one in received}) == len(received) == 240
@@ -106,7 +107,7 @@ async def test_a_hanging_host_delays_no_other_account_even_at_that_host(opened: 
         await _register(other, 1, host=OTHER, path="fine/")
         await _register(other, 1, path="fine/")
         quiet = await _latencies(office, other, 5)
-        await office.harness.application.administration.top_up(attacker.account_id, 1)
+        await office.harness.administration.top_up(attacker.account_id, 1)
         await until(lambda: office.receiver.under_way >= 8)
         busy = await _latencies(office, other, 15)
         assert office.receiver.most_under_way <= 8 + 2, "half of the host's places, and the neighbour's"
@@ -125,7 +126,7 @@ async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) 
         office.receiver.status = 404
         meeting = await customer.make_meeting()
         await customer.delete(f"/meetings/{meeting['id']}")
-        await office.harness.application.administration.top_up(other.account_id, 1)
+        await office.harness.administration.top_up(other.account_id, 1)
 
         async def all_disabled() -> bool:
             return set(await _states(office, customer)) == {"disabled"}
@@ -149,11 +150,11 @@ async def test_a_working_webhook_stays_active_when_others_fail(opened: Opened) -
         await office.shown(customer, {"id": quiet["id"]}, consecutive_failures=0)
         await office.next()
         office.receiver.status = 500
-        await office.harness.application.administration.top_up(customer.account_id, 1)
+        await office.harness.administration.top_up(customer.account_id, 1)
         for id_ in (*healthy, *failing):
             await office.shown(customer, {"id": id_}, consecutive_failures=11)
         for _ in range(2):
-            await office.harness.application.administration.top_up(customer.account_id, 1)
+            await office.harness.administration.top_up(customer.account_id, 1)
         for id_ in (*healthy, *failing):
             await office.shown(customer, {"id": id_}, is_active=False)
         await office.shown(customer, {"id": quiet["id"]}, is_active=True)
@@ -197,7 +198,7 @@ async def _latencies(office: DeliveryHarness, customer: Customer, count: int) ->
     found = []
     for number in range(count):
         started = time.monotonic()
-        await office.harness.application.administration.top_up(customer.account_id, 1_000 + number)
+        await office.harness.administration.top_up(customer.account_id, 1_000 + number)
 
         def arrived(since: float = started) -> list[float]:
             return [
@@ -212,7 +213,7 @@ async def _latencies(office: DeliveryHarness, customer: Customer, count: int) ->
 
 
 async def test_five_hundred_hanging_names_delay_no_other_account(opened: Opened, lookups: Lookups) -> None:
-    async with opened("", lookups=lookups, webhook_endpoints_per_account=500) as office:
+    async with opened("", lookups=lookups, policy={"endpoints_per_account": 500}) as office:
         attacker, other = await office.harness.customer(), await office.harness.customer()
         urls = [f"https://hang-{secrets.token_hex(4)}.d{number}.test/" for number in range(500)]
         for start in range(0, 500, 10):
@@ -222,7 +223,7 @@ async def test_five_hundred_hanging_names_delay_no_other_account(opened: Opened,
         await _register(other, 1, path="fine/")
         quiet = await _latencies(office, other, 10)
         lookups.hang.set()
-        await office.harness.application.administration.top_up(attacker.account_id, 1)
+        await office.harness.administration.top_up(attacker.account_id, 1)
         await until(lambda: lookups.under_way >= 8)
         busy = await _latencies(office, other, 20)
         assert lookups.most_under_way == 8
@@ -269,7 +270,7 @@ async def test_registering_hanging_names_is_refused_in_time_and_delays_no_other_
 async def test_a_key_for_webhooks_alone_reads_no_password(opened: Opened) -> None:
     async with opened("") as office:
         owner = await office.harness.customer()
-        key = await office.harness.another_key(owner, [Scope.WEBHOOKS_WRITE])
+        key = await owner.another_key([Scope.WEBHOOKS_WRITE])
         await key.make_webhook(url=f"https://{HOST}/", event_types=["meeting.created", "meeting.ended"])
         meeting = await owner.make_meeting(password="rahasia-12")
         assert meeting["password"] == "rahasia-12"
@@ -294,7 +295,7 @@ async def test_a_denied_network_gets_no_webhook(opened: Opened) -> None:
         office.names.known["rebind.test"] = "8.8.8.8"
         webhook = await customer.make_webhook(url="https://rebind.test/", event_types=[KIND])
         office.names.known["rebind.test"] = "93.184.216.34"
-        await office.harness.application.administration.top_up(customer.account_id, 1)
+        await office.harness.administration.top_up(customer.account_id, 1)
         await office.shown(customer, webhook, consecutive_failures=1)
         [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["address_refused"]

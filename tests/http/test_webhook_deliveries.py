@@ -1,4 +1,4 @@
-"""The results of deliveries, and requested deliveries, with a receiver on loopback (spec 6)."""
+"""Events and the results of deliveries, and requested deliveries, with a receiver on loopback (spec 6)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from uuid import UUID
 import pytest
 import standardwebhooks
 
+from meetcore.domain.ids import RANDOM_BYTES, uuid7
+from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks import signature
+from meetcore.domain.webhooks.events import EVENTS_KEPT
 from tests.http.delivery_harness import HOST, Opened
-from tests.http.test_webhook_operations import pages, without_secret
-from tests.support.api_harness import Customer, code_of, new_key, until
+from tests.http.test_webhook_operations import NO_ID, pages, without_secret
+from tests.support.api_harness import Customer, code_of, fields_of, new_key, until
 
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
 FIELDS = {"id", "event_id", "event_type", "status", "attempts", "next_attempt_at", "created_at"}
@@ -39,8 +42,7 @@ async def settled(
 @pytest.mark.spec("6/7", "1/op/deliveries")
 async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
     async with opened("0") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         office.receiver.answers[:] = [503]
         meeting = await customer.make_meeting()
         sent = await office.next(2)
@@ -62,16 +64,14 @@ async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
 
         path = f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
         assert (await customer.get(path)).json() == delivery
-        reader = await office.harness.another_key(customer, [Scope.WEBHOOKS_READ])
-        assert (await reader.get(path)).json() == delivery
+        assert (await (await customer.another_key([Scope.WEBHOOKS_READ])).get(path)).json() == delivery
         assert json.loads(sent[0].body)["data"] == meeting | {"password": None}
 
 
 @pytest.mark.spec("6/7")
 async def test_the_dialled_address_is_the_operators_secret(opened: Opened) -> None:
     async with opened("1") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         await customer.make_meeting()
         [delivery] = await settled(customer, webhook, "succeeded")
         [row] = await office.harness.query("SELECT address FROM delivery_attempts")
@@ -83,10 +83,9 @@ async def test_the_dialled_address_is_the_operators_secret(opened: Opened) -> No
 @pytest.mark.spec("6/7", "1/op/deliveries", "3/pause")
 async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
         path = f"/webhooks/{webhook['id']}/deliveries"
-        top_up = office.harness.application.administration.top_up
+        top_up = office.harness.administration.top_up
         for _ in range(3):
             await top_up(customer.account_id, 1)
         await settled(customer, webhook, "succeeded", 3)
@@ -112,8 +111,7 @@ async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened:
 @pytest.mark.spec("6/kinds", "1/webhooks", "6/2", "5/9")
 async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         await customer.make_webhook(url=f"https://{HOST}/other", event_types=["webhook.test"])
         answer = await customer.post(f"/webhooks/{webhook['id']}/test", None)
         assert answer.status_code == 202
@@ -130,8 +128,7 @@ async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opene
             "status": 0, "attempts": 0, "next_attempt_at": 0,
         }  # fmt: skip
         [sent] = await office.next()
-        assert sent.path == "/in?from=meetcore"
-        assert sent.headers["x-service-event"] == "webhook.test"
+        assert (sent.path, sent.headers["x-service-event"]) == ("/in?from=meetcore", "webhook.test")
         assert sent.headers["x-service-delivery"] == delivery["id"]
         payload = json.loads(sent.body)
         assert (payload["id"], payload["type"]) == (delivery["event_id"], "webhook.test")
@@ -142,8 +139,7 @@ async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opene
 @pytest.mark.spec("6/7", "6/2", "6/3")
 async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         office.receiver.answers[:] = [410]
         await customer.make_meeting()
         [first] = await office.next()
@@ -158,8 +154,7 @@ async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) ->
         assert (delivery["event_id"], delivery["event_type"]) == (failed["event_id"], "meeting.created")
         assert (delivery["status"], delivery["attempts"]) == ("pending", [])
         [second] = await office.next()
-        assert second.body == first.body
-        assert second.headers["webhook-id"] == first.headers["webhook-id"]
+        assert (second.body, second.headers["webhook-id"]) == (first.body, first.headers["webhook-id"])
         assert second.headers["x-service-delivery"] == delivery["id"]
         signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], int(time.time()))
         standardwebhooks.Webhook(webhook["secret"]).verify(second.body.decode(), second.headers)
@@ -170,8 +165,7 @@ async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) ->
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
 async def test_a_request_repeated_under_one_key_is_sent_once(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.low")
+        customer, webhook = await office.subscriber("credit.low")
         path, key, other = f"/webhooks/{webhook['id']}", new_key(), new_key()
         tests = [await customer.post(f"{path}/test", None, idem=key) for _ in range(3)]
         assert len({answer.content for answer in tests}) == 1
@@ -187,10 +181,9 @@ async def test_a_request_repeated_under_one_key_is_sent_once(opened: Opened) -> 
 @pytest.mark.spec("4.3/3", "1/op/rotate-secret", "6/2")
 async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
     async with opened("2") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
         office.receiver.answers[:] = [500]
-        await office.harness.application.administration.top_up(customer.account_id, 5)
+        await office.harness.administration.top_up(customer.account_id, 5)
         [first] = await office.next()
         rotated = (await customer.post(f"/webhooks/{webhook['id']}/rotate-secret", None)).json()
         [second] = await office.next()
@@ -204,12 +197,11 @@ async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
 
 
 @pytest.mark.spec("4.3/3", "1/op/rotate-secret")
-async def test_after_a_rotation_the_trio_carries_both_signatures_unless_the_overlap_is_nothing(
+async def test_after_rotation_trio_carries_both_signatures_unless_overlap_is_nothing(
     opened: Opened,
 ) -> None:
     async with opened("1") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
         path = f"/webhooks/{webhook['id']}"
         secrets = [signature.new_secret(bytes(32)), webhook["secret"]]
         for query, signs in (("", 2), ("?overlap=24", 2), ("?overlap=0", 1)):
@@ -229,10 +221,9 @@ async def test_after_a_rotation_the_trio_carries_both_signatures_unless_the_over
 @pytest.mark.spec("1/webhooks")
 async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) -> None:
     async with opened("1") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
         office.receiver.status = 500
-        top_up = office.harness.application.administration.top_up
+        top_up = office.harness.administration.top_up
         await top_up(customer.account_id, 5)
         await office.shown(customer, webhook, consecutive_failures=1)
         await office.next()
@@ -252,8 +243,7 @@ async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) ->
 @pytest.mark.spec("7/410")
 async def test_an_event_past_its_retention_cannot_be_sent_again(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "meeting.created")
+        customer, webhook = await office.subscriber("meeting.created")
         await customer.make_meeting()
         [delivery] = await settled(customer, webhook, "succeeded")
         path = f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
@@ -265,12 +255,11 @@ async def test_an_event_past_its_retention_cannot_be_sent_again(opened: Opened) 
 @pytest.mark.spec("6/5", "1/op/deliveries")
 async def test_what_failed_while_a_receiver_was_down_is_sent_again_by_one_request(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.harness.customer()
-        webhook = await office.register(customer, "credit.topup.succeeded")
+        customer, webhook = await office.subscriber("credit.topup.succeeded")
         path = f"/webhooks/{webhook['id']}"
         office.receiver.answers[:] = [410, 410, 204]
         for _ in range(3):
-            await office.harness.application.administration.top_up(customer.account_id, 5)
+            await office.harness.administration.top_up(customer.account_id, 5)
         sent = await office.next(3)
         failed = await until(lambda: _failed(customer, path, 2))
         since = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
@@ -286,3 +275,78 @@ async def test_what_failed_while_a_receiver_was_down_is_sent_again_by_one_reques
 async def _failed(customer: Customer, path: str, count: int) -> list[dict[str, Any]] | None:
     found: list[dict[str, Any]] = (await customer.get(f"{path}/deliveries?status=failed")).json()["data"]
     return found if len(found) == count else None
+
+
+async def events(customer: Customer, query: str = "") -> list[dict[str, Any]]:
+    answer = await customer.get(f"/events{query}")
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["data"]
+    return found
+
+
+@pytest.mark.spec("6/kinds", "5/8")
+async def test_events_are_listed_newest_first_as_they_were_sent(customer: Customer) -> None:
+    meeting = await customer.make_meeting()
+    webhook = await customer.make_webhook()
+    sent = (await customer.post(f"/webhooks/{webhook['id']}/test", None)).json()
+    await (await customer.harness.customer()).make_meeting()
+    tested, made, *earlier = await events(customer)
+    assert {one["type"] for one in earlier} == {"credit.topup.succeeded"}, "no webhook was there"
+    assert list(tested) == ["id", "type", "created_at", "api_version", "data"]
+    assert (tested["id"], tested["type"], tested["api_version"]) == (sent["event_id"], "webhook.test", "v1")
+    assert tested["data"] == {name: value for name, value in webhook.items() if name != "secret"}
+    assert made["data"] == meeting | {"password": None}
+    assert (await customer.get(f"/events/{made['id']}")).json() == made
+    first = (await customer.get("/events?limit=2")).json()
+    assert first["data"] == [tested, made]
+    assert await events(customer, f"?cursor={first['next_cursor']}") == earlier
+
+
+@pytest.mark.spec("7/400")
+async def test_events_are_filtered_by_kind_and_time(customer: Customer) -> None:
+    await customer.make_meeting()
+    whole = await events(customer)
+    assert await events(customer, "?type=meeting.created") == whole[:1]
+    today = datetime.now(WIB).date()
+    tomorrow, yesterday = today + timedelta(days=1), today - timedelta(days=1)
+    assert await events(customer, f"?from={yesterday}&to={tomorrow}") == whole
+    assert await events(customer, f"?from={tomorrow}") == await events(customer, f"?to={yesterday}") == []
+    assert await events(customer, "?from=2000-01-01&type=note.failed") == []
+    query = f"?type=tea.ready&from={tomorrow}&to={today}&kind=x"
+    assert set(fields_of(await customer.get(f"/events{query}"))) == {"type", "from", "kind"}
+
+
+@pytest.mark.spec("5/8", "7/404")
+async def test_another_accounts_event_is_answered_as_an_unknown_one(customer: Customer) -> None:
+    owner = await customer.harness.customer()
+    await owner.make_meeting()
+    [foreign, *_] = await events(owner)
+    for id_ in (foreign["id"], NO_ID, "x"):
+        answer = await customer.get(f"/events/{id_}")
+        assert code_of(answer) == (404, "not_found")
+        assert answer.json()["error"]["message"] == "No event with this id."
+
+
+@pytest.mark.spec("5/4")
+async def test_events_need_a_scope_of_webhooks(customer: Customer) -> None:
+    for scope, status in ((Scope.WEBHOOKS_READ, 200), (Scope.WEBHOOKS_WRITE, 200), (Scope.CREDITS_READ, 403)):
+        key = await customer.another_key([scope])
+        assert (await key.get("/events")).status_code == status
+        assert (await key.get(f"/events/{NO_ID}")).status_code == (404 if status == 200 else status)
+
+
+async def test_an_event_past_its_retention_is_not_shown(customer: Customer) -> None:
+    whole = await events(customer)
+    for age, is_shown in (
+        (EVENTS_KEPT - timedelta(minutes=1), True),
+        (EVENTS_KEPT + timedelta(seconds=1), False),
+    ):
+        at = datetime.now(UTC) - age
+        id_ = uuid7(at, bytes(RANDOM_BYTES))
+        await customer.query(
+            "INSERT INTO events SELECT account_id, %s, kind, payload, %s FROM events WHERE id = %s",
+            id_, at, whole[0]["id"],
+        )  # fmt: skip
+        listed = [one["id"] for one in await events(customer, "?from=2000-01-01")]
+        assert (str(id_) in listed) == is_shown
+        assert (await customer.get(f"/events/{id_}")).status_code == (200 if is_shown else 404)

@@ -1,8 +1,7 @@
-"""The rules for every answer of the API, to any request (spec 4, 7, 8 and 9).
+"""Rules for every response of the API (spec 4, 7, 8 and 9).
 
-Held against each answer of each test: the rate headers, the request id, the error envelope with a code
-of spec 7 at its status, and, where the OpenAPI document knows the operation, that the status is
-documented and the body fits its schema.
+Checked for each response of each test: rate headers, request id, error envelope with a code of spec 7 at its
+status, and, for operations of the OpenAPI document, a documented status and a body that fits its schema.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ CODES = {
     502: {"upstream_error"},
     503: {"service_unavailable"},
 }
-"""The codes that spec 7 names, at the status of each."""
+"""The codes of spec 7 at their statuses."""
 DOCUMENTED_HEADERS = {"location", "idempotent-replayed", "retry-after", "www-authenticate", "allow"}
-"""Headers that are there in some answers only: where they are, the document says so."""
+"""Optional headers, which the document must name."""
 ENVELOPE = {"code", "message", "docs_url", "request_id", "details"}
 
 
 class Contract:
-    """Checks answers against the document, and keeps the request ids that went out."""
+    """Checks responses against the document, and keeps their request ids."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = document
         self.seen: set[tuple[str, str]] = set()
-        """Operation id and status of every answer so far."""
+        """Operation id and status of every response so far."""
         self._ids: set[str] = set()
         self._paths = [
             (re.compile(API_ROOT + re.sub(r"\{\w+\}", "[^/]+", path)), item)
@@ -58,7 +57,7 @@ class Contract:
         ]
 
     async def check(self, answer: httpx.Response) -> None:
-        """Hold one answer against everything that is true of all; an httpx response hook."""
+        """Check one response; an httpx response hook."""
         await answer.aread()
         path = answer.request.url.path
         if not path.startswith(API_ROOT):
@@ -118,7 +117,7 @@ class Contract:
         assert not undocumented, f"{undocumented} not documented for {status}"
 
     def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """What a reference leads to, or the thing itself."""
+        """Resolve a reference."""
         if "$ref" not in schema:
             return schema
         found: Any = self.document
@@ -127,14 +126,15 @@ class Contract:
         return dict(found)
 
     def codes_of(self, method: str, path: str) -> set[tuple[int, str]]:
-        """Every status and code that an operation documents."""
+        """Return the documented statuses and codes of an operation."""
         found: set[tuple[int, str]] = set()
         for status, response in self.document["paths"][path][method]["responses"].items():
             if not status.startswith("2"):
                 schema = self.resolved(response)["content"]["application/json"]["schema"]
                 for each in schema.get("anyOf", [schema]):
-                    error = self.resolved(each)["properties"]["error"]["properties"]
-                    found |= {(int(status), code) for code in error["code"]["enum"]}
+                    error = self.resolved(self.resolved(each)["properties"]["error"])
+                    code = self.resolved(error["properties"]["code"])
+                    found |= {(int(status), each) for each in code["enum"]}
         return found
 
     def check_payload(self, headers: Mapping[str, str], payload: dict[str, Any]) -> None:
@@ -146,15 +146,34 @@ class Contract:
             name.lower() for name in headers
         }
 
-    def problems(self, schema: dict[str, Any], value: object) -> list[str]:
-        """Where a value does not fit a schema of the document."""
-        rooted = schema | {"components": self.document["components"]}
+    def problems(self, schema: dict[str, Any], value: object, *, is_open: bool = False) -> list[str]:
+        """Return the places where a value does not fit a schema of the document.
+
+        Unless it `is_open`, answers have the documented fields and values only; a later release may add some.
+        """
+        rooted = schema | {"components": {"schemas": self.document["components"]["schemas"]}}
+        rooted = rooted if is_open else closed(rooted)
         validator = OAS31Validator(rooted, format_checker=oas31_format_checker)
         return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(value)]
 
 
+def closed(schema: Any) -> Any:
+    """Return a schema that takes no field and no value which it does not name."""
+    match schema:
+        case {"anyOf": [{"$ref": pointer}, {"type": "string"}]}:
+            return {"$ref": pointer}
+        case dict():
+            inner = {name: closed(each) for name, each in schema.items()}
+            is_record = schema.get("type") == "object" and "properties" in schema
+            return ({"additionalProperties": False} if is_record else {}) | inner
+        case list():
+            return [closed(each) for each in schema]
+        case _:
+            return schema
+
+
 def check_envelope(answer: httpx.Response) -> None:
-    """The envelope of spec 7, whole, and nothing beside it."""
+    """Check for exactly the envelope of spec 7."""
     body = answer.json()
     assert set(body) == {"error"}
     error = body["error"]

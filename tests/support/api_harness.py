@@ -1,8 +1,6 @@
-"""A running service and its customers, for the tests over HTTP.
+"""A running service and its customers, for tests over HTTP.
 
-It owns the shared setup of the tests: the lifespan, an account with a key, a time slot without other
-meetings, and the check in the database of what was charged. Every answer that passes through a client made
-here is held against the contract, whatever the test asks of it.
+Every response to a client made here is checked against the contract.
 """
 
 from __future__ import annotations
@@ -21,23 +19,20 @@ import attrs
 import httpx
 from attrs import evolve, field, frozen
 from starlette.types import ASGIApp
-from typed_settings.types import SecretStr
 
-from meetcore.adapters.api.http_common import DEFAULT_LIMITS
-from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.http_common import DEFAULT_LIMITS, RequestLimits
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.postgres.pool import Pool, make_pool
-from meetcore.adapters.settings import Settings
-from meetcore.composition.application import Application, build
+from meetcore.adapters.settings import SecretStr, Settings
+from meetcore.composition.application import Application, Ports, build
 from meetcore.composition.infrastructure import Network
-from meetcore.composition.operation_logs import LOGGED
-from meetcore.composition.ports import Ports
+from meetcore.composition.observability import LOGGED
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
-from meetcore.usecases.administration import MintedKey
+from meetcore.usecases.requests.administration import Administration, MintedKey
 from tests.support.api_contract import Contract
 
 BASE_URL = "https://meetcore.test"
@@ -48,14 +43,11 @@ TIER_CREDITS = 10
 RECORDING_CREDITS = 5
 PLENTY = 1_000_000
 SLOT = timedelta(hours=8)
-"""As long as the longest tier, so that meetings in different slots never share a host's time."""
+"""The longest tier, so that meetings in different slots never share a host."""
 
 
 def settings_for(database_url: str, **changes: Any) -> Settings:
-    """Settings for a database, with quotas that no test meets by accident.
-
-    Pools are small: each process of tests keeps those of several suites, of a hundred connections in all.
-    """
+    """Return settings with high quotas and small pools: suites share a hundred connections."""
     given: dict[str, Any] = {
         "database_url": SecretStr(database_url),
         "secrets_key": SecretStr(SECRETS_KEY),
@@ -71,7 +63,7 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
 
 @asynccontextmanager
 async def started(app: ASGIApp) -> AsyncIterator[None]:
-    """Run an application's lifespan around a block, as a server does."""
+    """Run an application's lifespan around a block."""
     messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     replies: asyncio.Queue[Any] = asyncio.Queue()
     scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
@@ -98,7 +90,7 @@ async def api_on(
     limits: RequestLimits = DEFAULT_LIMITS,
     **changes: Any,
 ) -> AsyncIterator[ApiApp]:
-    """The API alone, of an application with another port, another policy or another limit of a use case."""
+    """Run the API alone, on an application with changed ports, policies or limits."""
     changed = rebuilt(application, **changes)
     base_url = changed.policy.base_url
     document = daily_document(OPERATIONS, base_url)
@@ -106,14 +98,13 @@ async def api_on(
 
 
 def rebuilt(application: Application, **changes: Any) -> Application:
-    """The application on other ports or under another policy; each change has the name of its field."""
+    """Return the application with changed fields."""
     ports = {name: changes.pop(name) for name in attrs.fields_dict(Ports) if name in changes}
     return build(evolve(application.ports, **ports), evolve(application.policy, **changes), LOGGED)
 
 
 @asynccontextmanager
 async def pool_of(settings: Settings) -> AsyncIterator[Pool]:
-    """Connections of the tests' own to the service's database."""
     pool = make_pool(str(settings.database_url), max_size=4)
     await pool.open(wait=False)
     try:
@@ -123,7 +114,7 @@ async def pool_of(settings: Settings) -> AsyncIterator[Pool]:
 
 
 def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:
-    """A client whose every answer is held against the contract."""
+    """Return a client that checks every response."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app),
         base_url=f"{BASE_URL}/api/v1",
@@ -140,7 +131,7 @@ class Slots:
         self._numbers = itertools.count()
 
     def take(self) -> datetime:
-        """The beginning of a slot, in WIB."""
+        """Return the beginning of a slot, in WIB."""
         start = self._first + next(self._numbers) * SLOT
         assert start < datetime.now(UTC) + timedelta(days=364), "the tests used up the year"
         return start
@@ -157,7 +148,7 @@ class Funds:
 
 @frozen
 class Customer:
-    """An account and one key of it, at one service."""
+    """An account and one of its keys, at one service."""
 
     harness: ApiHarness
     http: httpx.AsyncClient
@@ -176,7 +167,7 @@ class Customer:
         raw: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx.Response:
-        """Send a request with this customer's key; `raw` goes as the body as it is."""
+        """Send a request with the customer's key; `raw` is an unencoded body."""
         sent = {"Authorization": f"Bearer {self.key.text}"}
         if idem is not None:
             sent["Idempotency-Key"] = idem
@@ -199,57 +190,82 @@ class Customer:
         return await self.send("DELETE", path, idem=idem)
 
     async def make_meeting(self, **fields: Any) -> dict[str, Any]:
-        """Create a meeting in a slot of its own."""
+        """Create a meeting in its own slot."""
         made = await self.post("/meetings", self.harness.body(**fields))
         assert made.status_code == 201, made.text
         return dict(made.json())
 
     async def make_webhook(self, **fields: Any) -> dict[str, Any]:
-        """Register a webhook under a URL of its own."""
+        """Register a webhook under a unique URL."""
         made = await self.post("/webhooks", self.harness.webhook_body(**fields))
         assert made.status_code == 201, made.text
         return dict(made.json())
 
     async def balance(self) -> int:
-        """The record of `GET /me`."""
+        """Return the balance by `GET /me`."""
         answer = await self.get("/me")
         assert answer.status_code == 200, answer.text
         return int(answer.json()["credits"]["balance"])
 
     async def funds(self) -> Funds:
-        """The balance in the database."""
+        """Return the balance in the database."""
         rows = await self.harness.query(
             "SELECT balance, held, entries FROM accounts WHERE id = %s", self.account_id
         )
         return Funds(**rows[0])
 
     async def key_rows(self) -> list[dict[str, Any]]:
-        """The stored idempotency keys of this account."""
         return await self.harness.query(
             "SELECT key, is_done, answer FROM idempotency_keys WHERE account_id = %s ORDER BY key",
             self.account_id,
         )
 
     async def meeting_statuses(self) -> list[str]:
-        """The states of all meetings of this account, the invisible ones included."""
+        """Return the statuses of all meetings, invisible ones included."""
         rows = await self.harness.query("SELECT status FROM meetings WHERE account_id = %s", self.account_id)
         return sorted(row["status"] for row in rows)
 
     async def hosts_taken(self) -> int:
-        """How many hosts are reserved for this account."""
         rows = await self.harness.query(
             "SELECT meeting_id FROM host_reservations WHERE account_id = %s", self.account_id
         )
         return len(rows)
 
     def at(self, http: httpx.AsyncClient) -> Customer:
-        """The same customer at another service."""
         return evolve(self, http=http)
+
+    @asynccontextmanager
+    async def on(
+        self, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
+    ) -> AsyncIterator[Customer]:
+        """Run an API with other parts, as by `api_on`, and return the customer at it."""
+        async with (
+            api_on(self.application, adjust, **changes) as api,
+            client_of(api, self.harness.contract) as http,
+        ):
+            yield self.at(http)
+
+    @property
+    def application(self) -> Application:
+        return self.harness.application
+
+    def body(self, **fields: Any) -> dict[str, Any]:
+        return self.harness.body(**fields)
+
+    async def query(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        return await self.harness.query(statement, *values)
+
+    async def another_key(
+        self, scopes: Sequence[Scope] = ALL_SCOPES, daily_cap: int | None = None
+    ) -> Customer:
+        return evolve(
+            self, key=await self.harness.administration.keys.create(self.account_id, scopes, daily_cap)
+        )
 
 
 @frozen
 class ApiHarness:
-    """The session's service and what it takes to fill it."""
+    """The session's service."""
 
     application: Application
     http: httpx.AsyncClient
@@ -257,6 +273,11 @@ class ApiHarness:
     settings: Settings
     network: Network
     pool: Pool
+    contract: Contract
+
+    @property
+    def administration(self) -> Administration:
+        return self.application.administration
 
     async def customer(
         self,
@@ -265,28 +286,19 @@ class ApiHarness:
         daily_cap: int | None = None,
         expires_at: datetime | None = None,
     ) -> Customer:
-        """A new account with credits and a key."""
         email = f"{secrets.token_hex(6)}@example.test"
-        account = await self.application.administration.create_account(email, "Sari Dewi", credits)
-        key = await self.application.administration.create_key(account.id, scopes, daily_cap, expires_at)
+        account = await self.administration.create_account(email, "Sari Dewi", credits)
+        key = await self.administration.keys.create(account.id, scopes, daily_cap, expires_at)
         return Customer(self, self.http, account.id, account.user_id, email, key)
 
-    async def another_key(
-        self, of: Customer, scopes: Sequence[Scope] = ALL_SCOPES, daily_cap: int | None = None
-    ) -> Customer:
-        """Another key of the same account."""
-        return evolve(
-            of, key=await self.application.administration.create_key(of.account_id, scopes, daily_cap)
-        )
-
     async def query(self, statement: str, *values: object) -> list[dict[str, Any]]:
-        """Ask the database; a statement that returns nothing gives an empty list."""
+        """Query the database."""
         async with self.pool.connection() as connection:
             cursor = await connection.cursor().execute(statement, values)
             return await cursor.fetchall() if cursor.description else []
 
     def body(self, **fields: Any) -> dict[str, Any]:
-        """A body for `POST /meetings` in a slot of its own; a field given as `...` is left out."""
+        """Return a body of `POST /meetings` in its own slot, without fields given as `...`."""
         start = self.slots.take()
         defaults = {
             "title": "Rapat mingguan",
@@ -297,7 +309,7 @@ class ApiHarness:
         return {name: value for name, value in (defaults | fields).items() if value is not ...}
 
     def webhook_body(self, **fields: Any) -> dict[str, Any]:
-        """A body for `POST /webhooks` with a URL of its own; a field given as `...` is left out."""
+        """Return a body of `POST /webhooks` with a unique URL, without fields given as `...`."""
         defaults = {
             "url": f"https://hooks.test/{secrets.token_hex(8)}",
             "event_types": ["meeting.created"],
@@ -306,12 +318,10 @@ class ApiHarness:
 
 
 def new_key() -> str:
-    """A fresh idempotency key."""
     return secrets.token_urlsafe(16)
 
 
 def fields_of(answer: httpx.Response) -> dict[str, list[str]]:
-    """The problem fields that a 400 names."""
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
     assert error["code"] == "invalid_request"
@@ -319,12 +329,11 @@ def fields_of(answer: httpx.Response) -> dict[str, list[str]]:
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:
-    """Status and code of a refusal."""
     return answer.status_code, answer.json()["error"]["code"]
 
 
 async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Ask again and again until the answer is true; an awaitable answer is awaited."""
+    """Poll a condition, perhaps awaitable, until it is true."""
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         found = condition()

@@ -1,21 +1,17 @@
-"""haproxy with the file of deploy/, in front of servers of a test."""
+"""haproxy with the configuration of deploy/, before servers of a test."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from tests.conftest import absent
-from tests.support.program import ROOT, free_port
-
-sys.path.append(str(ROOT / "scripts"))
-
-import lint_deploy  # scripts are no package
+from tests.support.deploy_files import DEPLOY
+from tests.support.program import free_port
 
 
 def balanced(ports: list[int], directory: Path) -> AbstractContextManager[tuple[str, str]]:
@@ -25,7 +21,7 @@ def balanced(ports: list[int], directory: Path) -> AbstractContextManager[tuple[
 
 @contextmanager
 def balanced_hosts(addresses: list[str], directory: Path) -> Iterator[tuple[str, str]]:
-    """Run haproxy with the file of deploy/: its address, and that of its figures."""
+    """Run haproxy; yield its address and that of its metrics."""
     program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
     if program is None:
         absent("no haproxy")
@@ -37,7 +33,7 @@ def balanced_hosts(addresses: list[str], directory: Path) -> Iterator[tuple[str,
     }
     with (directory / "haproxy.log").open("wb") as log:
         child = subprocess.Popen(
-            [str(program), "-db", "-f", str(lint_deploy.DEPLOY / "haproxy.cfg")],
+            [str(program), "-db", "-f", str(DEPLOY / "haproxy.cfg")],
             env=os.environ | variables, stdout=log, stderr=log,
         )  # fmt: skip
     try:

@@ -1,4 +1,4 @@
-"""A real browser that tests drive: Debian's Chromium under Playwright, and what its pages did."""
+"""A browser for tests: Debian's Chromium under Playwright."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_MS = 15_000
 
 
 def chromium_path() -> str:
-    """Where the browser is installed; nothing is ever downloaded."""
+    """Return the installed browser; it is never downloaded."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         absent("no Chromium is installed")
@@ -26,7 +26,7 @@ def chromium_path() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run one browser without a window, that resolves no name."""
+    """Run a headless browser without name resolution."""
     arguments = [
         "--no-proxy-server", "--disable-background-networking", "--disable-component-update",
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
@@ -41,7 +41,7 @@ def chromium() -> Iterator[Browser]:
 
 @define
 class Window:
-    """One page of a browser at one service, and what went wrong on it since `clear`."""
+    """A browser page at one service, and its errors since `clear`."""
 
     page: Page
     url: str
@@ -55,28 +55,25 @@ class Window:
         self.page.on("request", lambda request: self._check(request))
 
     def open(self, path: str) -> int:
-        """Open a path of the service; return the status of the answer."""
+        """Open a path; return the status."""
         answer = self.page.goto(f"{self.url}{path}")
         assert answer is not None, path
         return answer.status
 
     def press(self, button: str) -> None:
-        """Press the one button that is shown with this text, and wait for the page that follows."""
+        """Press the only button with this text, and wait for the next page."""
         with self.page.expect_navigation():
             self.page.get_by_role("button", name=button, exact=True).click()
 
     @property
     def path(self) -> str:
-        """The path of the page, without its query."""
         return urlsplit(self.page.url).path
 
     def clear(self) -> None:
-        """Forget what went wrong so far."""
         self.console.clear()
         self.foreign.clear()
 
     def close(self) -> None:
-        """Close the page with its context."""
         self.page.context.close()
 
     def _note(self, kind: str, text: str) -> None:

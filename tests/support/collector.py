@@ -33,7 +33,7 @@ class Received:
 
 @define
 class Collector:
-    """Keeps the spans of every batch and answers with `status`, once `release` is set."""
+    """Keeps all spans and answers with `status`, once `release` is set."""
 
     url: str
     status: int = 200
@@ -46,7 +46,7 @@ class Collector:
     release: threading.Event = field(factory=threading.Event)
 
     def named(self, name: str, **attributes: object) -> list[Received]:
-        """Return the spans of a name that have these attributes, of those that begin with `meetcore.`."""
+        """Return the `meetcore.` spans of a name with these attributes."""
         wanted = {f"meetcore.{key}": value for key, value in attributes.items()}
         return [
             span
@@ -55,7 +55,6 @@ class Collector:
         ]
 
     def under(self, parent: Received) -> list[Received]:
-        """Return the children of a span."""
         return [
             span
             for span in list(self.spans)
@@ -64,7 +63,6 @@ class Collector:
 
 
 def spans_of(body: bytes) -> list[Received]:
-    """Decode a batch."""
     found = []
     for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
         process = _values(resource.resource.attributes)
@@ -87,8 +85,6 @@ def _values(attributes: Any) -> dict[str, Any]:
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """Run a collector on a free port."""
-
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -105,8 +101,7 @@ def collecting() -> Iterator[Collector]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
+        def log_message(self, *_: object) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Operators in browsers: the fixtures of the tests of the console's pages, and looks at what they did."""
+"""Fixtures for tests of the console's pages."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from meetcore.adapters.web.console.page import ConsolePage
+from meetcore.adapters.web.visit import ConsolePage
 from meetcore.app import Service
 from meetcore.composition.application import Application
 from meetcore.domain.members.roles import OperatorRole
-from meetcore.ports.member_queries import SignedInOperator
-from tests.support.api_harness import BASE_URL, ApiHarness
+from meetcore.domain.members.views import SignedInOperator
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer
 from tests.support.pages import FORM_KEY, Browser
 
 SESSION = "__Host-meetcore-console"
@@ -38,7 +38,6 @@ async def browsers(service: Service) -> AsyncIterator[Callable[[str], Browser]]:
 @pytest.fixture
 def sign_in(application: Application, browsers: Callable[[], Browser]) -> SignIn:
     async def signed_in(role: OperatorRole = OperatorRole.ADMIN) -> Browser:
-        """A new browser with a session of a new operator of a role."""
         operator = await application.access.operators.add(f"{uuid4().hex}@example.com", role)
         path = (await application.access.portal_links.for_operator(operator.id)).url.removeprefix(BASE_URL)
         browser = browsers()
@@ -70,8 +69,14 @@ async def logged(harness: ApiHarness, action: str) -> list[dict[str, object]]:
     )
 
 
+async def logged_of(customer: Customer, action: str) -> list[dict[str, object]]:
+    """Return a customer's audit entries of an action."""
+    entries = await logged(customer.harness, action)
+    return [each for each in entries if each["account_id"] == customer.account_id]
+
+
 async def who_is(application: Application, browser: Browser) -> SignedInOperator:
-    """The operator's session of a browser, as the use cases take it."""
+    """Return a browser's operator session."""
     who = await application.console.sessions.find_operator(browser.http.cookies[SESSION])
     assert who is not None
     return who

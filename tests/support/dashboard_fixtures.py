@@ -1,4 +1,4 @@
-"""Browsers on the dashboard of a running service: fixtures for tests of its pages."""
+"""Fixtures for tests of the dashboard's pages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def browsers(service: Service) -> AsyncIterator[Callable[[], Browser]]:
 @pytest.fixture
 def sign_in(application: Application, browsers: Callable[[], Browser]) -> SignIn:
     async def signed_in(account_id: UUID, role: Role = Role.OWNER) -> Browser:
-        """A new browser with a session of a guest of a role."""
+        """Return a browser with the session of a portal link with a role."""
         link = await application.access.portal_links.for_guest(account_id, role)
         browser, path = browsers(), link.url.removeprefix(BASE_URL)
         entered = await browser.post(path, page=path)

@@ -1,4 +1,4 @@
-"""Code in a fresh interpreter, which may lack packages that are installed."""
+"""Run code in a new interpreter, perhaps without some packages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.support.program import environment
 _LACK = """
 from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
 
-class Lacking:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
+class Lacking(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
         return None if name.partition(".")[0] in {lacks!r} else PathFinder.find_spec(name, path, target)
 
 sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Lacking]
@@ -20,12 +20,12 @@ sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Lacking]
 
 
 def without(*packages: str) -> str:
-    """Code to begin a program with that is not to find these packages."""
+    """Return code that hides packages from imports."""
     return f"import sys\n{_LACK.format(lacks=packages)}\n"
 
 
 def output_of(code: str, *arguments: str, lacks: tuple[str, ...] = ()) -> str:
-    """What a fresh interpreter prints that does not find the packages it lacks."""
+    """Return the output of code in a new interpreter."""
     env = environment() | {"PYTHONPATH": "src:."}
     code = (without(*lacks) if lacks else "import sys\n") + code
     done = subprocess.run(

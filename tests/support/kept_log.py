@@ -12,7 +12,7 @@ class KeptLog:
     def warning(self, event: str, /, **fields: object) -> None:
         self.lines.append((event, fields))
 
-    info = error = warning
+    info = error = exception = warning
 
     @property
     def events(self) -> list[str]:

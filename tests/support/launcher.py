@@ -1,11 +1,10 @@
-"""Starts the program in children of this process on request, and imports it only once.
+"""Import the program once and fork it on request.
 
-Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts
-the program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the
-signal's number when it was killed, or null when it still runs. It imports the program and starts nothing
-of it itself. A child whose environment configures a crash point gets one; see `crash_points.py`. Arguments
-of the script are the command of another program, which is then started instead: nothing of it is imported,
-and it has no crash points.
+Run as a script. Each line of input is a JSON object: `{"arguments", "environment", "cwd", "out", "err"}`
+starts the program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, negative
+for a signal, null while it runs. Children get the crash point and the policy changes of their environment
+(`crash_points.py`, `policy_changes.py`). Arguments of the script are the command of another program to start
+instead.
 """
 
 import gc
@@ -34,7 +33,7 @@ def wait(pid: int, seconds: float) -> int | None:
 
 
 def become(job: dict[str, object]) -> list[str]:
-    """Set up the child process as the job describes. Returns the arguments."""
+    """Set up the child process and return its arguments."""
     os.setsid()
     for name, number, flags in (("out", 1, os.O_WRONLY), ("err", 2, os.O_WRONLY)):
         file = os.open(str(job[name]), flags | os.O_CREAT | os.O_APPEND)
@@ -67,12 +66,12 @@ def run() -> list[str] | None:
 
 
 def import_program() -> None:
-    """Import what its commands need, so that no child has to."""
     from meetcore.adapters.settings import load_settings
     from meetcore.cli.main import program
 
     sys.path.append(str(Path(__file__).resolve().parents[2]))
     import_module("tests.e2e.crash_points")
+    import_module("tests.support.policy_changes")
     for name in program:
         program[name]  # imports the command's module, which a child would import by itself
     load_settings()  # for what it imports
@@ -85,10 +84,11 @@ def import_program() -> None:
 
 
 def start_program(arguments: list[str]) -> None:
-    """Become the program, in a child."""
     from meetcore.cli.main import main
     from tests.e2e import crash_points
+    from tests.support import policy_changes
 
+    policy_changes.fit()
     crash_points.fit()
     main(arguments)
 

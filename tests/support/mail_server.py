@@ -1,4 +1,4 @@
-"""A real mail server on this machine, with the faults that mail servers have."""
+"""A mail server on this machine, with injectable faults."""
 
 import asyncio
 import ssl
@@ -12,7 +12,7 @@ from typing import Any
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from attrs import define, field
 
-from meetcore.testing.contracts.mailer import ReceivedMail
+from meetcore.testing.contracts.infrastructure import ReceivedMail
 
 USER, PASSWORD = "mail-user", "p@ss/word:1"
 HANG, CUT = "hang", "cut"
@@ -20,7 +20,7 @@ HANG, CUT = "hang", "cut"
 
 @define(slots=False)
 class MailServer:
-    """What arrived, and how commands are answered: an SMTP reply, `HANG`, or `CUT`."""
+    """Received mails, and answers by command: an SMTP reply, `HANG`, or `CUT`."""
 
     answers: dict[str, str] = field(factory=dict)
     messages: list[tuple[str, EmailMessage]] = field(factory=list)
@@ -101,7 +101,7 @@ async def mail_server(
     port: int = 0,
     **options: Any,
 ) -> AsyncIterator[MailServer]:
-    """Serve on a port of 127.0.0.1, a free one if none is given; with TLS at once, or offered by STARTTLS."""
+    """Serve on 127.0.0.1 with implicit TLS, or STARTTLS."""
     mails = MailServer(dict(answers or {}))
     loop = asyncio.get_running_loop()
 
@@ -125,7 +125,7 @@ async def mail_server(
 
 @contextmanager
 def mail_server_in_thread(port: int = 0) -> Iterator[MailServer]:
-    """Serve beside a test that has no event loop."""
+    """Serve beside a test without an event loop."""
     started, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
     servers: list[MailServer] = []

@@ -9,7 +9,7 @@ from meetcore.domain.webhooks.addresses import Address
 
 
 class Names:
-    """Addresses by name, several of them separated by spaces. A test may change them at any time."""
+    """Addresses by name, separated by spaces; mutable by tests."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self.known = dict(known)

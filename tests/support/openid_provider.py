@@ -1,4 +1,4 @@
-"""An OpenID provider of our own on loopback: it approves whom it is given, and can be wrong in every way."""
+"""An OpenID provider on loopback that approves given users, with injectable faults."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from attrs import define, field
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from meetcore.ports.identity_provider import ProviderAnswer
-from meetcore.testing.wire import Reply, Request, as_json, serving
+from meetcore.ports.identity import ProviderAnswer
+from meetcore.testing.stand_in import Reply, Request, as_json, serving
 
 CLIENT_ID, CLIENT_SECRET = "meetcore:test", "s3cret/of+the:client"
 
@@ -29,10 +29,10 @@ def _rsa() -> rsa.RSAPrivateKey:
 
 @define(slots=False)
 class OpenIdProvider:
-    """A provider. `person` is who is signed in there.
+    """A provider with `person` signed in.
 
-    `metadata`, `claims`, `head` change what it says; `sign` signs an ID token, `answers` replaces the answer
-    of a path. `calls` counts requests by path.
+    `metadata`, `claims`, `head` override its documents; `sign` signs an ID token, `answers` replaces the
+    response of a path. `calls` counts requests by path.
     """
 
     url: str = ""
@@ -49,16 +49,16 @@ class OpenIdProvider:
 
     @property
     def issuer(self) -> str:
-        """Its name: with a slash at its end, as some have it."""
+        """The issuer, with a final slash as some have it."""
         return f"{self.url}/tenant/"
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a service needs to know, without the prefix of the settings."""
+        """Return the service's settings, without prefix."""
         return {"issuer": self.issuer, "client_id": CLIENT_ID, "client_secret": CLIENT_SECRET}
 
     def approve(self, url: str) -> dict[str, str]:
-        """Do what the page at an authorization address does for who agrees; return the callback's query."""
+        """Approve at an authorization address; return the callback's query."""
         parts = urlsplit(url)
         assert f"{parts.scheme}://{parts.netloc}" == self.url
         asked = {name: values[0] for name, values in parse_qs(parts.query).items()}
@@ -68,7 +68,6 @@ class OpenIdProvider:
         return {"code": code, "state": asked["state"], "iss": self.issuer}
 
     async def answer(self, request: Request) -> Reply | None:
-        """Answer one request."""
         path = "/" + "/".join(request.segments)
         self.calls[path] = self.calls.get(path, 0) + 1
         if path in self.answers:
@@ -130,14 +129,13 @@ class OpenIdProvider:
         return unquote(user), unquote(password)
 
     async def brought_back(self, url: str) -> ProviderAnswer:
-        """What a browser brings back from an authorization address."""
+        """Return the callback of an authorization address."""
         found = self.approve(url)
         return ProviderAnswer(found["code"], found["iss"])
 
 
 @asynccontextmanager
 async def openid_provider(**fields: Any) -> AsyncIterator[OpenIdProvider]:
-    """Run a provider on a free port."""
     provider = OpenIdProvider(**fields)
     async with serving(provider.answer) as port:
         provider.url = f"http://127.0.0.1:{port}"

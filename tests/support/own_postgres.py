@@ -1,4 +1,4 @@
-"""A Postgres server of one test's own, which may be frozen, restarted and set to read only."""
+"""A PostgreSQL server for one test, which may be frozen, restarted or made read-only."""
 
 from __future__ import annotations
 
@@ -13,29 +13,25 @@ from pathlib import Path
 from attrs import define
 
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres
-from meetcore.adapters.embedded_postgres import server as embedded
 
 
 @define
 class OwnPostgres:
-    """A running server."""
-
     url: str
     server: EmbeddedPostgres
 
     def freeze(self) -> None:
-        """Stop every process of the server: connections stay open, without answers."""
+        """Stop every process of the server: connections stay open without answers."""
         self._signal(self._postmaster, signal.SIGSTOP)  # the first, so that it starts no other
         for child in children_of(self._postmaster):
             self._signal(child, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Resume them."""
         for pid in [*children_of(self._postmaster), self._postmaster]:
             self._signal(pid, signal.SIGCONT)
 
     def restart_as_standby(self) -> None:
-        """Start the server again as a hot standby: it answers, and takes no writes."""
+        """Restart the server as a read-only hot standby."""
         self.server.stop()
         (self._cluster / "standby.signal").touch()
         self.url = self.server.start()
@@ -55,7 +51,6 @@ class OwnPostgres:
 
 
 def children_of(parent: int) -> list[int]:
-    """The processes that a process has started."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -69,13 +64,11 @@ def children_of(parent: int) -> list[int]:
 
 @contextmanager
 def own_postgres(**settings: str) -> Iterator[OwnPostgres]:
-    """Run a server with these settings beside our own; it is frozen no longer and stopped at the end."""
-    kept = dict(embedded.SETTINGS)
-    embedded.SETTINGS.update(settings)
+    """Run a server with these settings; thaw and stop it at the end."""
     # Not below pytest's own directory, which the user that root's Postgres runs as cannot enter.
     place = Path(tempfile.mkdtemp(prefix="meetcore-own-"))
     place.chmod(0o711)
-    server = EmbeddedPostgres(place / "data")
+    server = EmbeddedPostgres(place / "data", settings)
     try:
         running = OwnPostgres(server.start(), server)
         try:
@@ -84,6 +77,4 @@ def own_postgres(**settings: str) -> Iterator[OwnPostgres]:
             running.thaw()
             server.stop()
     finally:
-        embedded.SETTINGS.clear()
-        embedded.SETTINGS.update(kept)
         shutil.rmtree(place)

@@ -1,4 +1,4 @@
-"""Browsers for the tests of pages: each keeps its cookies and sends forms as a page of ours does."""
+"""Browsers for tests of pages: each keeps its cookies and sends forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FORM_KEY = re.compile(r'name="form_key" value="([^"]+)"')
 
 @frozen
 class Browser:
-    """A browser that is signed in, or not. `home` is a page with a form."""
+    """A browser. `home` is a page with a form."""
 
     http: httpx.AsyncClient
     home: str = "/dashboard"
@@ -23,8 +23,14 @@ class Browser:
     async def get(self, path: str) -> httpx.Response:
         return await self.http.get(path)
 
+    async def form_key(self, path: str) -> str:
+        """Return the CSRF token of a page's form."""
+        found = FORM_KEY.search((await self.get(path)).text)
+        assert found is not None
+        return found[1]
+
     async def post(self, path: str, page: str = "", **fields: str) -> httpx.Response:
-        """Send a form as a page of ours would."""
+        """Send a form from a page."""
         token = TOKEN.search((await self.http.get(page or self.home)).text)
         assert token is not None
         return await self.http.post(

@@ -1,7 +1,7 @@
-"""PgBouncer in transaction mode in front of a server of the tests.
+"""PgBouncer in transaction mode before a server of the tests.
 
-`python -m tests.support.pooler pytest tests/e2e` runs a command in which every program of a test has its
-database behind one, on the server of `MEETCORE_TEST_DATABASE_URL`.
+`python -m tests.support.pooler pytest tests/e2e` runs a command with a pooler before every test's database,
+on the server of `MEETCORE_TEST_DATABASE_URL`.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ ADMISSION = "host all {owner} 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 scra
 
 
 def program() -> str | None:
-    """Where PgBouncer is, if it is installed."""
+    """Return the installed PgBouncer."""
     return shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 
 
 @frozen
 class Pooler:
-    """A running PgBouncer that opens a number of connections for each database and user."""
+    """A running PgBouncer with a connection limit per database and user."""
 
     port: int
 
     def url(self, direct: str) -> str:
-        """The address of a database through it."""
+        """Return the pooled address of a database."""
         return at_port(direct, self.port)
 
     def clients(self, direct: str) -> int:
-        """How many connections it has from clients of a database, by what it shows its administrator."""
+        """Return the number of a database's client connections."""
         at = urlsplit(self.url(direct))
         with psycopg.connect(
             at._replace(path="/pgbouncer").geturl(),
@@ -81,7 +81,7 @@ class Pooler:
 
 @contextmanager
 def pooling(server_url: str, connections: int = 20, more: str = "") -> Iterator[Pooler]:
-    """Run one before a server, with a number of connections for each database and user, and more settings."""
+    """Run PgBouncer before a server."""
     at, port = urlsplit(server_url), free_port()
     text = CONFIGURATION.format(
         host=at.hostname, server_port=at.port or 5432, port=port, users=USERS, hba=HBA,
@@ -96,14 +96,14 @@ def pooling(server_url: str, connections: int = 20, more: str = "") -> Iterator[
 def running(
     configuration: str, url: str, script: str = "", variables: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Run one with a configuration; `USERS` and `HBA` in it stand for files that admit the user of a URL.
+    """Run PgBouncer; `USERS` and `HBA` in the configuration stand for files that admit the user of a URL.
 
     Args:
-        configuration: as PgBouncer has it.
-        url: a database through it.
-        script: of a shell, which starts it, with the file of the configuration as `FILE` and that of the
-            users, which it writes, as `USERS`.
-        variables: of the environment, for the script.
+        configuration: the ini file.
+        url: a pooled database.
+        script: a shell script that starts it, with `FILE` for the configuration and `USERS` for the users,
+            which it writes.
+        variables: the script's environment.
     """
     binary, at = program(), urlsplit(url)
     assert binary is not None
@@ -136,7 +136,7 @@ def running(
 
 
 def keep_session_settings(direct: str, deadline_s: int = 12) -> None:
-    """Set on a database what the service's role would have: the role of the tests is everybody's."""
+    """Set on a database the settings of the service's role: tests share one role."""
     name = urlsplit(direct).path.lstrip("/")
     with psycopg.connect(direct, autocommit=True) as connection:
         for setting, value in session_settings(deadline_s).items():

@@ -41,6 +41,11 @@ INSTALLED = tuple(shlex.split(os.environ.get("MEETCORE_TEST_PROGRAM", "")))
 PROGRAM = INSTALLED or (str(Path(sys.executable).with_name("meetcore")),)
 """The command of the program under test."""
 
+IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
+"""Whether `make storm` runs: more of everything that happens at random."""
+
+OF_THE_POLICY = {"meeting_lease_s", "note_lease_s", "webhook_lease_s"}
+
 _CLAIMS: list[socket.socket] = []
 
 
@@ -104,11 +109,15 @@ def reached(url: str) -> tuple[str, dict[str, object]]:
 def environment(**settings: object) -> dict[str, str]:
     """Build a clean environment: variables that Python needs, and these settings (`database_url=...`).
 
+    Names in `OF_THE_POLICY` reach a program of the launcher by `policy_changes`; they are no settings.
     Without other settings a stopped server closes at once.
     """
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     source = {} if INSTALLED else {"PYTHONPATH": str(ROOT / "src")}
+    policy = {name: settings.pop(name) for name in OF_THE_POLICY & settings.keys()}
+    assert not (policy and INSTALLED), "another program takes settings only"
     given = {f"MEETCORE_{name.upper()}": str(value) for name, value in settings.items()}
+    given |= {"MEETCORE_TEST_POLICY": json.dumps(policy)} if policy else {}
     defaults = {"MEETCORE_SECRETS_KEY": SECRETS_KEY, "MEETCORE_DRAIN_S": "0"}
     return kept | source | defaults | given
 
@@ -246,7 +255,7 @@ class Site:
         """The environment of a process on this database."""
         many = {
             "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000,
-            "connections_per_address": 1000, "database_pool_size": 5,
+            "connections": 5000, "database_pool_size": 5,  # a thousand from this machine
         }  # fmt: skip
         given = {"database_url": self.database_url} | many | self.settings | settings
         url, needed = reached(str(given["database_url"]))

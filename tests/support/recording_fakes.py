@@ -1,4 +1,4 @@
-"""Recordings for the tests of downloads: what an account has, and where its files lie."""
+"""Recordings and their files for tests of downloads."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ KEY, OLD_KEY = bytes(range(32)), bytes(32)
 
 
 def a_recording(kinds: Sequence[FileKind] = (FileKind.AUDIO,), sizes: Sequence[int] = (1000,)) -> Recording:
-    """One that is available, with a segment for each kind, an hour apart."""
+    """Return an available recording with an hourly segment per kind."""
     files = []
     for number, (kind, size) in enumerate(zip(kinds, sizes, strict=True), start=1):
         start = NOW - timedelta(days=1) + timedelta(hours=number)
@@ -29,7 +29,7 @@ def a_recording(kinds: Sequence[FileKind] = (FileKind.AUDIO,), sizes: Sequence[i
 
 @define
 class FakeRecordings:
-    """The recordings that there are, for whoever only asks for them."""
+    """In-memory reads of recordings."""
 
     recordings: dict[UUID, Recording] = field(factory=dict)
 

@@ -1,4 +1,4 @@
-"""A TCP relay in front of a Postgres server that can be cut and restored: an outage without touching it."""
+"""A TCP relay before a PostgreSQL server, to simulate outages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 @define
 class Relay:
-    """Pipes bytes to a host, or to a socket in a directory, on the loop that opened it."""
+    """Pipes bytes to a host or a socket directory, on the loop that opened it."""
 
     database_url: str
     own_port: int = 0
@@ -24,18 +24,18 @@ class Relay:
 
     @property
     def url(self) -> str:
-        """The address of the database through this relay."""
+        """The relayed address of the database."""
         parts = conninfo_to_dict(self.database_url)
         user = ":".join(quote(str(parts[part]), safe="") for part in ("user", "password") if part in parts)
         return f"postgresql://{user}@127.0.0.1:{self.own_port}/{parts['dbname']}"
 
     async def open(self) -> None:
-        """Take connections, from the second time on at the port of the first."""
+        """Accept connections, after a close at the same port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.own_port)
         self.own_port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Refuse new connections, and cut every one that is open."""
+        """Refuse new connections and cut open ones."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -43,7 +43,7 @@ class Relay:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def drop(self) -> None:
-        """Cut every connection."""
+        """Cut all connections."""
         for task in self._tasks:
             task.cancel()
 
@@ -83,7 +83,7 @@ async def _pipe(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 @asynccontextmanager
 async def relay_to(url: str) -> AsyncIterator[tuple[Relay, str]]:
-    """A relay that is closed at first, and the address that leads through it to this database."""
+    """Yield a closed relay and the database's address through it."""
     relay = Relay(url)
     await relay.open()
     await relay.close()
@@ -95,24 +95,22 @@ async def relay_to(url: str) -> AsyncIterator[tuple[Relay, str]]:
 
 @define
 class Outage:
-    """A relay on a loop of its own, in a thread."""
+    """A relay in a thread."""
 
     relay: Relay
     _loop: asyncio.AbstractEventLoop
 
     def cut(self) -> None:
-        """Close every connection, and each new one at once."""
+        """Cut all connections, and new ones at once."""
         self.relay.is_cut = True
         self._loop.call_soon_threadsafe(self.relay.drop)
 
     def restore(self) -> None:
-        """Accept connections again."""
         self.relay.is_cut = False
 
 
 @contextmanager
 def relaying(url: str) -> Iterator[Outage]:
-    """Run a relay in front of a database."""
     with asyncio.Runner() as runner:
         relay, loop = Relay(url), runner.get_loop()
         runner.run(relay.open())

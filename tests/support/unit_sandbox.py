@@ -1,8 +1,7 @@
-"""Runs a command under those restrictions of a systemd unit that need no systemd.
+"""Run a command under the restrictions of a systemd unit that need no systemd.
 
-They are its system calls (`SystemCallFilter`), its families of addresses (`RestrictAddressFamilies`), that
-no memory becomes executable (`MemoryDenyWriteExecute`), and no new privileges. Which calls a set has is asked
-of systemd-analyze.
+They are `SystemCallFilter`, `RestrictAddressFamilies`, `MemoryDenyWriteExecute` and no new privileges.
+systemd-analyze lists the calls of a set.
 
     python tests/support/unit_sandbox.py deploy/systemd/meetcore-worker.service meetcore worker
 """
@@ -25,17 +24,17 @@ ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 EQUAL = 4
 SET_MDWE, REFUSE_EXEC_GAIN = 65, 1
 IMPLIED = "@default"
-"""What systemd allows wherever it allows anything."""
+"""Calls that systemd always allows."""
 
 
 class Comparison(ctypes.Structure):
-    """`struct scmp_arg_cmp`: the number of an argument, and what it has to equal."""
+    """`struct scmp_arg_cmp`."""
 
     _fields_ = (("arg", ctypes.c_uint), ("op", ctypes.c_int), ("a", ctypes.c_uint64), ("b", ctypes.c_uint64))
 
 
 def is_possible() -> bool:
-    """Whether this machine has what it takes."""
+    """Return whether this machine has the needed tools."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -44,12 +43,12 @@ def is_possible() -> bool:
 
 
 def command(unit: Path, words: list[str]) -> list[str]:
-    """The command line that runs these words under a unit's restrictions, where that is possible."""
+    """Return a command line under a unit's restrictions, if possible."""
     return [sys.executable, __file__, str(unit), *words] if is_possible() else words
 
 
 def allowed_calls(unit: str) -> set[str]:
-    """The system calls that a unit may make, by the text of its file."""
+    """Return the system calls allowed by a unit's text."""
     sets, calls = _sets(), set[str]()
     for line in [IMPLIED, *_values(unit, "SystemCallFilter")]:
         found = {call for word in line.removeprefix("~").split() for call in _expanded(word, sets)}
@@ -58,7 +57,7 @@ def allowed_calls(unit: str) -> set[str]:
 
 
 def restrict(unit: str) -> None:
-    """Put this process, and all that it starts, under a unit's restrictions."""
+    """Restrict this process and its children."""
     if "yes" in _values(unit, "MemoryDenyWriteExecute"):
         ctypes.CDLL(None).prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0)  # a kernel before 6.3 does not know it
     calls = allowed_calls(unit)
@@ -98,7 +97,7 @@ def _expanded(word: str, sets: dict[str, list[str]]) -> Iterator[str]:
 
 
 def _sets() -> dict[str, list[str]]:
-    """The sets of system calls by their names, each with calls and other sets."""
+    """Return systemd's sets of system calls by name."""
     text = subprocess.run(
         ["systemd-analyze", "--no-pager", "syscall-filter"], capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""Visitors of the pages over HTTP: strangers, members and operators, each in a browser of their own."""
+"""Visitors of the pages over HTTP: strangers, members and operators, each in their own browser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 from attrs import field, frozen
 from starlette.routing import Route
 
-from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web.console.routes import console_routes
 from meetcore.adapters.web.routes import dashboard_routes
 from meetcore.app import Service
@@ -19,27 +19,26 @@ from tests.support.api_harness import BASE_URL
 from tests.support.pages import Browser
 
 SESSIONS = {"/dashboard": "__Host-meetcore", "/console": "__Host-meetcore-console"}
-"""The cookie with the session of each area."""
+"""The session cookie of each area."""
 
 BY_TOKEN = frozenset({"/console/portal-links"})
-"""Routes for programs with a token of their own: they read no cookie, and answer no browser."""
+"""Routes for programs with a token, without cookies."""
 
 
 @frozen
 class Visitors:
-    """Makes browsers, which are closed together."""
+    """Makes browsers and closes them."""
 
     service: Service
     application: Application
     opened: list[httpx.AsyncClient] = field(factory=list)
 
     def stranger(self, home: str = "/dashboard/sign-in") -> Browser:
-        """A browser that is not signed in."""
         self.opened.append(httpx.AsyncClient(transport=httpx.ASGITransport(self.service), base_url=BASE_URL))
         return Browser(self.opened[-1], home)
 
     async def member(self, account_id: UUID, role: Role = Role.OWNER) -> Browser:
-        """A browser with a new session: the owner's for that role, a guest's for another."""
+        """Return a browser with a new session: a member's for the owner, a portal link's for other roles."""
         links = self.application.access.portal_links
         if role is Role.OWNER:
             [owner] = await self.application.ports.queries.list_members(account_id)
@@ -49,25 +48,23 @@ class Visitors:
         return await self.entered(link.url, "/dashboard")
 
     async def operator(self, role: OperatorRole = OperatorRole.ADMIN) -> Browser:
-        """A browser with a session of a new operator."""
         operator = await self.application.access.operators.add(f"{uuid4().hex}@example.com", role)
         link = await self.application.access.portal_links.for_operator(operator.id)
         return await self.entered(link.url, "/console/audit")
 
     async def entered(self, link: str, home: str) -> Browser:
-        """A new browser in which a sign-in link was used."""
+        """Return a browser after a sign-in link."""
         browser, path = self.stranger(home), link.removeprefix(BASE_URL)
         answer = await browser.post(path, page=path)
         assert answer.status_code == 303, answer.text
         return browser
 
     def routes(self) -> Sequence[Route]:
-        """Every route for browsers."""
         return [each for each in web_routes(self.application) if each.path not in BY_TOKEN]
 
 
 def web_routes(application: Application) -> Sequence[Route]:
-    """Every route of the dashboard and of the console, those of signing in included."""
+    """Return the routes of dashboard, console and sign-in."""
     limits = RequestLimits()
     return [
         *dashboard_routes(application.dashboard, BASE_URL, limits),
@@ -76,5 +73,5 @@ def web_routes(application: Application) -> Sequence[Route]:
 
 
 def root_of(path: str) -> str:
-    """The area that a path belongs to."""
+    """Return the area of a path."""
     return "/console" if path.startswith("/console") else "/dashboard"

@@ -1,4 +1,4 @@
-"""A webhook receiver on loopback that records what it is sent and answers as configured."""
+"""A webhook receiver on loopback that records requests and answers as configured."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from meetcore.testing import receiver as kit
 
 @frozen
 class Received:
-    """One request as it came, the names of its headers in lower case."""
+    """A request, names of headers in lower case."""
 
     method: str
     path: str
     headers: dict[str, str]
     body: bytes
     at_s: float = 0.0
-    """When it had come whole, by a clock that only this process knows."""
+    """Time of its end, by a monotonic clock."""
 
     @classmethod
     def of(cls, head: bytes, body: bytes) -> Received:
@@ -40,10 +40,10 @@ class Receiver:
     ca_file: str = ""
     status: int = 204
     answers: list[int] = field(factory=list)
-    """Statuses for the next requests, before `status` takes over."""
+    """Statuses of the next requests, before `status`."""
     received: list[Received] = field(factory=list)
     takes_s: float = 0.0
-    """How long each request takes; one to a path that begins with `/hang` takes until `release`."""
+    """Seconds per request; paths that begin with `/hang` wait for `release`."""
     release: asyncio.Event = field(factory=asyncio.Event)
     under_way: int = 0
     most_under_way: int = 0

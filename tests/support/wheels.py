@@ -1,6 +1,6 @@
-"""Wheels that are built, and virtual environments with nothing but what they were given.
+"""Build wheels, and virtual environments with given packages only.
 
-The network is not used: wheels are built with the installed packages, which are copied where one is needed.
+Without network: wheels are built with the installed packages, which are copied if needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CLEAN = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 @frozen
 class Clean:
-    """A virtual environment with the wheel and the packages that it was given, and nothing else."""
+    """A virtual environment with a wheel and given packages."""
 
     directory: Path
     wheel: Path
@@ -32,11 +32,10 @@ class Clean:
         return self.directory / "bin" / "python"
 
     def install(self, wheel: Path) -> None:
-        """Install a wheel, without what it requires."""
+        """Install a wheel without its requirements."""
         self._pip("install", "--no-deps", "--no-index", "--no-compile", wheel)
 
     def uninstall(self, distribution: str) -> None:
-        """Remove a distribution."""
         self._pip("uninstall", "--yes", distribution)
 
     def _pip(self, *arguments: object) -> None:
@@ -62,7 +61,7 @@ class Clean:
 
 
 def quiet(*command: object) -> None:
-    """Run a command that must succeed; show what it wrote where it does not."""
+    """Run a command that must succeed; show its output otherwise."""
     done = subprocess.run(
         [str(word) for word in command], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -70,7 +69,6 @@ def quiet(*command: object) -> None:
 
 
 def built(project: Path, out: Path) -> Path:
-    """Build the wheel of a project with the installed packages."""
     quiet(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, project)
     (wheel,) = out.iterdir()
     return wheel
@@ -78,19 +76,19 @@ def built(project: Path, out: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the whole service."""
+    """The wheel of the service."""
     return built(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 def with_what_it_needs(name: str) -> set[str]:
-    """An installed package, and the packages that it requires."""
+    """Return a package and its requirements."""
     needed = (Requirement(each) for each in metadata.requires(name) or ())
     wanted = (each for each in needed if each.marker is None or each.marker.evaluate({"extra": ""}))
     return {name}.union(*(with_what_it_needs(each.name) for each in wanted))
 
 
 def installed(wheel: Path, directory: Path, packages: set[str]) -> Clean:
-    """A virtual environment with the wheel, and copies of packages that are installed here."""
+    """Create a virtual environment with the wheel and copies of installed packages."""
     venv.create(directory, with_pip=False, symlinks=True)
     made = Clean(directory, wheel)
     made.install(wheel)

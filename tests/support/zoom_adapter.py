@@ -1,4 +1,4 @@
-"""What the tests of Zoom share: the adapter on a stand-in, with a log that keeps its lines."""
+"""Zoom's adapter on a stand-in, with a log that keeps its lines."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ def access_to(zoom: ZoomStandIn, secret: str = SECRET) -> ZoomAccess:
 
 @frozen
 class Zoom:
-    """An adapter and what it talks to."""
+    """An adapter and its peer."""
 
     provider: ZoomProvider
     stand_in: ZoomStandIn
@@ -34,7 +34,7 @@ class Zoom:
         return [str(each.number) for each in self.stand_in.meetings]
 
     def calls(self, call: str) -> int:
-        return self.stand_in.api.counts[call]
+        return self.stand_in.counts[call]
 
 
 @asynccontextmanager

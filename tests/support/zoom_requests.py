@@ -1,6 +1,6 @@
-"""Requests of Zoom: recorded ones, byte for byte, and new ones signed as Zoom signs.
+"""Zoom's requests: recorded ones and new ones with valid signatures.
 
-The fixtures hold no real ids and no real secret; their signatures were accepted by Zoom's own client library.
+The fixtures hold no real ids or secrets; their signatures were accepted by Zoom's own client library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAMES = sorted(
 
 @frozen
 class ZoomRequest:
-    """One request, its headers by their names in lower case."""
+    """A request, names of headers in lower case."""
 
     headers: dict[str, str]
     body: bytes
@@ -38,20 +38,19 @@ class ZoomRequest:
 
 
 def fixture(name: str) -> ZoomRequest:
-    """A request as Zoom sends it."""
     event = json.loads((_DIRECTORY / f"webhook.{name}.json").read_text("utf-8"))
     assert event["secret"] == SECRET
     return ZoomRequest(event["headers"], event["raw_body"].encode())
 
 
 def expected_answer() -> dict[str, str]:
-    """Return the answer that Zoom expects when it validates the URL."""
+    """Return the expected answer to URL validation."""
     name = "webhook.endpoint.url_validation.expected_response.json"
     return dict(json.loads((_DIRECTORY / name).read_text("utf-8")))
 
 
 def signed(body: bytes | object, at: float = SIGNED_AT, secret: str = SECRET) -> ZoomRequest:
-    """A request with this body (or this JSON), signed at this moment."""
+    """Sign a body, or JSON, at a moment."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     stamp = str(int(at))
     mac = hmac.new(secret.encode(), f"v0:{stamp}:".encode() + raw, hashlib.sha256).hexdigest()
@@ -64,7 +63,7 @@ def signed(body: bytes | object, at: float = SIGNED_AT, secret: str = SECRET) ->
 
 
 def about_meeting(kind: str, meeting_id: str, at_ms: int = 1795485667231) -> dict[str, Any]:
-    """Return an event of a meeting's lifecycle as Zoom sends it: the id is a text."""
+    """Return a meeting event as Zoom sends it: the id is a string."""
     return {
         "event": kind,
         "event_ts": at_ms,
@@ -76,7 +75,6 @@ def about_meeting(kind: str, meeting_id: str, at_ms: int = 1795485667231) -> dic
 
 
 def about_recording(kind: str, meeting_id: str | int, files: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return an event of a recording as Zoom sends it."""
     return {
         "event": kind,
         "event_ts": 1795493300000,

@@ -1,6 +1,6 @@
-"""A caller of the client in strict mode: what each call gives is asserted by its type. Checked, never run.
+"""A caller of the client in strict mode: the type of each result is asserted. Checked, never run.
 
-`make types` checks it against the source; `tests/e2e/test_wheel.py` against the installed wheel.
+`make static` checks it against the source; `tests/e2e/test_wheel.py` against the installed wheel.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ async def awaited(day: date) -> None:
 def mistakes(client: Client, at: datetime) -> None:
     client.meetings.get(7)  # type: ignore[arg-type]
     client.meetings.create(title="A")  # type: ignore[call-arg]
+    client.credits.estimate_meeting(pricing_tier_id="x", sings=True)  # type: ignore[call-arg]
+    client.credits.estimate_meeting(pricing_tier_id="x", mic_off="yes")  # type: ignore[arg-type]
     client.meetings.get("x", retries=3)  # type: ignore[call-arg]
     client.meetings.cancel("x").credits_refunded = 3  # type: ignore[misc]
     client.meetings.list(page_size="all")  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""A caller of the rules in strict mode: what each call gives is asserted by its type. Checked, never run.
+"""A caller of the rules in strict mode: the type of each result is asserted. Checked, never run.
 
-`make types` checks it against the source; `tests/e2e/test_wheel.py` against the installed wheel.
+`make static` checks it against the source; `tests/e2e/test_wheel.py` against the installed wheel.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ def reservations(funds: Funds, key: UUID, at: datetime) -> None:
     assert_type(settled.posting, ledger.Posting)
     assert_type(settled.usage, holds.CapUsage)
     assert_type(holds.charge(funds, usage, 20, key, "meeting:m-2", 5, about, at), holds.Settled)
-    assert_type(holds.refund_usage(usage, 5), holds.CapUsage)
+    charge = ledger.Transfer(
+        key, "meeting:m-1", hold.kind, 5, ledger.Book.CUSTOMER, ledger.Book.MEETINGS, about
+    )
+    assert_type(holds.refund(funds, usage, charge, key, at), holds.Settled)
 
 
 def prices() -> None:
@@ -80,7 +83,7 @@ def requests(now: datetime, body: object) -> None:
     assert_type(fingerprint, bytes)
     record = idempotency.IdempotencyRecord("order-1", fingerprint)
     assert_type(record.encoded_outcome, bytes | None)
-    assert_type(idempotency.state_of(None, now), idempotency.KeyState)
+    assert_type(idempotency.state_of(None, now), idempotency.IdempotencyState)
     assert_type(idempotency.decide(record, fingerprint, now), idempotency.Verdict)
 
 
@@ -94,15 +97,9 @@ def webhooks(account: UUID, now: datetime, body: bytes) -> None:
     url = urls.parse_webhook_url("https://example.com/hook")
     assert_type(url.address, addresses.Address | None)
     endpoint = endpoints.register(
-        id=account,
-        account_id=account,
-        url=url,
-        description=None,
-        event_types=(events.EventKind.MEETING_CREATED,),
-        created_by="alice",
-        created_at=now,
-        secret=secret,
-    )
+        id=account, account_id=account, url=url, description=None, created_by="alice", created_at=now,
+        event_types=(events.EventKind.MEETING_CREATED,), secret=secret,
+    )  # fmt: skip
     assert_type(endpoint, endpoints.Endpoint)
     assert_type(endpoint.state, endpoints.EndpointState)
     assert_type(endpoints.pause(endpoint), endpoints.Endpoint)
@@ -111,7 +108,7 @@ def webhooks(account: UUID, now: datetime, body: bytes) -> None:
     assert_type(endpoints.update(endpoint, changes), endpoints.Endpoint)
     assert_type(
         endpoints.TRANSITIONS,
-        Mapping[tuple[endpoints.EndpointState, endpoints.EndpointEvent], endpoints.EndpointState],
+        dict[tuple[endpoints.EndpointState, endpoints.EndpointEvent], endpoints.EndpointState],
     )
 
 

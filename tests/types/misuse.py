@@ -1,4 +1,4 @@
-"""What a type checker must refuse: each line is a mistake, and the comment names the error that it is.
+"""Mistakes that a type checker must refuse; the comment of each line names the error.
 
 Checked with `--warn-unused-ignores`, so that a mistake that passes is an error of this file. Never run.
 """

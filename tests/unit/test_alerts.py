@@ -6,22 +6,28 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "scripts"))
+from meetcore.adapters.prometheus import BUILD, FIGURES, UP
+from meetcore.ports.observability import PROCESS_METRICS
 
-import check_grafana  # noqa: E402  # scripts are no package
-
-RULES = check_grafana.RULES
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana/meetcore.json").read_text("utf-8"))
+RULES = DEPLOY / "prometheus/rules.yml"
 TESTS = RULES.with_name("rules_test.yml")
-ALERTS = [
-    rule["alert"] for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"] for rule in group["rules"]
-]
+ALERTS = [rule for group in yaml.safe_load(RULES.read_text("utf-8"))["groups"] for rule in group["rules"]]
+SAMPLES = {
+    f"{each.name}_bucket" if each.buckets else each.name
+    for each in (*PROCESS_METRICS, BUILD, UP, *FIGURES.values())
+}
+
+
+def names(*expressions: str) -> set[str]:
+    """The metrics that expressions name."""
+    return {name for each in expressions for name in re.findall(r"\bmeetcore_\w+", each)}
 
 
 def promtool(*arguments: str) -> None:
@@ -46,30 +52,28 @@ def test_every_alert_is_tested_quiet_and_firing() -> None:
     firing = {
         case["alertname"] for test in tests[1:] for case in test["alert_rule_test"] if case.get("exp_alerts")
     }
-    assert quiet == firing == set(ALERTS)
+    assert quiet == firing == {each["alert"] for each in ALERTS}
 
 
-def test_names_that_there_are_not_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(check_grafana.unknown()) == []
-    (title, panels), *others = check_grafana.ROWS
-    wrong = panels[0]._replace(lines=[("sum(meetcore_requsts_total)", "x")])
-    monkeypatch.setattr(check_grafana, "ROWS", [(title, [wrong, *panels[2:]]), *others[:-1]])
-    problems = list(check_grafana.unknown())
-    assert "the dashboard names meetcore_requsts_total, and there is no such metric" in problems
-    assert "meetcore_ledger_sound is on no panel of the dashboard" in problems
+def test_alerts_name_metrics_that_exist() -> None:
+    assert names(*(each["expr"] for each in ALERTS)) <= SAMPLES
 
 
-def test_the_dashboard_is_what_grafana_imports() -> None:
-    dashboard = json.loads(check_grafana.DASHBOARD.read_text("utf-8"))
-    panels = dashboard["panels"]
+def test_each_metric_is_on_a_panel_of_the_dashboard_and_each_that_it_names_exists() -> None:
+    shown = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+    assert all(names(each) for each in shown)
+    assert names(*shown) == SAMPLES
+
+
+def test_panels_of_the_dashboard_lie_beside_each_other() -> None:
+    panels = DASHBOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = [panel["gridPos"] for panel in panels]
-    taken = {(x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in _rows(at)}
-    assert len(taken) == sum(at["w"] * at["h"] for at in places), "panels lie beside each other"
+    taken = {
+        (x, y)
+        for at in places
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    }
+    assert len(taken) == sum(at["w"] * at["h"] for at in places)
     assert max(x for x, _ in taken) == 23
-    for panel in panels:
-        assert all(re.search(r"meetcore_", target["expr"]) for target in panel.get("targets", []))
-
-
-def _rows(at: dict[str, int]) -> range:
-    return range(at["y"], at["y"] + at["h"])

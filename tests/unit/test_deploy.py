@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -19,25 +17,27 @@ from packaging.requirements import Requirement
 from meetcore.adapters.postgres.pool import session_settings
 from meetcore.adapters.settings import PREFIX, Settings, load_settings
 from meetcore.cli.main import program
+from tests.support.deploy_files import (
+    DEPLOY,
+    HAPROXY_VARIABLES,
+    environment_files,
+    exec_start,
+    instructions,
+    unit_environment,
+)
+from tests.support.program import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "scripts"))
-
-import image_steps  # noqa: E402  # scripts are no package
-import lint_deploy  # noqa: E402
-import try_packages  # noqa: E402
-
-DEPLOY = ROOT / "deploy"
-COMPOSE_TEXT = lint_deploy.COMPOSE.read_text("utf-8")
+COMPOSE_TEXT = (DEPLOY / "compose.yaml").read_text("utf-8")
 COMPOSE = yaml.safe_load(COMPOSE_TEXT)
 OURS = [name for name, each in COMPOSE["services"].items() if each["image"] == "meetcore"]
 DRILL = DEPLOY / "systemd" / "meetcore-restore-drill.service"
 SERVICES = sorted({*(DEPLOY / "systemd").glob("*.service")} - {DRILL})
 METRICS_PORT = "9464"
+LASTING = ("meetcore-serve@.service", "meetcore-worker.service")
 AS_OWNER = {"migrate", "partitions"}
 """What runs as the owner of the tables, and shows no metrics."""
 EXTRAS = ("server", "notes", "redis", "rabbitmq", "mcp", "web", "metrics", "traces")
-CONTAINERFILE = lint_deploy.CONTAINERFILE.read_text("utf-8")
+CONTAINERFILE = DEPLOY / "Containerfile"
 
 
 def assert_parses(words: list[str]) -> None:
@@ -50,94 +50,51 @@ def assert_settings(names: list[str]) -> None:
     assert set(names) <= {f"{PREFIX}{each.name.upper()}" for each in attrs.fields(Settings)}
 
 
-def test_every_file_keeps_its_rules() -> None:
-    assert lint_deploy.main() == 0
+@pytest.mark.parametrize("file", sorted(DEPLOY.rglob("Containerfile")), ids=lambda file: file.parent.name)
+def test_an_image_has_no_root_no_secret_and_no_package_without_its_hash(file: Path) -> None:
+    steps = instructions(file)
+    last = max(number for number, (name, _) in enumerate(steps) if name == "FROM")
+    of_image = dict(steps[last:])
+    assert {"USER", "HEALTHCHECK", "ENTRYPOINT", "STOPSIGNAL", "WORKDIR"} <= set(of_image)
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", of_image["USER"])
+    assert of_image["ENTRYPOINT"].startswith("["), "a shell would keep signals from the program"
+    context = ROOT if file == CONTAINERFILE else file.parent
+    for name, text in steps:
+        assert name != "ADD"
+        assert name not in ("ENV", "ARG") or not re.search(r"(?i)password|token|secret|index_url|://", text)
+        assert not re.search(r"\w+://(?!127\.0\.0\.1)", text)
+        if name == "COPY" and "--from=" not in text:
+            assert all((context / each).exists() for each in text.split()[:-1])
+        installs = [part for part in text.split("&&") if "pip install" in part]
+        assert all("--require-hashes" in each or "--no-index" in each for each in installs)
+    values = dict(text.split("=") for name, text in steps if name == "ARG")
+    for name, text in steps:
+        if name == "FROM":
+            image = re.sub(r"\$\{(\w+)\}", lambda found: values[found[1]], text.split()[0])
+            assert re.search(r":(?!latest)[\w.-]+$", image), "it names a version"
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "problem"),
-    [
-        ("USER 10001:10001", "USER root", "USER root"),
-        ("USER 10001:10001\n", "", "no USER"),
-        ("HEALTHCHECK", "# HEALTHCHECK", "no HEALTHCHECK"),
-        ("-bookworm", "-bookworm:latest", "names no version"),
-        ("pip install --require-hashes -r requirements/image.txt", "pip install meetcore", "neither"),
-        ("PIP_NO_INPUT=1", "PIP_INDEX_URL=x", "in a layer"),
-        ("PIP_NO_INPUT=1", "PIP_NO_INPUT=1 X=https://index.example", "the address"),
-        ('ENTRYPOINT ["meetcore"]', "ENTRYPOINT meetcore", "shell form"),
-        ("COPY src/ src/", "COPY sources/ src/", "no such file"),
-        ("COPY src/ src/", "ADD src/ src/", "ADD"),
-    ],
-)  # fmt: skip
-def test_a_containerfile_that_breaks_a_rule_is_found(was: str, becomes: str, problem: str) -> None:
-    assert was in CONTAINERFILE
-    assert any(
-        problem in each for each in lint_deploy.containerfile_problems(CONTAINERFILE.replace(was, becomes))
-    )
-
-
-def test_what_a_containerfile_copies_lies_beside_it() -> None:
-    pooler = DEPLOY / "pgbouncer" / "Containerfile"
-    text = pooler.read_text("utf-8")
-    assert not list(lint_deploy.containerfile_problems(text, pooler.parent))
-    assert "no such file" in "".join(lint_deploy.containerfile_problems(text, DEPLOY))
-
-
-@pytest.mark.parametrize("kind", ["configs", "secrets"])
-@pytest.mark.parametrize("given", ["users", {"source": "users", "target": "/etc/users.txt"}], ids=str)
-@pytest.mark.parametrize(
-    ("origin", "is_refused"),
-    [({"content": "x"}, True), ({"environment": "X"}, True), ({"file": "./x"}, False)],
-)  # fmt: skip
-def test_nothing_is_copied_into_a_container_that_is_read_only(
-    kind: str, given: object, origin: dict[str, str], is_refused: bool
-) -> None:
-    def problems(*, read_only: bool) -> list[str]:
-        service = {"image": "a:1", "read_only": read_only, kind: [given]}
-        text = yaml.safe_dump({"services": {"a": service}, kind: {"users": origin}})
-        return list(lint_deploy.compose_problems(text))
-
-    assert problems(read_only=True) == [f"a is read-only, and {kind} users is no file"] * is_refused
-    assert problems(read_only=False) == []
-
-
-def test_docker_is_given_what_other_builders_are_given() -> None:
-    assert (ROOT / ".dockerignore").read_bytes() == (ROOT / ".containerignore").read_bytes()
+def test_nothing_is_copied_into_a_container_that_is_read_only() -> None:
+    """Docker refuses it (docker/compose#12031); a file is mounted."""
+    for service in COMPOSE["services"].values():
+        for kind in ("configs", "secrets"):
+            for given in service.get(kind, ()) if service.get("read_only") else ():
+                name = given if isinstance(given, str) else given["source"]
+                assert "file" in COMPOSE[kind][name]
 
 
 def test_the_image_copies_what_the_builder_is_given_and_starts_a_command_of_ours() -> None:
     rules = [
-        line
-        for line in (ROOT / ".containerignore").read_text("utf-8").splitlines()
-        if line[:1] not in ("", "#")
+        line for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line[:1] not in ("", "#")
     ]
     kept = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
-    steps = lint_deploy.instructions(CONTAINERFILE)
+    steps = instructions(CONTAINERFILE)
     copied = [
         word for name, text in steps if name == "COPY" and "--from" not in text for word in text.split()[:-1]
     ]
     assert sorted(kept) == sorted(word.rstrip("/") for word in copied)
     (command,) = [text for name, text in steps if name == "CMD"]
     assert_parses(yaml.safe_load(command))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root builds an image")
-@pytest.mark.parametrize(("is_ci", "passes"), [("true", False), ("", True)])
-def test_an_image_that_cannot_be_built_fails_where_it_has_to_be(
-    is_ci: str, passes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Debian's packages cannot be had: mmdebstrap fails."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "mmdebstrap").write_text("#!/bin/sh\nexit 1\n")
-    (programs / "mmdebstrap").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    monkeypatch.setenv("CI", is_ci)
-    assert try_packages.try_image(tmp_path / "client", tmp_path / "work") == passes
-
-
-def test_the_steps_of_the_image_can_be_run_without_a_builder() -> None:
-    assert {name for name, _ in lint_deploy.instructions(CONTAINERFILE)} <= image_steps.KNOWN
 
 
 def test_the_image_has_the_packages_of_the_service_as_they_are_locked() -> None:
@@ -171,43 +128,10 @@ def test_a_container_of_ours_cannot_write_and_is_started_with_a_command_and_sett
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert grace_s(service) >= Settings().drain_s + 20, "the drain, then what is in flight"
-    assert service["env_file"] == [
-        {"path": "compose.provider.env"},
-        {"path": "meetcore.env", "required": False},
-    ]
+    assert service["env_file"] == [{"path": "meetcore.env", "required": False}]
+    assert "MEETCORE_PROVIDER" not in service["environment"], "it would win over meetcore.env"
     assert ("healthcheck" in service) == (not name.startswith("serve")), "only the API has a port"
     assert (service["build"]["dockerfile"], service["build"]["context"]) == ("deploy/Containerfile", "..")
-
-
-@pytest.mark.parametrize("name", OURS)
-@pytest.mark.parametrize(
-    ("dot_env", "settings", "provider"),
-    [
-        ({}, {}, "sandbox"),
-        ({"MEETCORE_PROVIDER": "jitsi"}, {}, "jitsi"),
-        ({"MEETCORE_PROVIDER": "jitsi"}, {"MEETCORE_PROVIDER": "zoom"}, "zoom"),
-        ({}, {"MEETCORE_PROVIDER": "zoom"}, "zoom"),
-    ],
-)
-def test_the_provider_is_the_one_of_meetcore_env_or_else_that_of_the_env_of_earlier_releases(
-    name: str, dot_env: dict[str, str], settings: dict[str, str], provider: str
-) -> None:
-    service = COMPOSE["services"][name]
-    assert "MEETCORE_PROVIDER" not in service["environment"], "it would win over meetcore.env"
-    found: dict[str, str] = {}
-    for file in service["env_file"]:
-        is_ours = file["path"] != "meetcore.env"
-        found |= interpolated(DEPLOY / file["path"], dot_env) if is_ours else settings
-    assert found["MEETCORE_PROVIDER"] == provider
-
-
-def interpolated(file: Path, dot_env: dict[str, str]) -> dict[str, str]:
-    """The variables of a file, as Compose reads them: with those of .env and of its own environment."""
-
-    def value_of(found: re.Match[str]) -> str:
-        return dot_env.get(found[1]) or found[2]
-
-    return {name: re.sub(r"\$\{(\w+):-(\w*)\}", value_of, value) for name, value in variables_of(file)}
 
 
 def grace_s(service: dict[str, Any]) -> int:
@@ -248,7 +172,7 @@ def test_compose_names_services_volumes_files_and_variables_that_exist() -> None
     example = set(re.findall(r"^(\w+)=", (DEPLOY / "compose.env.example").read_text("utf-8"), re.MULTILINE))
     used = set(re.findall(r"\$\{(\w+)", COMPOSE_TEXT))
     assert used == example
-    assert set(services["haproxy"]["environment"]) == set(lint_deploy.HAPROXY_ENVIRONMENT)
+    assert set(services["haproxy"]["environment"]) == HAPROXY_VARIABLES
 
 
 def test_compose_gives_the_pooler_s_role_the_settings_of_a_session() -> None:
@@ -276,18 +200,17 @@ def test_what_runs_as_the_owner_has_the_settings_of_the_service_too(
 ) -> None:
     """Partitions are dropped after the days for which the service keeps and shows events."""
     unit = DEPLOY / "systemd" / f"meetcore-{name}.service"
-    files = lint_deploy.environment_files(unit)
-    assert files[:-1] == lint_deploy.environment_files(DEPLOY / "systemd" / "meetcore-worker.service")
+    files = environment_files(unit)
+    assert files[:-1] == environment_files(DEPLOY / "systemd" / "meetcore-worker.service")
     service, owner = [dict(variables_of(DEPLOY / f"{Path(file).name}.example")) for file in files]
     service |= {
         "MEETCORE_EVENT_RETENTION_DAYS": "400",
-        "MEETCORE_EVENT_PARTITION_DAYS": "3",
         "MEETCORE_DATABASE_POOLER": "transaction",
     }
     for variable, value in (service | owner).items():
         monkeypatch.setenv(variable, value)
     settings = load_settings()
-    assert (settings.event_retention_days, settings.event_partition_days) == (400, 3)
+    assert settings.event_retention_days == 400
     assert settings.require_direct_database() == owner["MEETCORE_DATABASE_DIRECT_URL"]
     assert "meetcore_owner" in settings.require_direct_database()
 
@@ -302,10 +225,10 @@ def test_each_timer_is_enabled_by_the_page_on_deploying() -> None:
 
 @pytest.mark.parametrize("unit", SERVICES, ids=lambda unit: unit.name)
 def test_a_unit_starts_a_command_with_settings_that_exist(unit: Path) -> None:
-    path, *words = lint_deploy.exec_start(unit, "8001")
+    path, *words = exec_start(unit, "8001")
     assert path == "/opt/meetcore/bin/meetcore"
     assert_parses(words)
-    assert_settings([name for name in lint_deploy.unit_environment(unit) if name.startswith("MEETCORE_")])
+    assert_settings([name for name in unit_environment(unit) if name.startswith("MEETCORE_")])
     text = unit.read_text("utf-8")
     assert "NoNewPrivileges=yes" in text
     assert "User=meetcore" in text
@@ -315,14 +238,14 @@ def test_a_unit_starts_a_command_with_settings_that_exist(unit: Path) -> None:
 
 
 def test_the_drill_runs_a_script_that_is_there_as_the_user_of_the_database() -> None:
-    path, *places = lint_deploy.exec_start(DRILL)
+    path, *places = exec_start(DRILL)
     script = DEPLOY / "postgres" / Path(path).name
     assert script.stat().st_mode & 0o111
     assert len(places) == 2, "backups and archive"
     text = DRILL.read_text("utf-8")
     assert "NoNewPrivileges=yes" in text
     assert "User=postgres" in text
-    assert lint_deploy.unit_environment(DRILL)["MEETCORE"] == "/opt/meetcore/bin/meetcore"
+    assert unit_environment(DRILL)["MEETCORE"] == "/opt/meetcore/bin/meetcore"
     assert DRILL.with_suffix(".timer").is_file()
 
 
@@ -335,3 +258,12 @@ def test_the_examples_of_environments_are_settings_without_secrets() -> None:
 
 def variables_of(file: Path) -> Iterator[tuple[str, str]]:
     yield from re.findall(r"^(\w+)=(.*)$", file.read_text("utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", LASTING)
+def test_a_unit_that_lasts_reports_that_it_works_and_is_bounded(name: str) -> None:
+    text = (DEPLOY / "systemd" / name).read_text("utf-8")
+    for line in ("Type=notify", "RestartPreventExitStatus=2 3"):
+        assert f"\n{line}\n" in text
+    assert "\nMemoryMax=" in text
+    assert "\nTasksMax=" in text

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from attrs import field, frozen
 from cyclopts import App
 
+from meetcore.adapters.settings import PREFIX, Settings
 from meetcore.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +23,11 @@ SERVED = re.compile(
     r"^<!-- the Python blocks of this page speak to a service: (?P<runner>\S+) runs them -->$", re.MULTILINE
 )
 README_LINES = 150
+# Of a customer's program, of haproxy, of Kubernetes; and one that is misspelt.
+OTHER_VARIABLES = {
+    f"{PREFIX}{name}"
+    for name in ("API_KEY", "CONFIG_FILE", "HOOK", "PORT_8000_TCP", "SECRET_KEY", "SERVER_1", "SERVER_2")
+}
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -120,6 +127,28 @@ def test_every_link_has_a_target(page: Path, path: str, anchor: str) -> None:
     assert target.exists()
     if anchor:
         assert anchor in anchors_of(target)
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    room = "adapters|client|composition|domain|ports|testing|usecases"
+    named = set(re.findall(rf"`((?:{room})/[\w/]+(?:\.(?:py|sql))?)", text))
+    assert len(named) > 30
+    package = ROOT / "src" / "meetcore"
+    assert [
+        name for name in named if not ((package / name).exists() or (package / f"{name}.py").exists())
+    ] == []
+
+
+def test_every_variable_that_a_page_names_is_a_setting() -> None:
+    known = {f"{PREFIX}{field.name.upper()}" for field in attrs.fields(Settings)} | OTHER_VARIABLES
+    named = {
+        (page.name, name)
+        for page in PAGES
+        for name in re.findall(rf"\b{PREFIX}\w+", page.read_text("utf-8"))
+        if not name.endswith("_") and not name.startswith(f"{PREFIX}TEST_")
+    }
+    assert [each for each in sorted(named) if each[1] not in known] == []
 
 
 def test_the_readme_is_short_and_starts_with_what_it_is_and_the_two_commands() -> None:

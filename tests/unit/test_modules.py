@@ -38,6 +38,7 @@ def test_every_name_that_a_text_gives_in_full_is_there() -> None:
     root = PACKAGE.parents[1]
     files = [
         *PACKAGE.rglob("*.py"),
+        *PACKAGE.rglob("*.sql"),
         *(root / "docs").glob("*.md"),
         root / "README.md",
         root / "CONTRIBUTING.md",

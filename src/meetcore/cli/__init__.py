@@ -1,1 +1,31 @@
-"""The program `meetcore`: the operator's use cases and the processes, from a command line."""
+"""The command line. The script `meetcore` starts here, or reports in one line which package is missing.
+
+The library alone brings attrs and nothing else, and this script with it.
+"""
+
+import sys
+
+
+def start() -> None:
+    """Run the program; exit with 2 when the packages of the service are not installed."""
+    try:
+        from meetcore.cli.main import main as run
+
+        run()
+    except ImportError as error:
+        package = _missing_package(error)
+        if package is None:
+            raise
+        sys.stderr.write(
+            f"meetcore: {package} is not installed; the program needs: pip install 'meetcore[all]'\n"
+        )
+        raise SystemExit(2) from None
+
+
+def _missing_package(error: ImportError) -> str | None:
+    """Name the package that is not installed; `None` where the fault is one of meetcore's own modules."""
+    # A command's module is imported by cyclopts, which wraps the error.
+    cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+    if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
+        return None
+    return None if cause.name.partition(".")[0] == "meetcore" else cause.name

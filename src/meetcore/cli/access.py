@@ -1,24 +1,29 @@
-"""`meetcore portal`, `meetcore operator`: who signs in to the dashboard and to the console."""
+"""`meetcore portal`, `operator`, `audit`: who signs in to dashboard and console, and who changed what."""
+
+from json import dumps
+from uuid import UUID
 
 from cyclopts import App
 
-from meetcore.cli.changes import show_change
-from meetcore.cli.inputs import Json, Whole, read_id, read_role
-from meetcore.cli.output import Record, show
-from meetcore.cli.runner import guarded, with_application
+from meetcore.cli.inputs import Json, Whole, check_counts, read_id, read_role
+from meetcore.cli.output import Record
+from meetcore.cli.runner import add_change, record_of, show_change, show_list, show_result, shown
 from meetcore.composition.application import Application
-from meetcore.domain.meetings.schedule import utc_text
-from meetcore.domain.members.operator_tokens import DEFAULT_TOKEN_DAYS, DEFAULT_TOKEN_NAME, OperatorToken
-from meetcore.domain.members.operators import Operator
+from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.operators import DEFAULT_TOKEN_DAYS, DEFAULT_TOKEN_NAME, Operator, OperatorToken
 from meetcore.domain.members.roles import OperatorRole, Role
-from meetcore.domain.members.sign_in_links import DEFAULT_PORTAL_MINUTES
-from meetcore.usecases.make_portal_link import PortalLink
-from meetcore.usecases.operator_tokens import MintedOperatorToken
+from meetcore.domain.members.sign_in import DEFAULT_PORTAL_MINUTES
+from meetcore.ports.queries import MAX_PAGE
+from meetcore.usecases.members import operators, portal_links
+
+DEFAULT_LIMIT = 100
+MAX_LIMIT = 100_000
 
 portal = App(name="portal", help="One-time links to the dashboard.")
 operator = App(name="operator", help="Operators: who may use the console.")
 token = App(name="token", help="Tokens with which programs ask the console.")
 operator.command(token)
+audit = App(name="audit", help="The audit log: who changed what.")
 
 
 @portal.command(name="link")
@@ -43,16 +48,16 @@ def make_portal_link(
     minutes:
         For how long it is valid, 60 at most.
     """
-    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
-    guest_role = guarded(lambda: read_role(role, Role), as_json=json)
+    account_id = read_id(account, "--account")
+    guest_role = read_role(role, Role)
 
-    async def work(application: Application) -> Record:
+    async def make(application: Application) -> portal_links.PortalLink:
         links = application.access.portal_links
         if email is None:
-            return _link_record(await links.for_guest(account_id, guest_role, minutes))
-        return _link_record(await links.for_member(account_id, email, minutes))
+            return await links.for_guest(account_id, guest_role, minutes)
+        return await links.for_member(account_id, email, minutes)
 
-    show(with_application(work, as_json=json), as_json=json)
+    show_result(make, _link_record, as_json=json)
 
 
 @operator.command(name="add")
@@ -66,7 +71,7 @@ def add_operator(*, email: str, role: str, json: Json = False) -> None:
     role:
         support, finance or admin.
     """
-    operator_role = guarded(lambda: read_role(role, OperatorRole), as_json=json)
+    operator_role = read_role(role, OperatorRole)
 
     show_change(
         "operator add",
@@ -79,30 +84,7 @@ def add_operator(*, email: str, role: str, json: Json = False) -> None:
 @operator.command(name="list")
 def list_operators(*, json: Json = False) -> None:
     """List operators, the oldest first."""
-
-    async def work(application: Application) -> list[Record]:
-        return [_operator_record(each) for each in await application.access.operators.list_operators()]
-
-    show(with_application(work, as_json=json), as_json=json)
-
-
-@operator.command(name="remove")
-def remove_operator(id: str, /, *, json: Json = False) -> None:
-    """Take the console from an operator; every session of theirs ends.
-
-    Parameters
-    ----------
-    id:
-        The operator's id.
-    """
-    operator_id = guarded(lambda: read_id(id, "the operator"), as_json=json)
-
-    show_change(
-        "operator remove",
-        lambda app: app.access.operators.remove(operator_id),
-        _operator_record,
-        as_json=json,
-    )
+    show_list(lambda app: app.access.operators.list_operators(), _operator_record, as_json=json)
 
 
 @operator.command(name="link")
@@ -116,12 +98,10 @@ def make_operator_link(id: str, /, *, minutes: Whole = DEFAULT_PORTAL_MINUTES, j
     minutes:
         For how long it is valid, 60 at most.
     """
-    operator_id = guarded(lambda: read_id(id, "the operator"), as_json=json)
-
-    async def work(application: Application) -> Record:
-        return _link_record(await application.access.portal_links.for_operator(operator_id, minutes))
-
-    show(with_application(work, as_json=json), as_json=json)
+    operator_id = read_id(id, "the operator")
+    show_result(
+        lambda app: app.access.portal_links.for_operator(operator_id, minutes), _link_record, as_json=json
+    )
 
 
 @token.command(name="create")
@@ -143,9 +123,9 @@ def create_token(
     days:
         For how long it is valid, 730 at most.
     """
-    operator_role = guarded(lambda: read_role(role, OperatorRole), as_json=json)
+    operator_role = read_role(role, OperatorRole)
 
-    def to_record(minted: MintedOperatorToken) -> Record:
+    def to_record(minted: operators.MintedOperatorToken) -> Record:
         return {"token": minted.text, **_token_record(minted.token)}
 
     show_change(
@@ -159,53 +139,78 @@ def create_token(
 @token.command(name="list")
 def list_tokens(*, json: Json = False) -> None:
     """List tokens of programs, the oldest first."""
-
-    async def work(application: Application) -> list[Record]:
-        return [_token_record(each) for each in await application.access.operator_tokens.list_tokens()]
-
-    show(with_application(work, as_json=json), as_json=json)
-
-
-@token.command(name="revoke")
-def revoke_token(id: str, /, *, json: Json = False) -> None:
-    """Refuse a token from its next request on.
-
-    Parameters
-    ----------
-    id:
-        The token's id.
-    """
-    token_id = guarded(lambda: read_id(id, "the token"), as_json=json)
-
-    show_change(
-        "operator token revoke",
-        lambda app: app.access.operator_tokens.revoke(token_id),
-        _token_record,
-        as_json=json,
-    )
+    show_list(lambda app: app.access.operator_tokens.list_tokens(), _token_record, as_json=json)
 
 
 def _token_record(each: OperatorToken) -> Record:
-    return {
-        "id": str(each.id),
-        "name": each.name,
-        "role": each.role.value,
-        "last_four": each.last_four,
-        "created_at": utc_text(each.created_at),
-        "expires_at": utc_text(each.expires_at),
-        "revoked_at": None if each.revoked_at is None else utc_text(each.revoked_at),
-    }
+    return record_of(each, "id", "name", "role", "last_four", "created_at", "expires_at", "revoked_at")
 
 
-def _link_record(link: PortalLink) -> Record:
-    return {"url": link.url, "expires_at": utc_text(link.expires_at)}
+def _link_record(link: portal_links.PortalLink) -> Record:
+    return record_of(link, "url", "expires_at")
 
 
 def _operator_record(each: Operator) -> Record:
+    return record_of(each, "id", "email", "role", "created_at", "removed_at")
+
+
+add_change(
+    operator, "operator remove", "Take the console from an operator; every session of theirs ends.",
+    "the operator", lambda app, id_: app.access.operators.remove(id_), _operator_record,
+)  # fmt: skip
+add_change(
+    token, "operator token revoke", "Refuse a token from its next request on.",
+    "the token", lambda app, id_: app.access.operator_tokens.revoke(id_), _token_record,
+)  # fmt: skip
+
+
+@audit.command(name="list")
+def list_entries(
+    *,
+    account: str | None = None,
+    limit: Whole = DEFAULT_LIMIT,
+    json: Json = False,
+) -> None:
+    """List changes of accounts, keys, credits and hosts, newest first.
+
+    Parameters
+    ----------
+    account:
+        Only those of this account.
+    limit:
+        So many at most.
+    """
+    account_id = None if account is None else read_id(account, "--account")
+    check_counts(1, MAX_LIMIT, limit=limit)
+
+    show_list(
+        lambda app: _read(app, account_id, limit + 1),
+        lambda entry: _entry_record(entry, as_json=json),
+        as_json=json,
+        limit=limit,
+        hint="see them with --limit",
+    )
+
+
+async def _read(application: Application, account_id: UUID | None, limit: int) -> list[AuditEntry]:
+    found: list[AuditEntry] = []
+    while (wanted := min(limit - len(found), MAX_PAGE)) > 0:
+        before = found[-1].id if found else None
+        page = await application.ports.queries.list_audit_entries(account_id, wanted, before)
+        found += page
+        if len(page) < wanted:
+            break
+    return found
+
+
+def _entry_record(entry: AuditEntry, *, as_json: bool) -> Record:
+    actor, details = entry.actor, dict(entry.details)
     return {
-        "id": str(each.id),
-        "email": each.email,
-        "role": each.role.value,
-        "created_at": utc_text(each.created_at),
-        "removed_at": None if each.removed_at is None else utc_text(each.removed_at),
+        **record_of(entry, "id", "at", "account_id"),
+        "actor": actor.name,
+        "actor_kind": actor.kind.value,
+        "actor_id": shown(actor.id),
+        **record_of(entry, "action", "target_id"),
+        "details": details if as_json else dumps(details, ensure_ascii=False),
+        **record_of(entry, "client_address", "is_impersonated"),
     }

@@ -1,36 +1,25 @@
-"""`meetcore account`, `key`, `credits`, `host`: the operator's records."""
+"""`meetcore account`: who pays."""
 
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, BinaryIO
 from uuid import UUID
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
-from meetcore.cli.account_admin import (
-    list_accounts,
-    resume_account,
-    show_account,
-    suspend_account,
-)
-from meetcore.cli.account_data import erase_account, export_account
-from meetcore.cli.adjust import adjust_credits
-from meetcore.cli.changes import show_change
-from meetcore.cli.inputs import Json, Whole, check_counts, check_texts, read_id
-from meetcore.cli.keys import create_key, list_keys, revoke_key, roll_key, set_cap
-from meetcore.cli.output import show
-from meetcore.cli.runner import guarded, with_application
-from meetcore.cli.seal import seal_credits
-from meetcore.cli.verify import verify_credits
+from meetcore.cli import runner
+from meetcore.cli.inputs import InputRefused, Json, Whole, check_counts, check_texts, read_id
+from meetcore.cli.output import Record, print_message, show
 from meetcore.composition.application import Application
-from meetcore.domain.meetings.hosts import Host
-from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
-from meetcore.usecases.move_credits import ToppedUp
+from meetcore.domain.requests import accounts, views
 
-MAX_SEATS = 1_000_000
+DEFAULT_LIMIT = 1_000
+MAX_LIMIT = 100_000
 
 account = App(name="account", help="Accounts: who pays.")
-key = App(name="key", help="API keys: who may do what.")
-credits_ = App(name="credits", help="Credits: top up, and prove the ledger.")
-host = App(name="host", help="Licensed hosts at the video provider.")
 
 
 @account.command(name="create")
@@ -46,21 +35,17 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
     credits:
         Credits to start with; 0 is fine.
     """
-    guarded(lambda: check_counts(0, MAX_CREDITS, credits=credits), as_json=json)
-    guarded(lambda: check_texts(email=email, full_name=full_name), as_json=json)
-
-    show_change(
+    check_counts(0, MAX_CREDITS, credits=credits)
+    check_texts(email=email, full_name=full_name)
+    runner.show_change(
         "account create",
         lambda app: app.administration.create_account(email, full_name, credits),
         lambda made: {
-            "id": str(made.id),
-            "user_id": str(made.user_id),
-            "email": email,
-            "full_name": full_name,
+            **runner.record_of(made, "id", "user_id"), "email": email, "full_name": full_name,
             "balance": credits,
         },
         as_json=json,
-    )
+    )  # fmt: skip
 
 
 @account.command(name="set")
@@ -74,10 +59,9 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     credit_low:
         `credit.low` is sent when the available credits fall below this.
     """
-    account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
-    guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)
-
-    show_change(
+    account_id = read_id(id, "the account")
+    check_counts(0, MAX_CREDITS, credit_low=credit_low)
+    runner.show_change(
         "account set",
         lambda app: app.administration.set_low_threshold(account_id, credit_low),
         lambda _: {"id": id, "credit_low": credit_low},
@@ -85,158 +69,156 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     )
 
 
-account.command(list_accounts, name="list")
-account.command(show_account, name="show")
-account.command(suspend_account, name="suspend")
-account.command(resume_account, name="resume")
-account.command(export_account, name="export")
-account.command(erase_account, name="erase")
-
-
-key.command(create_key, name="create")
-key.command(list_keys, name="list")
-key.command(roll_key, name="roll")
-key.command(revoke_key, name="revoke")
-key.command(set_cap, name="set-cap")
-
-
-@credits_.command(name="topup")
-def top_up(*, account: str, amount: Whole, reference: str | None = None, json: Json = False) -> None:
-    """Add paid credits. The same reference again changes nothing and prints the first top-up.
+@account.command(name="list")
+def list_accounts(*, email: str | None = None, limit: Whole = DEFAULT_LIMIT, json: Json = False) -> None:
+    """List accounts, newest first.
 
     Parameters
     ----------
-    account:
+    email:
+        Only those with this e-mail address, in any case.
+    limit:
+        So many at most.
+    """
+    check_counts(1, MAX_LIMIT, limit=limit)
+    runner.show_list(
+        lambda app: app.administration.registry.list_accounts(email, limit + 1),
+        _record,
+        as_json=json,
+        limit=limit,
+        hint="see them with --limit, or look for one with --email",
+    )
+
+
+@account.command(name="show")
+def show_account(id: str, /, *, json: Json = False) -> None:
+    """Show an account.
+
+    Parameters
+    ----------
+    id:
         The account.
-    amount:
-        Whole credits.
-    reference:
-        The payment's own name, such as an invoice number.
     """
-    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
-    guarded(lambda: check_counts(1, MAX_CREDITS, amount=amount), as_json=json)
-    guarded(lambda: check_texts(reference=reference), as_json=json)
+    account_id = read_id(id, "the account")
+    runner.show_result(lambda app: _find(app, account_id), _record, as_json=json)
 
-    show_change(
-        "credits topup",
-        lambda app: app.administration.top_up(account_id, amount, reference),
-        _top_up_record,
-        as_json=json,
-        is_repeatable=reference is not None,
+
+def _record(account: views.StoredAccount) -> Record:
+    return {
+        **runner.record_of(account, "id", "user_id", "email", "full_name"),
+        "status": accounts.status_of(account.suspended_at).value,
+        **runner.record_of(account, "balance", "held"),
+        "credit_low": account.low_threshold,
+        **runner.record_of(account, "created_at", "suspended_at"),
+    }
+
+
+async def _find(application: Application, account_id: UUID) -> views.StoredAccount:
+    return await application.administration.registry.find_account(account_id)
+
+
+runner.add_change(
+    account, "account suspend",
+    "Refuse an account's keys from their next request on. What was begun goes on.", "the account",
+    lambda app, id_: app.administration.suspend_account(id_), _record, find=_find,
+)  # fmt: skip
+runner.add_change(
+    account, "account resume", "Let the keys of a suspended account in again.",
+    "the account", lambda app, id_: app.administration.resume_account(id_), _record, find=_find,
+)  # fmt: skip
+
+
+@account.command(name="export")
+def export_account(id: str, /, *, to: str | None = None, json: Json = False) -> None:
+    """Write what is kept of an account into a ZIP archive, without secrets.
+
+    Parameters
+    ----------
+    id:
+        The account.
+    to:
+        A file that is not there yet; `account-ID.zip` in this directory when not given.
+    """
+    account_id = read_id(id, "the account")
+    path = Path(to or f"account-{account_id}.zip")
+
+    async def work(application: Application) -> int:
+        pieces = await application.account_data.export(account_id)
+        runner.log_action("account export", {"account_id": str(account_id)})
+        return await _write(path, pieces)
+
+    if path.exists() or not path.parent.is_dir():
+        _refuse(path)
+    written = runner.with_application(work, as_json=json)
+    show({"account_id": str(account_id), "file": str(path), "bytes": written}, as_json=json)
+
+
+def _refuse(path: Path) -> None:
+    raise InputRefused(
+        f"{path} is there already: name another file with --to"
+        if path.exists()
+        else f"{path.parent} is no directory: name a file in one with --to"
     )
 
 
-credits_.command(adjust_credits, name="adjust")
-credits_.command(seal_credits, name="seal")
-credits_.command(verify_credits, name="verify")
+async def _write(path: Path, pieces: AsyncIterator[bytes]) -> int:
+    """Write a file that its owner alone can read; a part of one is not left behind."""
+    partial, written = path.with_name(f"{path.name}.part"), 0
+    try:
+        with _opened(partial) as file:
+            async for piece in pieces:
+                written += file.write(piece)
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return written
 
 
-@host.command(name="add")
-def add_host(
-    *, provider_user_id: str, capacity: Whole, max_concurrent: Whole = 1, json: Json = False
+def _opened(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+@account.command(name="erase")
+def erase_account(
+    id: str, /, *, yes: Annotated[bool, Parameter(negative="")] = False, json: Json = False
 ) -> None:
-    """Add a licensed host.
-
-    Parameters
-    ----------
-    provider_user_id:
-        The user at the video provider.
-    capacity:
-        How many seats its licence has.
-    max_concurrent:
-        How many meetings it may run at a time.
-    """
-    guarded(lambda: check_texts(provider_user_id=provider_user_id), as_json=json)
-    guarded(
-        lambda: check_counts(1, MAX_SEATS, capacity=capacity, max_concurrent=max_concurrent), as_json=json
-    )
-
-    show_change(
-        "host add",
-        lambda app: app.administration.hosts.add(provider_user_id, capacity, max_concurrent),
-        _host_record,
-        as_json=json,
-    )
-
-
-@host.command(name="list")
-def list_hosts(*, json: Json = False) -> None:
-    """List hosts, smallest first."""
-
-    async def work(application: Application) -> list[dict[str, object]]:
-        return [_host_record(each) for each in await application.administration.registry.list_hosts()]
-
-    show(with_application(work, as_json=json), as_json=json)
-
-
-@host.command(name="disable")
-def disable_host(id: str, /, *, json: Json = False) -> None:
-    """Give a host no new meetings; those it has stay.
+    """Erase an account for good: names, addresses, contents. The ledger stays, without names.
 
     Parameters
     ----------
     id:
-        The host's id.
+        The account. Its meetings that are still to take place have to be cancelled first.
+    yes:
+        Do not ask for the id once more.
     """
-    host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
+    account_id = read_id(id, "the account")
+    if not yes:
+        _confirm(account_id)
 
-    show_change(
-        "host disable",
-        lambda app: app.administration.hosts.disable(host_id),
-        _host_record,
-        before=lambda app: _find_host(app, host_id),
-        as_json=json,
-    )
+    async def work(application: Application) -> Record:
+        erase = application.account_data.erase
+        erasure = await erase(account_id)
+        runner.log_action("account erase", {"account_id": str(account_id)})
+        is_finished = erasure.finished_at is not None or await erase.work_on(account_id)
+        return (
+            {"account_id": str(account_id)}
+            | runner.record_of(erasure, "requested_at")
+            | {"is_finished": is_finished}
+        )
 
-
-@host.command(name="enable")
-def enable_host(id: str, /, *, json: Json = False) -> None:
-    """Give a host meetings again.
-
-    Parameters
-    ----------
-    id:
-        The host's id.
-    """
-    host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
-
-    show_change(
-        "host enable",
-        lambda app: app.administration.hosts.enable(host_id),
-        _host_record,
-        before=lambda app: _find_host(app, host_id),
-        as_json=json,
-    )
+    done = runner.with_application(work, as_json=json)
+    show(done, as_json=json)
+    if not done["is_finished"]:
+        print_message(
+            "Recordings are still at the provider, or expected from it: the workers remove them and finish.",
+            as_json=True,
+        )
 
 
-async def _find_host(application: Application, host_id: UUID) -> Host | None:
-    hosts = await application.administration.registry.list_hosts()
-    return next((each for each in hosts if each.id == host_id), None)
-
-
-def _top_up_record(done: ToppedUp) -> dict[str, object]:
-    transfer = done.entry.transfer
-    return {
-        "id": str(transfer.id),
-        "account_id": str(done.entry.account_id),
-        "amount": done.entry.amount,
-        "reference": transfer.reference.id,
-        "balance_after": done.entry.balance_after,
-        "balance": done.balance,
-        "is_new": done.is_new,
-        "created_at": utc_text(done.entry.at),
-    }
-
-
-def _host_record(host_: Host) -> dict[str, object]:
-    return {
-        "id": str(host_.id),
-        "provider_user_id": host_.provider_user_id,
-        "capacity": host_.capacity,
-        "max_concurrent": host_.max_concurrent,
-        "uses": host_.uses,
-        "is_active": host_.is_active,
-        "creations": host_.creations,
-        "creations_on": None if host_.creations_on is None else host_.creations_on.isoformat(),
-        "unavailable_until": None if host_.unavailable_until is None else utc_text(host_.unavailable_until),
-    }
+def _confirm(account_id: UUID) -> None:
+    if not sys.stdin.isatty():
+        raise InputRefused("nothing brings an erased account back: add --yes without a terminal")
+    sys.stderr.write("Nothing brings an erased account back. Its id once more: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() != str(account_id):
+        raise InputRefused("that is not the id of the account; nothing was erased")

@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
@@ -20,31 +21,32 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 import httpx
-import typed_settings
 import uvicorn
 from attrs import evolve, frozen
 from starlette.routing import BaseRoute
 
-from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_ca
+from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, MailInbox, inbox_routes, make_dev_certificate
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, SettingsRefused, load_settings
+from meetcore.adapters.settings import DEFAULT_BASE_URL, SecretStr, Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.app import Service
-from meetcore.cli.demo_account import DEMO_FILE, Demo, is_inbox_registered, keep_demo_account
-from meetcore.cli.demo_meeting import hold_demo_meeting
-from meetcore.cli.inputs import Whole, check_counts
+from meetcore.cli import inputs, runner, servers
+from meetcore.cli.demo import (
+    DEMO_FILE,
+    Demo,
+    hold_demo_meeting,
+    is_inbox_registered,
+    keep_demo_account,
+    page_lines,
+    start_message,
+    write_private,
+)
 from meetcore.cli.output import ExitCode, complain, print_message
-from meetcore.cli.ports import refuse_taken
-from meetcore.cli.private_files import write_private
-from meetcore.cli.runner import guarded, run_service
-from meetcore.cli.server_options import SERVER_OPTIONS
-from meetcore.cli.start_message import page_lines, start_message
-from meetcore.composition.infrastructure import Network, open_application, system_network
+from meetcore.composition.infrastructure import Network, open_application
 from meetcore.domain.meetings.schedule import WIB
-from meetcore.domain.webhooks.addresses import Address
-from meetcore.domain.webhooks.urls import parse_webhook_url
-from meetcore.ports.resolver import Resolver
+from meetcore.domain.webhooks import addresses, urls
+from meetcore.ports.webhook_sender import Resolver
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
@@ -58,8 +60,8 @@ class _InboxResolver:
 
     system: Resolver
 
-    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
-        """Every address a name has."""
+    async def resolve(self, host: str, account_id: UUID) -> tuple[addresses.Address, ...]:
+        """Return the addresses of a name."""
         return (IPv4Address(LOOPBACK),) if host == INBOX_HOST else await self.system.resolve(host, account_id)
 
 
@@ -68,7 +70,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take the signals; uvicorn would raise them again afterwards, before Postgres has stopped."""
+        """Handle the signals; uvicorn would raise them again afterwards, before Postgres has stopped."""
         known = {
             number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -88,7 +90,7 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
+def dev(*, port: inputs.Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     """Run everything on this machine, with a demo account.
 
     Parameters
@@ -98,21 +100,23 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     data_dir:
         Where the database, the demo key and the certificates live.
     """
-    guarded(lambda: check_counts(1, MAX_PORT, port=port))
-    settings = guarded(load_settings)
+    inputs.check_counts(1, MAX_PORT, port=port)
+    settings = load_settings()
     if settings.log_level == "info":
         settings = evolve(settings, log_level="warning")  # request lines would hide the start message
     configure_logs(settings.log_level, "dev")
-    refuse_taken(LOOPBACK, port, "--port, or make run ARGS='--port NUMBER'")
+    servers.refuse_taken(LOOPBACK, port, "--port, or make run ARGS='--port NUMBER'")
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     key_file, database = data_dir / "secrets.key", EmbeddedPostgres(data_dir / "postgres")
     is_new_key = _keep_secrets_key(key_file)
     try:
+        _say("starting PostgreSQL" + (", with new data" if is_new_key else ""))
         with database as url:
+            _say("bringing its schema up to date")
             is_new_database = any(step.number == 1 for step in migrate(url))
             if is_new_key and not is_new_database:
                 _refuse_new_key_for_old_data(key_file, database.home)
-            run_service(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
+            runner.run_service(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
             if not database.is_running:
                 complain("postgres", "the database has stopped; start `meetcore dev` again", as_json=False)
                 raise SystemExit(ExitCode.STORE_UNAVAILABLE)
@@ -126,19 +130,25 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
         raise SystemExit(ExitCode.REFUSED) from None
 
 
+def _say(step: str) -> None:
+    """Print a step of the start."""
+    sys.stderr.write(f"meetcore: {step} ...\n")
+    sys.stderr.flush()
+
+
 def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Settings:
-    """The operator's settings with this machine's database, key and addresses."""
+    """Return the operator's settings with this machine's database, key and addresses."""
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, f"{LOOPBACK}/32")))
-    ca_file, _, _ = make_dev_ca(data_dir / "inbox")
+    cert_file, _ = make_dev_certificate(data_dir / "inbox")
     own_url = f"http://{LOOPBACK}:{port}"
     return evolve(
         settings,
-        database_url=typed_settings.SecretStr(url),
-        secrets_key=typed_settings.SecretStr((data_dir / "secrets.key").read_text("utf-8").strip()),
+        database_url=SecretStr(url),
+        secrets_key=SecretStr((data_dir / "secrets.key").read_text("utf-8").strip()),
         base_url=own_url if settings.base_url == DEFAULT_BASE_URL else settings.base_url,
-        broker_url=typed_settings.SecretStr(""),  # the worker is in this process
+        broker_url=SecretStr(""),  # the worker is in this process
         webhook_allowed_networks=networks,
-        webhook_ca_file=settings.webhook_ca_file or str(ca_file),
+        ca_file=settings.ca_file or str(cert_file),
     )
 
 
@@ -162,21 +172,23 @@ def _refuse_new_key_for_old_data(file: Path, directory: Path) -> None:
 
 
 async def _run(settings: Settings, port: int, data_dir: Path, database: EmbeddedPostgres) -> None:
-    network_base = system_network(settings)
-    async with _inbox(settings, data_dir, network_base) as (network, routes):
+    async with _inbox(settings, data_dir) as (network, routes):
         is_new = not (data_dir / DEMO_FILE).exists()
         async with open_application(settings, network) as application:
+            _say("looking after the demo account")
             demo = await keep_demo_account(application, data_dir)
             is_registered = await is_inbox_registered(application, demo)
             lines = await page_lines(application, settings.base_url, demo)
         service = Service(settings, network, lambda _: routes)
-        config = uvicorn.Config(service, host=LOOPBACK, port=port, **SERVER_OPTIONS)
+        config = uvicorn.Config(service, host=LOOPBACK, port=port, **servers.SERVER_OPTIONS)
         server = _Server(config)
+        _say("starting the API and its worker")
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
             if is_new:
+                _say("holding a first meeting")
                 await _hold_demo_meeting(f"http://{LOOPBACK}:{port}", demo)
             print_message(
                 start_message(settings, demo, data_dir, database, lines, is_registered=is_registered)
@@ -187,7 +199,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
 
 
 async def _hold_demo_meeting(url: str, demo: Demo) -> None:
-    """Hold the demo account's meeting; without it, the account is empty and works as well."""
+    """Hold the demo account's meeting; a failure leaves the account empty."""
     with suppress(httpx.HTTPError):
         await hold_demo_meeting(url, demo.key, f"{demo.inbox_url}/notes", datetime.now(WIB))
 
@@ -200,18 +212,16 @@ async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server) -> No
 
 
 @asynccontextmanager
-async def _inbox(
-    settings: Settings, data_dir: Path, base: Network
-) -> AsyncIterator[tuple[Network, Sequence[BaseRoute]]]:
-    """Serve the inbox on a free port of its own, and give a network that resolves its name to it."""
-    _, cert_file, key_file = make_dev_ca(data_dir / "inbox")
+async def _inbox(settings: Settings, data_dir: Path) -> AsyncIterator[tuple[Network, Sequence[BaseRoute]]]:
+    """Serve the inbox on a free port, and yield a network that resolves its name to it."""
+    cert_file, key_file = make_dev_certificate(data_dir / "inbox")
     # A mail server that is named sends mails from here, too.
     mails = None if str(settings.smtp_url) else MailInbox()
-    network = Network(_InboxResolver(base.resolver), mailer=mails)
+    network = Network(_InboxResolver(Network().resolver), mailer=mails)
     async with open_application(settings, network) as application:
 
         async def find_secrets(url: str) -> list[str]:
-            return list(await application.ports.queries.find_secrets(parse_webhook_url(url).normalized))
+            return list(await application.ports.queries.find_secrets(urls.parse_webhook_url(url).normalized))
 
         inbox = InboxApp(find_secrets)
         listener = socket.create_server((LOOPBACK, 0))

@@ -1,4 +1,7 @@
-"""Reading what an operator types: ids, scopes, caps, times, amounts. Each refusal describes a valid value."""
+"""Readers of arguments: ids, scopes, caps, times, amounts.
+
+Each raises `InputRefused`, which names the argument and describes a valid value.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -8,38 +11,32 @@ from uuid import UUID
 from cyclopts import Parameter, Token
 
 from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.domain.money.amounts import read_amount
+from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.requests.keys import Scope
 
 R = TypeVar("R", Role, OperatorRole)
 
 MAX_TEXT = 200
-MAX_DIGITS = 18
 
 
 def _read_whole(_: object, tokens: Sequence[Token]) -> int:
-    digits = tokens[0].value.removeprefix("-" if tokens[0].value.startswith("-") else "+")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_DIGITS:
-        raise ValueError("it must be a whole number")
-    return int(tokens[0].value)
+    return read_amount(tokens[0].value, most=10**18)
 
 
 Whole = Annotated[int, Parameter(converter=_read_whole)]
-"""A whole number in digits: 10.7 credits are a slip, and no 11."""
+"""A whole number in digits: 10.7 credits are a slip, not 11."""
 
 Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
 """Whether a command prints for programs."""
 
 
 class InputRefused(Exception):
-    """An argument cannot be read; the message names it and a valid value."""
+    """An argument cannot be read."""
 
 
 def read_id(text: str, what: str) -> UUID:
-    """Read an id.
-
-    Raises:
-        InputRefused: not a UUID.
-    """
+    """Read an id."""
     try:
         return UUID(text)
     except ValueError:
@@ -47,11 +44,7 @@ def read_id(text: str, what: str) -> UUID:
 
 
 def read_scopes(texts: Iterable[str]) -> tuple[Scope, ...]:
-    """Read scopes, one each or several with commas.
-
-    Raises:
-        InputRefused: one is unknown, or there is none.
-    """
+    """Read scopes, one each or several with commas."""
     names = [name for text in texts for name in text.replace(",", " ").split()]
     known = {scope.value for scope in Scope}
     if unknown := [name for name in names if name not in known]:
@@ -62,11 +55,7 @@ def read_scopes(texts: Iterable[str]) -> tuple[Scope, ...]:
 
 
 def read_role(text: str, kind: type[R]) -> R:
-    """Read a role of members or of operators.
-
-    Raises:
-        InputRefused: there is no such role.
-    """
+    """Read a role of members or of operators."""
     try:
         return kind(text)
     except ValueError:
@@ -74,24 +63,17 @@ def read_role(text: str, kind: type[R]) -> R:
 
 
 def read_cap(text: str) -> int | None:
-    """Read a daily cap in credits, or `none`.
-
-    Raises:
-        InputRefused: neither a whole number of at least 0 nor `none`.
-    """
+    """Read a daily cap in credits, or `none`."""
     if text.lower() == "none":
         return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 15:
-        raise InputRefused(f"--daily-cap must be a whole number of credits or none, not {text!r}")
-    return int(text)
+    try:
+        return read_amount(text, least=0)
+    except InvalidAmount:
+        raise InputRefused(f"--daily-cap must be a whole number of credits or none, not {text!r}") from None
 
 
 def read_time(text: str | None, what: str = "--expires-at") -> datetime | None:
-    """Read an RFC 3339 time with its offset.
-
-    Raises:
-        InputRefused: not a time, or without an offset.
-    """
+    """Read an RFC 3339 time with its offset."""
     if text is None:
         return None
     try:
@@ -106,36 +88,31 @@ def read_time(text: str | None, what: str = "--expires-at") -> datetime | None:
 
 
 def check_counts(at_least: int, at_most: int, **counts: int) -> None:
-    """Check that whole numbers lie between two others.
-
-    Raises:
-        InputRefused: names the argument that does not.
-    """
+    """Check that whole numbers lie between two others."""
     for name, count in counts.items():
         if not at_least <= count <= at_most:
-            option = name.replace("_", "-")
-            raise InputRefused(f"--{option} must be a whole number from {at_least} to {at_most}, not {count}")
+            raise InputRefused(
+                f"{_option(name)} must be a whole number from {at_least} to {at_most}, not {count}"
+            )
 
 
 def check_hours(at_least: float, at_most: float, **hours: float | None) -> None:
-    """Check that durations lie between two others.
-
-    Raises:
-        InputRefused: names the argument that does not.
-    """
+    """Check that durations lie between two others."""
     for name, value in hours.items():
         if value is not None and not at_least <= value <= at_most:  # false for "nan", too
-            option = name.replace("_", "-")
-            raise InputRefused(f"--{option} must be hours from {at_least:g} to {at_most:g}, not {value:g}")
+            raise InputRefused(
+                f"{_option(name)} must be hours from {at_least:g} to {at_most:g}, not {value:g}"
+            )
 
 
 def check_texts(**texts: str | None) -> None:
-    """Check that texts can be stored and shown.
-
-    Raises:
-        InputRefused: names the argument that is empty, too long or holds control characters.
-    """
+    """Check that texts can be stored and shown."""
     for name, text in texts.items():
         if text is not None and not (1 <= len(text) <= MAX_TEXT and text.isprintable()):
-            option = name.replace("_", "-")
-            raise InputRefused(f"--{option} must be 1 to {MAX_TEXT} characters without control characters")
+            raise InputRefused(
+                f"{_option(name)} must be 1 to {MAX_TEXT} characters without control characters"
+            )
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,21 +1,20 @@
-"""`meetcore key create`, `list`, `roll`, `revoke`, `set-cap`."""
+"""`meetcore key`: who may do what."""
 
 from typing import Annotated
 from uuid import UUID
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
-from meetcore.cli.changes import show_change
+from meetcore.cli import output, runner
 from meetcore.cli.inputs import Json, Whole, read_cap, read_id, read_scopes, read_time
-from meetcore.cli.operator_log import log_action
-from meetcore.cli.output import show
-from meetcore.cli.runner import guarded, with_application
 from meetcore.composition.application import Application
-from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.requests.keys import DEFAULT_NAME, ApiKey, masked
-from meetcore.usecases.administration import MintedKey
+from meetcore.usecases.requests.administration import MintedKey
+
+key = App(name="key", help="API keys: who may do what.")
 
 
+@key.command(name="create")
 def create_key(
     *,
     account: str,
@@ -40,19 +39,20 @@ def create_key(
     expires_at:
         When it stops working, such as 2026-12-31T17:00:00Z.
     """
-    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
-    scopes = guarded(lambda: read_scopes(scope), as_json=json)
-    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
-    until = guarded(lambda: read_time(expires_at), as_json=json)
+    account_id = read_id(account, "--account")
+    scopes = read_scopes(scope)
+    cap = read_cap(daily_cap)
+    until = read_time(expires_at)
 
-    async def work(application: Application) -> dict[str, object]:
-        minted = await application.administration.create_key(account_id, scopes, cap, until, name=name)
-        log_action("key create", {"id": minted.key.id, "account_id": account_id})
+    async def work(application: Application) -> output.Record:
+        minted = await application.administration.keys.create(account_id, scopes, cap, until, name=name)
+        runner.log_action("key create", {"id": minted.key.id, "account_id": account_id})
         return _minted_record(minted)
 
-    show(with_application(work, as_json=json), as_json=json)
+    output.show(runner.with_application(work, as_json=json), as_json=json)
 
 
+@key.command(name="list")
 def list_keys(*, account: str | None = None, json: Json = False) -> None:
     """List keys, newest first.
 
@@ -61,16 +61,17 @@ def list_keys(*, account: str | None = None, json: Json = False) -> None:
     account:
         Only those of this account.
     """
-    account_id = None if account is None else guarded(lambda: read_id(account, "--account"), as_json=json)
+    account_id = None if account is None else read_id(account, "--account")
 
-    async def work(application: Application) -> list[dict[str, object]]:
+    async def work(application: Application) -> list[output.Record]:
         prefix = application.policy.key_prefix
         keys = await application.administration.registry.list_keys(account_id)
-        return [_record(each) | {"key": masked(prefix, each)} for each in keys]
+        return [{**_record(each), "key": masked(prefix, each)} for each in keys]
 
-    show(with_application(work, as_json=json), as_json=json)
+    output.show(runner.with_application(work, as_json=json), as_json=json)
 
 
+@key.command(name="roll")
 def roll_key(id: str, /, *, overlap: Whole, json: Json = False) -> None:
     """Put a new key in the place of another. It is printed once; both spend under one daily cap.
 
@@ -81,37 +82,18 @@ def roll_key(id: str, /, *, overlap: Whole, json: Json = False) -> None:
     overlap:
         Hours for which the old key goes on working, up to 168; 0 revokes it at once.
     """
-    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
+    key_id = read_id(id, "the key")
 
-    async def work(application: Application) -> dict[str, object]:
-        minted, old = await application.administration.roll_key(key_id, overlap)
-        log_action("key roll", {"id": key_id, "account_id": old.account_id})
+    async def work(application: Application) -> output.Record:
+        minted, old = await application.administration.keys.roll(key_id, overlap)
+        runner.log_action("key roll", {"id": key_id, "account_id": old.account_id})
         end = old.revoked_at or old.expires_at
-        assert end is not None
-        return _minted_record(minted) | {"rolled_from": id, "rolled_from_ends_at": utc_text(end)}
+        return {**_minted_record(minted), "rolled_from": id, "rolled_from_ends_at": runner.shown(end)}
 
-    show(with_application(work, as_json=json), as_json=json)
-
-
-def revoke_key(id: str, /, *, json: Json = False) -> None:
-    """Revoke a key; it stops working at its next request.
-
-    Parameters
-    ----------
-    id:
-        The key's id.
-    """
-    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
-
-    show_change(
-        "key revoke",
-        lambda app: app.administration.revoke_key(key_id),
-        _record,
-        before=lambda app: _find_key(app, key_id),
-        as_json=json,
-    )
+    output.show(runner.with_application(work, as_json=json), as_json=json)
 
 
+@key.command(name="set-cap")
 def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
     """Change what a key may spend a day, together with the keys that share its cap.
 
@@ -122,38 +104,35 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
     daily_cap:
         Credits a day, or none.
     """
-    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
-    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
+    key_id = read_id(id, "the key")
+    cap = read_cap(daily_cap)
 
-    show_change(
+    runner.show_change(
         "key set-cap",
-        lambda app: app.administration.set_daily_cap(key_id, cap),
+        lambda app: app.administration.keys.set_daily_cap(key_id, cap),
         _record,
-        before=lambda app: _find_key(app, key_id),
+        before=lambda app: _find(app, key_id),
         as_json=json,
     )
 
 
-async def _find_key(application: Application, key_id: UUID) -> ApiKey | None:
+async def _find(application: Application, key_id: UUID) -> ApiKey | None:
     keys = await application.administration.registry.list_keys(None)
     return next((each for each in keys if each.id == key_id), None)
 
 
-def _minted_record(minted: MintedKey) -> dict[str, object]:
-    record = _record(minted.key)
-    return {"id": record.pop("id"), "key": minted.text, **record}
+def _minted_record(minted: MintedKey) -> output.Record:
+    return {"id": str(minted.key.id), "key": minted.text, **_record(minted.key)}
 
 
-def _record(key: ApiKey) -> dict[str, object]:
-    return {
-        "id": str(key.id),
-        "account_id": str(key.account_id),
-        "name": key.name,
-        "scopes": [scope.value for scope in key.scopes],
-        "daily_cap": key.daily_cap,
-        "created_by": None if key.created_by is None else str(key.created_by),
-        "created_at": utc_text(key.created_at),
-        "last_used_at": None if key.last_used_at is None else utc_text(key.last_used_at),
-        "expires_at": None if key.expires_at is None else utc_text(key.expires_at),
-        "revoked_at": None if key.revoked_at is None else utc_text(key.revoked_at),
-    }
+def _record(key: ApiKey) -> output.Record:
+    return runner.record_of(
+        key, "id", "account_id", "name", "scopes", "daily_cap", "created_by", "created_at", "last_used_at",
+        "expires_at", "revoked_at",
+    )  # fmt: skip
+
+
+runner.add_change(
+    key, "key revoke", "Revoke a key; it stops working at its next request.",
+    "the key", lambda app, id_: app.administration.keys.revoke(id_), _record, find=_find,
+)  # fmt: skip

@@ -1,22 +1,27 @@
-"""The program's output and exit codes.
+"""The program's output, the progress of long work, and exit codes.
 
 With `--json`, standard output is one JSON document; people get lines and tables. Errors go to standard error
 as text, and with `--json` to standard output as `{"error": {...}}` too.
 
-    0  done                     3  a setting is impossible or missing
-    1  refused, and why         4  the database does not answer
-    2  the command line is off
+    0  done                           3  a setting is impossible or missing
+    1  refused, with the reason       4  the database does not answer
+    2  the command line is not valid
 """
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
 Record = Mapping[str, object]
+Report = Callable[[int, int], None]
+"""Reports how much of long work is done, and of how much."""
 
 MAX_WIDTH = 10_000
+LINE_EVERY_S = 5.0
 
 _writes_log = False
 
@@ -111,3 +116,30 @@ def complain(code: str, message: str, *, as_json: bool) -> None:
     sys.stderr.write(f"meetcore: {message}\n")
     if as_json:
         sys.stdout.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Report]:
+    """Yield a function that shows progress on standard error: a bar in a terminal, plain lines elsewhere."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True)) as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+    else:
+        yield _Lines(what)
+
+
+class _Lines:
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if done >= total or now >= self._next:
+            self._next = now + LINE_EVERY_S
+            sys.stderr.write(f"{self._what}: {done} of {total}\n")

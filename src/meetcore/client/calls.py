@@ -1,46 +1,36 @@
-"""A call before it is made: the request, and the type of its answer.
+"""A call before it is sent: the request, and the type of its result.
 
-Owns the text of a request: its path, its query, its body, its idempotency key. Refuses what could not be
-meant (an empty id, a time without an offset) with a ValueError before anything is sent, and leaves every rule
-of the API to the API. A call is a value: made once, sent as often as it takes, the same every time.
+Owns path, query, body and idempotency key. Raises ValueError or TypeError for what cannot be sent (an empty
+id, a time without an offset) and leaves the rules of the API to the API. A call is a value: it is made once
+and sent unchanged at each attempt.
 """
 
 import json
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, time
-from secrets import token_bytes
-from typing import Generic, TypeVar
+from datetime import date, datetime, time
+from typing import Generic, TypeVar, cast
 from urllib.parse import quote
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from attrs import evolve, field, frozen
 
 from meetcore.client.records import Page
-from meetcore.domain.ids import RANDOM_BYTES, uuid7
-from meetcore.domain.requests.idempotency import MAX_KEY_LENGTH, is_key
+from meetcore.domain.requests.idempotency import MAX_KEY_LENGTH, is_idempotency_key
 from meetcore.domain.webhooks.endpoints import Unset
 
 __all__ = [
-    "Call",
-    "Id",
-    "Listing",
-    "change",
-    "day_text",
-    "instant_text",
-    "page_query",
-    "path_of",
-    "read",
-    "time_text",
-]
+    "Call", "Id", "Listing", "Moment", "change", "day_text", "encode", "given", "instant_text", "path_of",
+    "read", "read_pages", "time_text",
+]  # fmt: skip
 
 T = TypeVar("T")
 Id = str | UUID
+Moment = datetime | date | str
 
 
 @frozen
 class Call(Generic[T]):
-    """One call. `into` is what a success is read as; NoneType for one without a
-    body, `str` for one that is a text."""
+    """One call. A success is decoded to `into`: NoneType for no body, `str` for a text."""
 
     method: str
     path: str
@@ -52,26 +42,35 @@ class Call(Generic[T]):
 
 @frozen
 class Listing(Generic[T]):
-    """A list to be read page after page; `first` asks for the first one."""
+    """A list that is read page after page; `first` requests the first page."""
 
     first: Call[Page[T]]
 
     def page(self, cursor: str | None) -> Call[Page[T]]:
-        """The call for the page at a cursor; None is where the list was begun."""
+        """Return the call for the page at a cursor; for None the first."""
         if cursor is None:
             return self.first
         return evolve(self.first, query={**self.first.query, "cursor": cursor})
 
 
-def page_query(page_size: int | None, **filters: str | None) -> dict[str, str | None]:
-    """The query of a list: how many at once, and what narrows it."""
-    return {"limit": None if page_size is None else str(page_size), **filters}
-
-
 def read(path: str, into: type[T], query: Mapping[str, str | None] | None = None) -> Call[T]:
     """Describe a call that changes nothing."""
-    parameters = {name: value for name, value in (query or {}).items() if value is not None}
-    return Call("GET", path, into, parameters)
+    return Call("GET", path, into, cast(dict[str, str], given(**(query or {}))))
+
+
+def read_pages(
+    path: str,
+    into: type[T],
+    page_size: int | None,
+    *,
+    from_: Moment | None = None,
+    to: Moment | None = None,
+    **filters: Id | None,
+) -> Listing[T]:
+    """Describe a list: its filters, and how many items a page holds."""
+    query = {name: str(value) for name, value in given(limit=page_size, **filters).items()}
+    span = {"from": instant_text(from_), "to": instant_text(to)}
+    return Listing(read(path, Page[into], query | span))  # type: ignore[valid-type]
 
 
 def change(
@@ -82,42 +81,34 @@ def change(
     body: Mapping[str, object] | None = None,
     query: Mapping[str, str] | None = None,
 ) -> Call[T]:
-    """Describe a call that changes something: it has an idempotency key, the caller's or a fresh one.
-
-    Raises:
-        ValueError: the key is invalid.
-    """
-    key = _new_key() if idempotency_key is None else idempotency_key
-    if not is_key(key):
+    """Describe a call that changes something, under the given valid idempotency key or a new one."""
+    key = str(uuid4()) if idempotency_key is None else idempotency_key
+    if not is_idempotency_key(key):
         raise ValueError(f"an idempotency key is 1 to {MAX_KEY_LENGTH} visible ASCII characters")
     return Call(method, path, into, query or {}, None if body is None else encode(body), key)
 
 
-def _new_key() -> str:
-    # It states when it was made: a service whose records of that time were lost can refuse it.
-    return str(uuid7(datetime.now(UTC), token_bytes(RANDOM_BYTES)))
+def given(**fields: object) -> dict[str, object]:
+    """Drop the fields that are None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def encode(body: Mapping[str, object]) -> bytes:
-    """The JSON of a body, without the fields that were not given."""
-    given = {name: value for name, value in body.items() if not isinstance(value, Unset)}
+    """Encode a body as JSON, without the fields that are `Unset`."""
+    fields = {name: value for name, value in body.items() if not isinstance(value, Unset)}
     return json.dumps(
-        given, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_as_text
+        fields, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_as_text
     ).encode()
 
 
 def _as_text(value: object) -> str:
     if isinstance(value, UUID):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is no value of JSON")
+    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def path_of(*parts: Id) -> str:
-    """A path of the API, each part escaped.
-
-    Raises:
-        ValueError: a part is empty, or would name another path.
-    """
+    """Join a path of the API, each part escaped; raise `ValueError` for one that names another path."""
     texts = [str(part) for part in parts]
     if any(text in ("", ".", "..") for text in texts):
         raise ValueError("an id must not be empty")
@@ -125,22 +116,14 @@ def path_of(*parts: Id) -> str:
 
 
 def day_text(day: date | str) -> str:
-    """A day as `YYYY-MM-DD`.
-
-    Raises:
-        TypeError: a datetime, which is a different day in another zone: the API wants the day in WIB.
-    """
+    """Format a day in WIB as `YYYY-MM-DD`; raise `TypeError` for a datetime, whose day differs by zone."""
     if isinstance(day, datetime):
         raise TypeError("give the day in WIB (UTC+7): start.astimezone(WIB).date()")
     return day.isoformat() if isinstance(day, date) else day
 
 
 def time_text(at: time | str) -> str:
-    """A time of day as `HH:mm`.
-
-    Raises:
-        ValueError: it has an offset, or is finer than a minute.
-    """
+    """Format a time of day as `HH:mm`; raise `ValueError` for an offset or less than a minute."""
     if isinstance(at, str):
         return at
     if at.tzinfo is not None or at.second or at.microsecond:
@@ -148,12 +131,8 @@ def time_text(at: time | str) -> str:
     return at.strftime("%H:%M")
 
 
-def instant_text(at: datetime | date | str | None) -> str | None:
-    """An instant as RFC 3339, or a day as it is.
-
-    Raises:
-        ValueError: a datetime without an offset.
-    """
+def instant_text(at: Moment | None) -> str | None:
+    """Format an instant as RFC 3339, a day as `YYYY-MM-DD`; raise `ValueError` without an offset."""
     if isinstance(at, datetime) and at.utcoffset() is None:
         raise ValueError("give a datetime with an offset, such as datetime.now(UTC)")
     return at.isoformat() if isinstance(at, date) else at

@@ -1,7 +1,4 @@
-"""The two clients: the same operations, blocking and awaited.
-
-Owns the defaults and what is read from the environment.
-"""
+"""The two clients, blocking and awaited, their defaults and their environment variables."""
 
 import asyncio
 import os
@@ -15,17 +12,23 @@ import httpx
 from attrs import evolve
 
 from meetcore.client.descriptors import Awaited, AwaitedResponses, Blocking, BlockingResponses, M
-from meetcore.client.event_operations import EventOperations
 from meetcore.client.exchange import RetryPolicy
-from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
     AccountOperations,
     CreditOperations,
     MeetingOperations,
-    WebhookOperations,
+    NoteOperations,
+    RecordingOperations,
 )
-from meetcore.client.rate_limit import RateLimit
-from meetcore.client.transport import AsyncTransport, ServiceAddress, SyncTransport
+from meetcore.client.records import RateLimit
+from meetcore.client.transport import (
+    AsyncTransport,
+    ServiceAddress,
+    SyncTransport,
+    async_transport,
+    sync_transport,
+)
+from meetcore.client.webhooks import EventOperations, WebhookOperations
 
 __all__ = ["API_KEY_VARIABLE", "BASE_URL_VARIABLE", "AsyncClient", "Client"]
 
@@ -36,7 +39,7 @@ Transport = TypeVar("Transport", SyncTransport, AsyncTransport)
 
 
 class Operations(AccountOperations[M]):
-    """Every operation of the API, in a mode."""
+    """Every operation of the API in a mode."""
 
     def __init__(self, mode: M) -> None:
         super().__init__(mode)
@@ -63,21 +66,13 @@ class _Client(Operations[M], Generic[M, Transport]):
         max_total_s: float | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Self:
-        """Make a client with other options that shares the connections of this one: for a call, or for some.
+        """Make a client with other options, and more headers, that shares the connections of this one.
 
-        What is not given stays. Close this one, not those that were made of it.
-
-        Args:
-            timeout_s: see `Client`.
-            max_attempts: see `Client`.
-            max_total_s: see `Client`.
-            headers: sent with every request to the API, beside those that were given before.
-
-        Raises:
-            ValueError: one of them cannot be meant, or a header is the client's own.
+        Options that are not given stay. Close this client, not the derived ones. Raises `ValueError` where an
+        option is out of range, or a header belongs to the client.
         """
-        place, policy = self._transport.place, self._transport.policy
-        place = evolve(place, extra_headers={**place.extra_headers, **(headers or {})})
+        address, policy = self._transport.address, self._transport.policy
+        address = evolve(address, extra_headers={**address.extra_headers, **(headers or {})})
         policy = evolve(
             policy,
             timeout_s=policy.timeout_s if timeout_s is None else timeout_s,
@@ -85,23 +80,24 @@ class _Client(Operations[M], Generic[M, Transport]):
             max_total_s=policy.max_total_s if max_total_s is None else max_total_s,
         )
         twin = object.__new__(type(self))
-        twin._use(evolve(self._transport, place=place, policy=policy))
+        twin._use(evolve(self._transport, address=address, policy=policy))
         return twin
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """The request rate by the last answer; None before the first."""
+        """The rate limit by the last response; None before the first."""
         return self._transport.last_seen.rate_limit
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._transport.place.base_url!r})"
+        return f"{type(self).__name__}({self._transport.address.base_url!r})"
 
 
-def _place(base_url: str | None, api_key: str | None) -> ServiceAddress:
-    """The service's address and the key: as given, or from the environment."""
+def _address(base_url: str | None, api_key: str | None, *, allow_http: bool) -> ServiceAddress:
+    """Return the service's address and the key, as given or from the environment."""
     return ServiceAddress(
-        _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE)
-    )
+        _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE),
+        allow_http=allow_http,
+    )  # fmt: skip
 
 
 def _given(name: str, value: str | None, variable: str) -> str:
@@ -113,22 +109,22 @@ def _given(name: str, value: str | None, variable: str) -> str:
 
 
 class Client(_Client[Blocking, SyncTransport]):
-    """A client that blocks. Make one and share it among threads; close it, or use it in a `with`.
+    """A blocking client. Make one and share it among threads; close it, or use it in a `with`.
 
     Args:
-        base_url: where the service is, without `/api/v1`; else `MEETCORE_BASE_URL` of the environment.
-        api_key: the key, as it was shown once; else `MEETCORE_API_KEY` of the environment.
-        timeout_s: seconds for one attempt: for connecting, for each wait for bytes, for the body as a whole.
-        max_attempts: how often a call is tried; 1 tries it once.
+        base_url: the address of the service, without `/api/v1`; else `MEETCORE_BASE_URL`.
+        api_key: the key, as it was shown once; else `MEETCORE_API_KEY`.
+        timeout_s: seconds for one attempt: connecting, each wait for bytes, and the body as a whole.
+        max_attempts: attempts of a call; 1 disables retries.
         max_total_s: seconds for a call with its attempts and waits. A wait that would pass it is not begun.
-        transport: of httpx, in the place of its own: for tests, proxies, certificates. Without one, httpx
-            takes proxies from the environment.
-        sleep: waits so many seconds.
+        allow_http: whether the key may be sent in the clear, to another machine.
+        transport: a transport of httpx, for tests, proxies or certificates. Without one, the proxy
+            for `base_url` is taken from the environment, but for what `NO_PROXY` names.
         clock: seconds from any beginning.
-        jitter: draws from [0, 1): the share of each back-off that is waited.
+        jitter: draws the share of each back-off from [0, 1).
 
     Raises:
-        ValueError: one of them is missing or cannot be meant.
+        ValueError: an argument is missing or out of range.
     """
 
     _mode_of = Blocking
@@ -141,18 +137,21 @@ class Client(_Client[Blocking, SyncTransport]):
         timeout_s: float = 30.0,
         max_attempts: int = 6,
         max_total_s: float = 120.0,
+        allow_http: bool = False,
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
-        http = httpx.Client(headers=place.headers, transport=transport)
-        self._use(SyncTransport(place, policy, http, sleep, clock, jitter))
+        address = _address(base_url, api_key, allow_http=allow_http)
+        policy = RetryPolicy(timeout_s, max_attempts, max_total_s)
+        transport = transport or sync_transport(address.base_url)
+        http = httpx.Client(headers=address.headers, transport=transport)
+        self._use(SyncTransport(address, policy, http, sleep, clock, jitter))
 
     @property
     def with_response(self) -> Operations[BlockingResponses]:
-        """The operations once more, each returning a `Response` that holds the result."""
+        """The same operations, each returning a `Response` with the result."""
         return Operations(BlockingResponses(self._transport))
 
     def close(self) -> None:
@@ -169,9 +168,10 @@ class Client(_Client[Blocking, SyncTransport]):
 
 
 class AsyncClient(_Client[Awaited, AsyncTransport]):
-    """A client that awaits, on asyncio. Make one and share it among tasks; close it, or use `async with`.
+    """A client on asyncio. Make one and share it among tasks; close it, or use `async with`.
 
-    The arguments are those of `Client`; `sleep` is awaited.
+    The arguments are those of `Client`; `sleep` is awaited. On trio give `sleep=trio.sleep`: without it,
+    nothing is tried again there.
     """
 
     _mode_of = Awaited
@@ -184,18 +184,21 @@ class AsyncClient(_Client[Awaited, AsyncTransport]):
         timeout_s: float = 30.0,
         max_attempts: int = 6,
         max_total_s: float = 120.0,
+        allow_http: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
-        http = httpx.AsyncClient(headers=place.headers, transport=transport)
-        self._use(AsyncTransport(place, policy, http, sleep, clock, jitter))
+        address = _address(base_url, api_key, allow_http=allow_http)
+        policy = RetryPolicy(timeout_s, max_attempts, max_total_s)
+        transport = transport or async_transport(address.base_url)
+        http = httpx.AsyncClient(headers=address.headers, transport=transport)
+        self._use(AsyncTransport(address, policy, http, sleep, clock, jitter))
 
     @property
     def with_response(self) -> Operations[AwaitedResponses]:
-        """The operations once more, each returning a `Response` that holds the result."""
+        """The same operations, each returning a `Response` with the result."""
         return Operations(AwaitedResponses(self._transport))
 
     async def aclose(self) -> None:

@@ -1,11 +1,8 @@
 """Decode untrusted bytes to a record, or to None.
 
-A record is an attrs class whose fields are texts, whole numbers, booleans, aware datetimes, objects as they
-are, other records, tuples of these, or None. The shape is checked and unknown fields are ignored; a missing
-field needs a default.
-
-Owns that reading never fails in another way. The reason of a failure is withheld: it would quote what may be
-secret.
+A record is an attrs class whose fields are texts, whole numbers, booleans, aware datetimes, JSON objects,
+other records, tuples of these, or None. The shape is checked and unknown fields are ignored; a missing field
+needs a default. The reason of a failure is dropped, because it would quote what may be secret.
 """
 
 import json
@@ -28,7 +25,7 @@ _FAULTS: Final = (ValueError, TypeError, RecursionError)  # the last: JSON neste
 
 
 def decoded(body: bytes, into: type[T]) -> T | None:
-    """The record in a JSON text; None where it holds none."""
+    """Decode a record from JSON; None where there is none."""
     try:
         text = body.decode()
         value = json.loads(text, parse_float=_finite, parse_constant=_refuse_constant)
@@ -40,7 +37,7 @@ def decoded(body: bytes, into: type[T]) -> T | None:
 
 
 def converted(data: Mapping[str, object], into: type[T]) -> T | None:
-    """The record in a JSON object that was read before; None where it holds none."""
+    """Convert a decoded JSON object to a record; None where it is none."""
     try:
         return cast(T, _reader(cast(object, into))(data))
     except _FAULTS:
@@ -60,7 +57,7 @@ def _refuse_constant(text: str) -> object:
 
 @cache
 def _reader(kind: Any) -> _Read:
-    """How a value of this type is read; the reader raises ValueError or TypeError for what is none."""
+    """Return the reader of a type; it raises ValueError or TypeError for any other value."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         return _optional(kind, arguments)
@@ -89,7 +86,7 @@ def _tuple(read: _Read) -> _Read:
 
 
 def _record(kind: type[attrs.AttrsInstance], arguments: tuple[Any, ...]) -> _Read:
-    """Return the reader of a record; `arguments` are those of a generic one."""
+    """Return the reader of a record; `arguments` are the parameters of a generic one."""
     parameters = dict(zip(getattr(kind, "__parameters__", ()), arguments, strict=True))
     hints = get_type_hints(kind)
     fields = [
@@ -107,7 +104,7 @@ def _record(kind: type[attrs.AttrsInstance], arguments: tuple[Any, ...]) -> _Rea
 
 
 def _concrete(hint: Any, parameters: Mapping[object, object]) -> Any:
-    """The hint with a generic record's parameters in place of its variables."""
+    """Replace the variables of a generic record's hint."""
     return hint[tuple(parameters.values())] if getattr(hint, "__parameters__", ()) else hint
 
 

@@ -1,4 +1,4 @@
-"""From one description of an operation to a method, on a client that blocks and on one that awaits.
+"""From one description of an operation to a method of a blocking and of an awaited client.
 
 ::
 
@@ -11,69 +11,37 @@
     MeetingOperations[BlockingResponses]    meetings.get(id) -> Response[Meeting]
     MeetingOperations[AwaitedResponses]     await meetings.get(id) -> Response[Meeting]
 
-A mode says what a description becomes. This module contains no operation and no HTTP: a transport runs calls.
+A mode is the way in which a description becomes a result. This module contains no operation; a transport runs
+the calls.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from attrs import frozen
 
 from meetcore.client.calls import Call, Listing
 from meetcore.client.errors import UnexpectedResponse
-from meetcore.client.procedures import Procedure
-from meetcore.client.records import Page
-from meetcore.client.response import Response
+from meetcore.client.exchange import Procedure
+from meetcore.client.records import Page, Response
+from meetcore.client.transport import AsyncTransport, SyncTransport
 
 __all__ = [
-    "AsyncPages",
-    "AsyncResponsePages",
-    "AsyncRunner",
-    "Awaited",
-    "AwaitedResponses",
-    "Blocking",
-    "BlockingResponses",
-    "M",
-    "Pages",
-    "Resource",
-    "ResponsePages",
-    "Runner",
-    "listing",
-    "operation",
-    "procedure",
-]
+    "AsyncPages", "AsyncResponsePages", "Awaited", "AwaitedResponses", "Blocking", "BlockingResponses", "M",
+    "Pages", "Resource", "ResponsePages", "listing", "operation", "procedure",
+]  # fmt: skip
 
 P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M")
 
 
-class Runner(Protocol):
-    """Makes a call and blocks until there is a result."""
-
-    def respond(self, call: Call[T]) -> Response[T]:
-        """Make the call."""
-
-    def run_procedure(self, wanted: Procedure[T]) -> T:
-        """Take the steps of a procedure."""
-
-
-class AsyncRunner(Protocol):
-    """Makes a call and gives way until there is a result."""
-
-    async def respond(self, call: Call[T]) -> Response[T]:
-        """Make the call."""
-
-    async def run_procedure(self, wanted: Procedure[T]) -> T:
-        """Take the steps of a procedure."""
-
-
 @frozen
 class Pages(Generic[T]):
-    """A list: its items, or its pages, fetched when they are needed. Each `for` begins anew."""
+    """A list: its items or its pages, fetched when they are read. Each `for` begins anew."""
 
-    _runner: Runner
+    _transport: SyncTransport
     _listing: Listing[T]
 
     def __iter__(self) -> Iterator[T]:
@@ -81,16 +49,16 @@ class Pages(Generic[T]):
             yield from page.data
 
     def pages(self, cursor: str | None = None) -> Iterator[Page[T]]:
-        """Page after page, from the beginning or from the `next_cursor` of a page seen before."""
-        for response in ResponsePages(self._runner, self._listing).pages(cursor):
+        """Read page after page, from the beginning or from the `next_cursor` of an earlier page."""
+        for response in ResponsePages(self._transport, self._listing).pages(cursor):
             yield response.result
 
 
 @frozen
 class AsyncPages(Generic[T]):
-    """A list: its items, or its pages, fetched when they are needed. Each `async for` begins anew."""
+    """A list: its items or its pages, fetched when they are read. Each `async for` begins anew."""
 
-    _runner: AsyncRunner
+    _transport: AsyncTransport
     _listing: Listing[T]
 
     async def __aiter__(self) -> AsyncIterator[T]:
@@ -99,126 +67,126 @@ class AsyncPages(Generic[T]):
                 yield item
 
     async def pages(self, cursor: str | None = None) -> AsyncIterator[Page[T]]:
-        """Page after page, from the beginning or from the `next_cursor` of a page seen before."""
-        async for response in AsyncResponsePages(self._runner, self._listing).pages(cursor):
+        """Read page after page, from the beginning or from the `next_cursor` of an earlier page."""
+        async for response in AsyncResponsePages(self._transport, self._listing).pages(cursor):
             yield response.result
 
 
 @frozen
 class ResponsePages(Generic[T]):
-    """The responses that hold the pages of a list, fetched when they are needed."""
+    """The responses with the pages of a list, fetched when they are read."""
 
-    _runner: Runner
+    _transport: SyncTransport
     _listing: Listing[T]
 
     def __iter__(self) -> Iterator[Response[Page[T]]]:
         return self.pages()
 
     def pages(self, cursor: str | None = None) -> Iterator[Response[Page[T]]]:
-        """Page after page, from the beginning or from the `next_cursor` of a page seen before."""
-        response = self._runner.respond(self._listing.page(cursor))
+        """Read page after page, from the beginning or from the `next_cursor` of an earlier page."""
+        response = self._transport.respond(self._listing.page(cursor))
         while True:
             yield response
             at = response.result.next_cursor
             if at is None:
                 return
-            response = _moved_on(at, self._runner.respond(self._listing.page(at)))
+            response = _checked(at, self._transport.respond(self._listing.page(at)))
 
 
 @frozen
 class AsyncResponsePages(Generic[T]):
-    """The responses that hold the pages of a list, fetched when they are needed."""
+    """The responses with the pages of a list, fetched when they are read."""
 
-    _runner: AsyncRunner
+    _transport: AsyncTransport
     _listing: Listing[T]
 
     def __aiter__(self) -> AsyncIterator[Response[Page[T]]]:
         return self.pages()
 
     async def pages(self, cursor: str | None = None) -> AsyncIterator[Response[Page[T]]]:
-        """Page after page, from the beginning or from the `next_cursor` of a page seen before."""
-        response = await self._runner.respond(self._listing.page(cursor))
+        """Read page after page, from the beginning or from the `next_cursor` of an earlier page."""
+        response = await self._transport.respond(self._listing.page(cursor))
         while True:
             yield response
             at = response.result.next_cursor
             if at is None:
                 return
-            response = _moved_on(at, await self._runner.respond(self._listing.page(at)))
+            response = _checked(at, await self._transport.respond(self._listing.page(at)))
 
 
-def _moved_on(at: str, response: Response[Page[T]]) -> Response[Page[T]]:
-    """The page at a cursor, if it leads on: one that leads to itself would be read for ever."""
+def _checked(at: str, response: Response[Page[T]]) -> Response[Page[T]]:
+    """Refuse a page whose next cursor is its own: the list would not end."""
     if response.result.next_cursor == at:
-        raise UnexpectedResponse("a page of the list names itself as the next one")
+        raise UnexpectedResponse("the page's next_cursor is its own cursor")
     return response
 
 
 @frozen
 class Blocking:
-    """A call blocks until there is its result."""
+    """A call blocks and returns its result."""
 
-    runner: Runner
+    transport: SyncTransport
 
     def run_call(self, call: Call[T]) -> T:
         """Make the call."""
-        return self.runner.respond(call).result
+        return self.transport.respond(call).result
 
     def open_pages(self, wanted: Listing[T]) -> Pages[T]:
-        """Return the list, of which nothing is read yet."""
-        return Pages(self.runner, wanted)
+        """Return the list, unread."""
+        return Pages(self.transport, wanted)
 
     def run_procedure(self, wanted: Procedure[T]) -> T:
-        """Take the steps of the procedure."""
-        return self.runner.run_procedure(wanted)
+        """Run the procedure."""
+        return self.transport.run_procedure(wanted)
 
 
 @frozen
 class Awaited:
-    """A call is awaited for its result."""
+    """A call is awaited and returns its result."""
 
-    runner: AsyncRunner
+    transport: AsyncTransport
 
     async def run_call(self, call: Call[T]) -> T:
         """Make the call."""
-        return (await self.runner.respond(call)).result
+        return (await self.transport.respond(call)).result
 
     def open_pages(self, wanted: Listing[T]) -> AsyncPages[T]:
-        """Return the list, of which nothing is read yet."""
-        return AsyncPages(self.runner, wanted)
+        """Return the list, unread."""
+        return AsyncPages(self.transport, wanted)
 
     async def run_procedure(self, wanted: Procedure[T]) -> T:
-        """Take the steps of the procedure."""
-        return await self.runner.run_procedure(wanted)
+        """Run the procedure."""
+        return await self.transport.run_procedure(wanted)
 
 
 @frozen
 class BlockingResponses:
-    """A call blocks until there is its response. A procedure has no one response, and is not offered."""
+    """A call blocks and returns its response. A procedure has several, and is not offered."""
 
-    runner: Runner
+    transport: SyncTransport
 
     def run_call(self, call: Call[T]) -> Response[T]:
         """Make the call."""
-        return self.runner.respond(call)
+        return self.transport.respond(call)
 
     def open_pages(self, wanted: Listing[T]) -> ResponsePages[T]:
-        """Return the list, of which nothing is read yet."""
-        return ResponsePages(self.runner, wanted)
+        """Return the list, unread."""
+        return ResponsePages(self.transport, wanted)
 
 
 @frozen
 class AwaitedResponses:
-    """A call is awaited for its response. A procedure has no one response, and is not offered."""
+    """A call is awaited and returns its response. A procedure has several, and is not offered."""
 
-    runner: AsyncRunner
+    transport: AsyncTransport
 
     async def run_call(self, call: Call[T]) -> Response[T]:
         """Make the call."""
-        return await self.runner.respond(call)
+        return await self.transport.respond(call)
 
     def open_pages(self, wanted: Listing[T]) -> AsyncResponsePages[T]:
-        """Return the list, of which nothing is read yet."""
-        return AsyncResponsePages(self.runner, wanted)
+        """Return the list, unread."""
+        return AsyncResponsePages(self.transport, wanted)
 
 
 class Resource(Generic[M]):
@@ -244,7 +212,7 @@ class _Descriptor(Generic[P]):
 
 
 class operation(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
-    """Makes a description of a call into a method that makes the call."""
+    """Turns the description of a call into a method that makes the call."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
         super().__init__(describe)
@@ -267,7 +235,7 @@ class operation(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
 
 
 class listing(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
-    """Makes a description of a list into a method that gives its pages, each sent for when it is read."""
+    """Turns the description of a list into a method that returns its pages, each fetched when it is read."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Listing[T]]) -> None:
         super().__init__(describe)
@@ -292,7 +260,7 @@ class listing(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
 
 
 class procedure(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
-    """Makes a description of several steps into a method that takes them."""
+    """Turns the description of a procedure into a method that runs it."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Procedure[T]]) -> None:
         super().__init__(describe)

@@ -1,16 +1,16 @@
-"""What the client raises for what came back, or did not: one tree, by the codes of the API.
+"""The exceptions of the client: one tree, by the codes of the API.
 
 ::
 
     MeetcoreError                     all of these
-    ├── ConnectionFailed              no whole answer: the outcome is unknown
+    ├── ConnectionFailed              no complete response: the outcome is unknown
     │   └── TimedOut                  ... within the time limit
-    ├── UnexpectedResponse            an answer that is none of the API's: a proxy's page, a broken record
+    ├── UnexpectedResponse            not a response of the API: a proxy's page, a broken record
     ├── InvalidEvent                  a signed webhook whose body is no event
-    ├── NoteFailed                    notes that were waited for were not written, `note` says why
-    ├── WaitTimedOut                  notes were not there by the deadline; they may come yet
+    ├── NoteFailed                    the awaited notes failed; `note` has the reason
+    ├── WaitTimedOut                  no completed notes by the deadline; they may follow
     └── ApiError                      a refusal of the API, with its code
-        ├── InvalidRequest            invalid_request        `fields` names every problem
+        ├── InvalidRequest            invalid_request        `fields`
         ├── InvalidApiKey             invalid_api_key
         ├── InsufficientScope         insufficient_scope     `required`
         ├── NotFound                  not_found
@@ -23,52 +23,35 @@
         ├── RateLimited               rate_limited           `limit`, `window_seconds`
         ├── InternalError             internal_error
         ├── UpstreamError             upstream_error
-        └── ServiceUnavailable        service_unavailable
+        └── ServiceUnavailable        service_unavailable    `next_available_at`
 
-A code that this version does not know is an `ApiError` itself. Owns what an error carries; never carries
-an API key, a request's body or a secret. What a caller did wrong before anything was sent is a ValueError or
-a TypeError, not one of these.
+An unknown code is an `ApiError` itself. No error carries an API key, a request's body or a secret. A mistake
+in the arguments of a call is a ValueError or a TypeError, raised before anything is sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from itertools import islice
 from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from meetcore.client.records import Note
 
 __all__ = [
-    "ApiError",
-    "Conflict",
-    "ConnectionFailed",
-    "CreditCapExceeded",
-    "Gone",
-    "IdempotencyKeyReused",
-    "InsufficientCredits",
-    "InsufficientScope",
-    "InternalError",
-    "InvalidApiKey",
-    "InvalidEvent",
-    "InvalidRequest",
-    "MeetcoreError",
-    "NotFound",
-    "NoteFailed",
-    "RateLimited",
-    "ServiceUnavailable",
-    "TimedOut",
-    "UnexpectedResponse",
-    "Unprocessable",
-    "UpstreamError",
-    "WaitTimedOut",
-    "error_for",
-]
+    "ApiError", "Conflict", "ConnectionFailed", "CreditCapExceeded", "Gone", "IdempotencyKeyReused",
+    "InsufficientCredits", "InsufficientScope", "InternalError", "InvalidApiKey", "InvalidEvent",
+    "InvalidRequest", "MeetcoreError", "NotFound", "NoteFailed", "RateLimited", "ServiceUnavailable",
+    "TimedOut", "UnexpectedResponse", "Unprocessable", "UpstreamError", "WaitTimedOut",
+]  # fmt: skip
+
+T = TypeVar("T")
+_by_code: "dict[str, type[ApiError]]" = {}
 
 
 class MeetcoreError(Exception):
-    """The call failed. It was tried `attempts` times, and this is how the last attempt ended.
+    """The call failed after `attempts` attempts; the error describes the last one.
 
-    `request_id` is for support. `idempotency_key` is the one of every attempt: a call with it repeats the
-    same request, an hour later too. `retry_after_s` is the wait of the last answer, in seconds.
+    `request_id` is for support. `idempotency_key` is that of every attempt: a call with it repeats the same
+    request, also an hour later. `retry_after_s` is the wait that the last response asked for, in seconds.
     """
 
     def __init__(
@@ -96,41 +79,33 @@ class MeetcoreError(Exception):
 
 
 class ConnectionFailed(MeetcoreError):
-    """No whole answer came. A call that changes something may have succeeded all the same."""
+    """No complete response came. A call that changes something may have succeeded all the same."""
 
 
 class TimedOut(ConnectionFailed):
-    """No whole answer came in time."""
+    """No complete response came in time."""
 
 
 class UnexpectedResponse(MeetcoreError):
-    """The answer is not the API's: something else answered, or a record that this version cannot read."""
+    """Not a response of the API: something else responded, or a record that this version cannot read."""
 
 
 class InvalidEvent(MeetcoreError):
-    """The signature is right and the body is no event: drop it, it will not get better."""
+    """The signature is right and the body is no event. Drop the delivery: a retry sends the same bytes."""
 
 
-class _OfNote(MeetcoreError):
-    def __init__(
-        self,
-        message: str,
-        *,
-        note: Note | None = None,
-        status: int | None = None,
-        request_id: str | None = None,
-        retry_after_s: int | None = None,
-    ) -> None:
-        super().__init__(message, status=status, request_id=request_id, retry_after_s=retry_after_s)
+class _NoteError(MeetcoreError):
+    def __init__(self, message: str, *, note: Note | None = None, **about: Any) -> None:
+        super().__init__(message, **about)
         self.note = note
 
 
-class NoteFailed(_OfNote):
-    """The note that was waited for has failed and cost nothing. `note` is the record, with its `error`."""
+class NoteFailed(_NoteError):
+    """The awaited note failed and cost nothing. `note` is the record, with its `error`."""
 
 
-class WaitTimedOut(_OfNote):
-    """There was no completed note by the deadline. `note` is how far it is; None where there is none yet."""
+class WaitTimedOut(_NoteError):
+    """No completed note by the deadline. `note` is its state then; None where there is none yet."""
 
 
 class ApiError(MeetcoreError):
@@ -143,14 +118,15 @@ class ApiError(MeetcoreError):
         code: str = "",
         details: Mapping[str, object] | None = None,
         docs_url: str = "",
-        status: int | None = None,
-        request_id: str | None = None,
-        retry_after_s: int | None = None,
+        **about: Any,
     ) -> None:
-        super().__init__(message, status=status, request_id=request_id, retry_after_s=retry_after_s)
+        super().__init__(message, **about)
         self.code = code
         self.docs_url = docs_url
         self._details = dict(details or {})
+
+    def __init_subclass__(cls, code: str) -> None:
+        _by_code[code] = cls
 
     @property
     def details(self) -> Mapping[str, object]:
@@ -160,178 +136,129 @@ class ApiError(MeetcoreError):
     def __str__(self) -> str:
         return f"{self.code}: {super().__str__()}"
 
-    def _whole(self, name: str) -> int | None:
-        """A whole number of the details, or None where the answer does not hold one."""
-        found = self._details.get(name)
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
 
-    def _text(self, name: str) -> str | None:
-        found = self._details.get(name)
-        return found if isinstance(found, str) else None
+class _Detail(Generic[T]):
+    """An attribute that reads a field of the details; empty where that is missing or malformed."""
 
-    def _moment(self, name: str) -> datetime | None:
-        """A moment with its offset, or None where the answer does not hold one."""
-        try:
-            at = datetime.fromisoformat(self._text(name) or "")
-        except ValueError:
-            return None
-        return None if at.tzinfo is None else at
+    def __init__(self, name: str, read: Callable[[object], T]) -> None:
+        self._name, self._read = name, read
 
-    def _texts(self, name: str) -> tuple[str, ...]:
-        return _texts(self._details.get(name))
+    def __get__(self, error: ApiError | None, kind: type[ApiError]) -> T:
+        return self._read(None if error is None else error.details.get(self._name))
 
 
-def _texts(found: object) -> tuple[str, ...]:
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-class InvalidRequest(ApiError):
-    """One or more fields break their rule. As text it includes the first problem."""
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
-    @property
-    def fields(self) -> dict[str, tuple[str, ...]]:
-        """Every problem of every field."""
-        found = self._details.get("fields")
-        return {name: _texts(problems) for name, problems in found.items()} if isinstance(found, dict) else {}
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+def _problems(value: object) -> dict[str, tuple[str, ...]]:
+    return {name: _texts(each) for name, each in value.items()} if isinstance(value, dict) else {}
+
+
+def _instant(value: object) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(_text(value) or "")
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else at
+
+
+class InvalidRequest(ApiError, code="invalid_request"):
+    """Fields break their rules. `fields` has every problem of each; the text includes the first."""
+
+    fields = _Detail("fields", _problems)
 
     def _line(self) -> str:
-        problems = (f"{name}: {problem}" for name, each in self.fields.items() for problem in each)
-        return " ".join((self.message, *islice(problems, 1)))
+        problems = [f"{name}: {problem}" for name, each in self.fields.items() for problem in each]
+        return " ".join((self.message, *problems[:1]))
 
 
-class InvalidApiKey(ApiError):
+class InvalidApiKey(ApiError, code="invalid_api_key"):
     """The key is wrong, revoked or expired."""
 
 
-class InsufficientScope(ApiError):
-    """The key is valid and lacks a scope."""
+class InsufficientScope(ApiError, code="insufficient_scope"):
+    """The key is valid and lacks a scope: any one of `required` is enough."""
 
-    @property
-    def required(self) -> tuple[str, ...]:
-        """The scopes of which one is enough."""
-        return self._texts("required")
+    required = _Detail("required", _texts)
 
 
-class NotFound(ApiError):
-    """Nothing with that id that this account may see."""
+class NotFound(ApiError, code="not_found"):
+    """The account has no record with that id."""
 
 
-class Conflict(ApiError):
-    """Clash with a record already in place."""
+class Conflict(ApiError, code="conflict"):
+    """The request clashes with an existing record, `existing_id`."""
 
-    @property
-    def existing_id(self) -> str | None:
-        """The id of that record."""
-        return self._text("id")
+    existing_id = _Detail("id", _text)
 
 
-class Gone(ApiError):
-    """It existed and is gone for good."""
+class Gone(ApiError, code="gone"):
+    """The record existed and was deleted for good."""
 
 
-class Unprocessable(ApiError):
-    """Well formed, but it cannot be done."""
+class Unprocessable(ApiError, code="unprocessable_entity"):
+    """The request is well formed and cannot be carried out."""
 
 
-class IdempotencyKeyReused(Unprocessable):
-    """The idempotency key belongs to another request, or to one of more than 24 hours ago."""
+class IdempotencyKeyReused(Unprocessable, code="idempotency_key_reused"):
+    """The key belongs to another request, or is over 24 hours old; `existing_id` is its meeting, if known."""
 
-    @property
-    def existing_id(self) -> str | None:
-        """The meeting that the key paid for, where it is known."""
-        return self._text("id")
+    existing_id = _Detail("id", _text)
 
 
-class InsufficientCredits(Unprocessable):
-    """The available balance does not cover the work. Amounts are credits."""
+class InsufficientCredits(Unprocessable, code="insufficient_credits"):
+    """The work costs `required` credits, and `available` can be spent."""
 
-    @property
-    def required(self) -> int | None:
-        """What the work costs."""
-        return self._whole("required")
-
-    @property
-    def available(self) -> int | None:
-        """What could be spent."""
-        return self._whole("available")
+    required = _Detail("required", _whole)
+    available = _Detail("available", _whole)
 
 
-class CreditCapExceeded(Unprocessable):
-    """The key's daily cap does not leave room for the work. Amounts are credits."""
+class CreditCapExceeded(Unprocessable, code="credit_cap_exceeded"):
+    """The key may spend `cap` credits a day and has spent or reserved `spent`; the work costs `required`.
 
-    @property
-    def cap(self) -> int | None:
-        """What the key may spend in a day."""
-        return self._whole("cap")
+    `resets_at` is the end of the day.
+    """
 
-    @property
-    def spent(self) -> int | None:
-        """What it has spent or reserved today."""
-        return self._whole("spent")
-
-    @property
-    def required(self) -> int | None:
-        """What the work costs."""
-        return self._whole("required")
-
-    @property
-    def resets_at(self) -> datetime | None:
-        """When the day ends, with its offset."""
-        return self._moment("resets_at")
+    cap = _Detail("cap", _whole)
+    spent = _Detail("spent", _whole)
+    required = _Detail("required", _whole)
+    resets_at = _Detail("resets_at", _instant)
 
 
-class RateLimited(ApiError):
-    """Too many requests in this minute; `retry_after_s` is the time until the next one."""
+class RateLimited(ApiError, code="rate_limited"):
+    """More than `limit` requests in a window of `window_seconds`; wait `retry_after_s`."""
 
-    @property
-    def limit(self) -> int | None:
-        """Requests in a window."""
-        return self._whole("limit")
-
-    @property
-    def window_seconds(self) -> int | None:
-        """How long a window is."""
-        return self._whole("window_seconds")
+    limit = _Detail("limit", _whole)
+    window_seconds = _Detail("window_seconds", _whole)
 
 
-class InternalError(ApiError):
-    """A fault at the service. Quote the request id to support."""
+class InternalError(ApiError, code="internal_error"):
+    """A fault of the service. Quote the request id to support."""
 
 
-class UpstreamError(ApiError):
-    """A third party refused, or did not answer: then a later call with the same key gets the result."""
+class UpstreamError(ApiError, code="upstream_error"):
+    """A third party refused, or did not respond: then a later call with the same key gets the result."""
 
 
-class ServiceUnavailable(ApiError):
-    """Temporary: no host is free, the first request with this key is still in progress, or an outage."""
+class ServiceUnavailable(ApiError, code="service_unavailable"):
+    """Temporary: no host is free, the first request with this key is still in progress, or an outage.
 
-    @property
-    def next_available_at(self) -> datetime | None:
-        """The first start at which a host could take such a meeting, or when more meetings can be made.
+    `next_available_at` is the first start at which a host could take such a meeting, or the time from which
+    more meetings can be made; None where neither is known.
+    """
 
-        None where neither is known.
-        """
-        return self._moment("next_available_at")
-
-
-_BY_CODE: Mapping[str, type[ApiError]] = {
-    "invalid_request": InvalidRequest,
-    "invalid_api_key": InvalidApiKey,
-    "insufficient_scope": InsufficientScope,
-    "not_found": NotFound,
-    "conflict": Conflict,
-    "gone": Gone,
-    "unprocessable_entity": Unprocessable,
-    "idempotency_key_reused": IdempotencyKeyReused,
-    "insufficient_credits": InsufficientCredits,
-    "credit_cap_exceeded": CreditCapExceeded,
-    "rate_limited": RateLimited,
-    "internal_error": InternalError,
-    "upstream_error": UpstreamError,
-    "service_unavailable": ServiceUnavailable,
-}
+    next_available_at = _Detail("next_available_at", _instant)
 
 
 def error_for(code: str) -> type[ApiError]:
-    """The class of a code; the tree's own `ApiError` for one that this version does not know."""
-    return _BY_CODE.get(code, ApiError)
+    """Return the class of a code; `ApiError` itself for an unknown one."""
+    return _by_code.get(code, ApiError)

@@ -1,4 +1,4 @@
-"""The conversation about one call, without I/O: what to send, when, and what the replies mean.
+"""The conversation about one call, without I/O: the requests, their times, and the meaning of the responses.
 
 ::
 
@@ -6,13 +6,13 @@
                             <--HttpResponse | NoResponse-------
                    ... until there is a result to return or an error to raise
 
-Tried again are a lost connection, a time-out, and the statuses 429, 500, 502, 503, 504: every call can be
-repeated, because it reads or has an idempotency key, the same at each attempt. Nothing else is: another
-4xx says that the call itself has to change. `Retry-After` is the least wait; on top comes an exponential
-back-off with full jitter, so that many clients with the same `Retry-After` do not come back at once. Where
-no host is free, and the first that is comes later than the caller waits, nothing is waited for.
+A lost connection, a time-out, and the statuses 429, 500, 502, 503, 504 are retried: every call can be
+repeated, because it reads or has an idempotency key, the same at each attempt. Nothing else is retried: any
+other 4xx status means that the call itself has to change. The wait is `Retry-After` and an exponential
+back-off with full jitter, so that many clients with the same `Retry-After` do not return at once. Where no
+host is free until after the deadline, the error is raised at once.
 
-Owns retrying and reading. Waiting, sending, the clock and the API key are the transport's.
+A procedure is a call of several requests or pauses, described as steps that either transport runs.
 """
 
 import logging
@@ -22,7 +22,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import count
 from types import NoneType
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from attrs import field, frozen
 
@@ -36,31 +36,26 @@ from meetcore.client.errors import (
     UnexpectedResponse,
     error_for,
 )
-from meetcore.client.response import Response
+from meetcore.client.records import Response
 
 __all__ = [
-    "RETRIED_STATUSES",
-    "HttpResponse",
-    "NoResponse",
-    "RetryPolicy",
-    "Send",
-    "may_pass",
-    "run_with_retries",
-    "understand",
-]
+    "RETRIED_STATUSES", "Fetch", "HttpResponse", "Means", "NoResponse", "Pause", "Procedure", "RetryPolicy",
+    "Send", "Step", "Steps", "is_retryable", "read_response", "run_with_retries",
+]  # fmt: skip
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
-_MAX_DOUBLINGS = 30  # beyond it every back-off is at its longest anyway
+_MAX_DOUBLINGS = 30  # the back-off has reached its maximum long before
 
 log = logging.getLogger("meetcore.client")
 
 
 @frozen
 class RetryPolicy:
-    """How long and how often a call is tried. All times are seconds.
+    """The limits of a call's attempts and waits, in seconds.
 
-    The defaults outlast the settling of a meeting whose provider does not answer, which takes about 30 s.
+    The defaults outlast the settling of a meeting whose provider does not respond, which takes about 30 s.
     """
 
     timeout_s: float = 30.0
@@ -76,14 +71,14 @@ class RetryPolicy:
             raise ValueError("timeout_s and max_total_s are above 0")
 
     def wait_s(self, attempts: int, retry_after_s: int | None, jitter: float) -> float:
-        """Seconds before the next attempt, after so many; `jitter` is drawn from [0, 1)."""
+        """Return the seconds to wait after so many attempts; `jitter` is drawn from [0, 1)."""
         doublings = min(attempts - 1, _MAX_DOUBLINGS)
         return (retry_after_s or 0) + jitter * min(self.max_delay_s, self.first_delay_s * float(2**doublings))
 
 
 @frozen
 class Send:
-    """Wait, then send this and pass back the reply."""
+    """A request to send after a wait."""
 
     call: Call[Any]
     wait_s: float
@@ -92,7 +87,7 @@ class Send:
 
 @frozen
 class HttpResponse:
-    """A whole answer. The names of headers are in lower case."""
+    """A complete response. The names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -101,35 +96,73 @@ class HttpResponse:
 
 @frozen
 class NoResponse:
-    """No whole answer; `reason` says why."""
+    """No complete response, for a reason."""
 
     reason: str
     is_timeout: bool = False
 
 
+@frozen
+class Means:
+    """The clock, the jitter and the policy of a client, for a procedure."""
+
+    policy: RetryPolicy
+    clock: Callable[[], float]
+    jitter: Callable[[], float]
+
+
+@frozen
+class Pause:
+    """A wait of so many seconds."""
+
+    seconds: float
+
+
+@frozen
+class Fetch:
+    """A request to an address outside the API, without the API key.
+
+    `is_wanted` decides by status and headers: a wanted body goes to `take`, piece by piece and not
+    decompressed; any other is part of the `HttpResponse`.
+    """
+
+    method: str
+    url: str = field(repr=False)
+    headers: Mapping[str, str]
+    is_wanted: Callable[[int, Mapping[str, str]], bool]
+    take: Callable[[bytes], object]
+
+
+Step = Call[Any] | Pause | Fetch
+Steps = Generator[Step, Any, T_co]
+"""Steps to a result. A `Call` is answered with its result; one that fails ends the procedure."""
+
+
+class Procedure(Protocol[T_co]):
+    """A description of steps."""
+
+    def steps(self, means: Means) -> Steps[T_co]:
+        """Begin anew."""
+
+
 def run_with_retries(
     call: Call[T], policy: RetryPolicy, clock: Callable[[], float], jitter: Callable[[], float]
 ) -> Generator[Send, HttpResponse | NoResponse, Response[T]]:
-    """Run a call with retries.
+    """Run a call with retries; raise the `MeetcoreError` of the last attempt.
 
-    Args:
-        call: what is asked.
-        policy: how long and how often.
-        clock: seconds from any beginning.
-        jitter: draws from [0, 1).
-
-    Raises:
-        MeetcoreError: how the last attempt ended.
+    `clock` returns seconds from any beginning, `jitter` draws from [0, 1).
     """
     ends_at, left_s, wait_s = clock() + policy.max_total_s, policy.max_total_s, 0.0
     for attempt in count(1):
         reply = yield Send(call, wait_s, min(policy.timeout_s, left_s))
         try:
-            return _response(call, reply, attempt)
+            result = read_response(call, reply)
+            assert isinstance(reply, HttpResponse)
+            return Response(reply.status, result, reply.headers, reply.body, attempt, call.idempotency_key)
         except MeetcoreError as failure:
             error = failure
         error.attempts, error.idempotency_key = attempt, call.idempotency_key
-        if not may_pass(error) or attempt >= policy.max_attempts:
+        if not is_retryable(error) or attempt >= policy.max_attempts:
             raise error
         wait_s = policy.wait_s(attempt, error.retry_after_s, jitter())
         left_s = ends_at - clock() - wait_s
@@ -142,30 +175,20 @@ def run_with_retries(
     raise AssertionError("count does not end")  # pragma: no cover
 
 
-def may_pass(error: MeetcoreError) -> bool:
-    """Whether the same call may succeed later."""
+def is_retryable(error: MeetcoreError) -> bool:
+    """Return whether the same call may succeed later."""
     return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
 
 
-def _response(call: Call[T], reply: HttpResponse | NoResponse, attempts: int) -> Response[T]:
-    result = understand(call, reply)
-    assert isinstance(reply, HttpResponse)
-    return Response(reply.status, result, reply.headers, reply.body, attempts, call.idempotency_key)
-
-
 def _is_free_too_late(error: MeetcoreError, reply: HttpResponse | NoResponse, left_s: float) -> bool:
-    """Whether a host becomes free only after the deadline, by the answer's own date."""
+    """Return whether a host becomes free only after the deadline, by the date of the response."""
     at = error.next_available_at if isinstance(error, ServiceUnavailable) else None
-    answered_at = _date_of(reply.headers) if isinstance(reply, HttpResponse) else None
-    return at is not None and answered_at is not None and (at - answered_at).total_seconds() > left_s
+    date = _date_of(reply.headers) if isinstance(reply, HttpResponse) else None
+    return at is not None and date is not None and (at - date).total_seconds() > left_s
 
 
-def understand(call: Call[T], reply: HttpResponse | NoResponse) -> T:
-    """The result that a reply holds.
-
-    Raises:
-        MeetcoreError: it holds no result.
-    """
+def read_response(call: Call[T], reply: HttpResponse | NoResponse) -> T:
+    """Return the result in a reply, or raise the `MeetcoreError` of it."""
     if isinstance(reply, NoResponse):
         kind = TimedOut if reply.is_timeout else ConnectionFailed
         raise kind(f"{call.method} {call.path}: {reply.reason}")
@@ -198,35 +221,34 @@ class _Envelope:
 def _refusal(call: Call[Any], response: HttpResponse) -> MeetcoreError:
     envelope = decoded(response.body, _Envelope)
     if envelope is None:
-        return _unexpected(call, response, "no error of the API")
-    failure = envelope.error
+        return _unexpected(call, response, "a body that is no error of the API")
+    failure, about = envelope.error, _about(response)
+    about["request_id"] = failure.request_id or about["request_id"]
     return error_for(failure.code)(
-        failure.message,
-        code=failure.code,
-        details=failure.details,
-        docs_url=failure.docs_url,
-        status=response.status,
-        request_id=failure.request_id or response.headers.get("x-request-id"),
-        retry_after_s=_retry_after_s(response.headers),
+        failure.message, code=failure.code, details=failure.details, docs_url=failure.docs_url, **about
     )
 
 
 def _unexpected(call: Call[Any], response: HttpResponse, what: str) -> UnexpectedResponse:
-    return UnexpectedResponse(
-        f"{call.method} {call.path} was answered {response.status} with {what}",
-        status=response.status,
-        request_id=response.headers.get("x-request-id"),
-        retry_after_s=_retry_after_s(response.headers),
-    )
+    text = f"{call.method} {call.path}: status {response.status} with {what}"
+    return UnexpectedResponse(text, **_about(response))
+
+
+def _about(response: HttpResponse) -> dict[str, Any]:
+    return {
+        "status": response.status,
+        "request_id": response.headers.get("x-request-id"),
+        "retry_after_s": _retry_after_s(response.headers),
+    }
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> int | None:
-    """Whole seconds; a date, as proxies send it, is held against the answer's own."""
+    """Return the seconds of `Retry-After`; a date, as proxies send it, counts from `Date`."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
-    at, answered_at = _moment(text), _date_of(headers)
-    return None if at is None or answered_at is None else max(0, int((at - answered_at).total_seconds()))
+    at, date = _moment(text), _date_of(headers)
+    return None if at is None or date is None else max(0, int((at - date).total_seconds()))
 
 
 def _date_of(headers: Mapping[str, str]) -> datetime | None:
@@ -234,7 +256,7 @@ def _date_of(headers: Mapping[str, str]) -> datetime | None:
 
 
 def _moment(text: str) -> datetime | None:
-    """An HTTP date; None for one without an offset."""
+    """Parse an HTTP date; None for one without an offset."""
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):

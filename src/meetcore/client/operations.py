@@ -1,55 +1,75 @@
-"""The operations of the API, each described once, for both clients.
+"""The operations on the account, meetings, credits, recordings and notes, each described once for both
+clients.
 
-An operation returns a description of its call; what a client's method of that name gives is what the
-description is read as: `Call[Meeting]` a `Meeting`, `Listing[Meeting]` the meetings page after page.
+The result of a client's method is what its description stands for: `Call[Meeting]` for a `Meeting`,
+`Listing[Meeting]` for pages of meetings.
 
-Everything that changes something takes an `idempotency_key`: yours, if the same intent may be called again by
-another process or on another day, else a fresh one that only the attempts of this call share. A field that is
-not given is not sent, so that a later version sends the same bytes under the same key.
+Every operation that changes something takes an `idempotency_key`: give one if another process, or a later
+day, may repeat the same intent; without one the attempts of this call share a new key. An argument that is
+not given is not sent, so that a later version of the client sends the same bytes under the same key.
 """
 
-from collections.abc import Iterable
-from datetime import date, datetime, time
+from datetime import date, time
+from os import PathLike
 from types import NoneType
+from typing import TypedDict, Unpack
 
 from meetcore.client.calls import (
     Call,
     Id,
     Listing,
+    Moment,
     change,
     day_text,
     encode,
-    instant_text,
-    page_query,
+    given,
     path_of,
     read,
+    read_pages,
     time_text,
 )
-from meetcore.client.descriptors import M, Resource, listing, operation
+from meetcore.client.descriptors import M, Resource, listing, operation, procedure
+from meetcore.client.exchange import Procedure
+from meetcore.client.procedures import NoteWait, WritesBytes, recording_download
 from meetcore.client.records import (
     Account,
     Balance,
     Cancellation,
-    Delivery,
+    Download,
+    DownloadUrl,
     Estimate,
     Meeting,
-    Page,
+    Note,
     PricingTier,
-    Recovery,
+    Recording,
     Transaction,
-    Webhook,
 )
-from meetcore.domain.webhooks.endpoints import UNSET, Unset
 
-__all__ = ["AccountOperations", "CreditOperations", "MeetingOperations", "WebhookOperations"]
+__all__ = [
+    "AccountOperations", "CreditOperations", "MeetingFlags", "MeetingOperations", "NoteOperations",
+    "RecordingOperations",
+]  # fmt: skip
 
 
-def _given(**fields: object) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
+class MeetingFlags(TypedDict, total=False):
+    """The flags of a meeting. None is the same as not given."""
+
+    with_recording: bool | None  # record the meeting, which may cost more
+    auto_notulen: bool | None  # write notes from the recording; forces recording on
+    must_login: bool | None  # only logged-in participants may join
+    mic_off: bool | None  # participants join muted
+    email_notification: bool | None  # notify the account's owner by e-mail
+
+
+def _checked(flags: MeetingFlags) -> MeetingFlags:
+    for name in flags:
+        if name not in MeetingFlags.__annotations__:
+            raise TypeError(f"a meeting has no flag {name!r}")
+    return flags
 
 
 class AccountOperations(Resource[M]):
-    """The caller's account, and what can be bought."""
+    """The caller's account, and the price list."""
 
     @operation
     def me(self) -> Call[Account]:
@@ -59,7 +79,7 @@ class AccountOperations(Resource[M]):
     @listing
     def pricing_tiers(self, *, page_size: int | None = None) -> Listing[PricingTier]:
         """List the tiers on sale."""
-        return Listing(read("/pricing-tiers", Page[PricingTier], page_query(page_size)))
+        return read_pages("/pricing-tiers", PricingTier, page_size)
 
 
 class MeetingOperations(Resource[M]):
@@ -75,14 +95,10 @@ class MeetingOperations(Resource[M]):
         pricing_tier_id: str,
         description: str | None = None,
         password: str | None = None,
-        with_recording: bool | None = None,
-        auto_notulen: bool | None = None,
-        must_login: bool | None = None,
-        mic_off: bool | None = None,
-        email_notification: bool | None = None,
         idempotency_key: str | None = None,
+        **flags: Unpack[MeetingFlags],
     ) -> Call[Meeting]:
-        """Create a meeting and deduct its credits, once, however often it has to be sent.
+        """Create a meeting and deduct its credits, once for each idempotency key.
 
         Args:
             title: 1 to 200 characters.
@@ -91,30 +107,22 @@ class MeetingOperations(Resource[M]):
             pricing_tier_id: one of `pricing_tiers`.
             description: at most 1000 characters.
             password: 4 to 10 characters; generated when not given.
-            with_recording: record the meeting, which may cost more.
-            auto_notulen: write notes from the recording; forces recording on.
-            must_login: let in only who is logged in.
-            mic_off: participants join muted.
-            email_notification: notify the account's owner by e-mail.
             idempotency_key: see the module.
+            flags: see `MeetingFlags`.
 
         Raises:
             InsufficientCredits, CreditCapExceeded: nothing was made or charged.
             ServiceUnavailable: no host is free at that time.
-            UpstreamError: the provider refused, or has not answered; the same key gets the result later.
+            UpstreamError: the provider refused, or has not responded; the same key gets the result later.
         """
-        body = _given(
+        body = given(
             title=title,
             date=day_text(date),
             start_time=time_text(start_time),
             pricing_tier_id=pricing_tier_id,
             description=description,
             password=password,
-            with_recording=with_recording,
-            auto_notulen=auto_notulen,
-            must_login=must_login,
-            mic_off=mic_off,
-            email_notification=email_notification,
+            **_checked(flags),
         )
         return change("POST", "/meetings", Meeting, idempotency_key, body)
 
@@ -128,28 +136,19 @@ class MeetingOperations(Resource[M]):
         self,
         *,
         status: str | None = None,
-        from_: datetime | date | str | None = None,
-        to: datetime | date | str | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
         page_size: int | None = None,
     ) -> Listing[Meeting]:
-        """List the meetings, the newest first.
+        """List the meetings in a state such as `MeetingStatus.SCHEDULED`, the newest first.
 
-        Args:
-            status: only those that stand so now, such as `MeetingStatus.SCHEDULED`.
-            from_: only those that start then or later; a day begins at 00:00 WIB.
-            to: only those that start before.
-            page_size: how many a page holds, 1 to 100.
+        They start in [`from_`, `to`); a day begins at 00:00 WIB. `page_size` is 1 to 100.
         """
-        query = page_query(page_size, status=status, **{"from": instant_text(from_), "to": instant_text(to)})
-        return Listing(read("/meetings", Page[Meeting], query))
+        return read_pages("/meetings", Meeting, page_size, from_=from_, to=to, status=status)
 
     @operation
     def cancel(self, meeting_id: Id, *, idempotency_key: str | None = None) -> Call[Cancellation]:
-        """Cancel a meeting with a refund, or end one that runs, without.
-
-        Raises:
-            Conflict: it has ended.
-        """
+        """Cancel a meeting with a refund, or end a running one without; raise `Conflict` after its end."""
         return change("DELETE", path_of("meetings", meeting_id), Cancellation, idempotency_key)
 
 
@@ -158,175 +157,151 @@ class CreditOperations(Resource[M]):
 
     @operation
     def get(self) -> Call[Balance]:
-        """Return the balance, what is reserved of it, and the key's daily cap."""
+        """Return the balance, the reserved part of it, and the key's daily cap."""
         return read("/credits", Balance)
 
     @operation
-    def estimate_meeting(
-        self,
-        *,
-        pricing_tier_id: str,
-        with_recording: bool | None = None,
-        auto_notulen: bool | None = None,
-        must_login: bool | None = None,
-        mic_off: bool | None = None,
-        email_notification: bool | None = None,
-    ) -> Call[Estimate]:
-        """Return what a meeting would cost. `meetings.create` charges the same.
+    def estimate_meeting(self, *, pricing_tier_id: str, **flags: Unpack[MeetingFlags]) -> Call[Estimate]:
+        """Return the price of a meeting, which `meetings.create` charges.
 
-        The arguments are those of `meetings.create`. What the provider cannot do is refused here, too.
+        The arguments are those of `meetings.create`. Flags that the provider lacks are refused here, too.
         """
-        body = _given(
-            type="meeting",
-            pricing_tier_id=pricing_tier_id,
-            with_recording=with_recording,
-            auto_notulen=auto_notulen,
-            must_login=must_login,
-            mic_off=mic_off,
-            email_notification=email_notification,
-        )
-        return Call("POST", "/credits/estimate", Estimate, body=encode(body))
+        return _estimate(given(type="meeting", pricing_tier_id=pricing_tier_id, **_checked(flags)))
 
     @operation
     def estimate_notulen(self, *, duration: int) -> Call[Estimate]:
-        """Return what the notes of a recording would cost, by its length in minutes."""
-        return Call(
-            "POST", "/credits/estimate", Estimate, body=encode({"type": "notulen", "duration": duration})
-        )
+        """Return the price of the notes of a recording, by its length in minutes."""
+        return _estimate({"type": "notulen", "duration": duration})
 
     @listing
     def transactions(
         self,
         *,
         kind: str | None = None,
-        from_: datetime | date | str | None = None,
-        to: datetime | date | str | None = None,
+        from_: Moment | None = None,
+        to: Moment | None = None,
         page_size: int | None = None,
     ) -> Listing[Transaction]:
-        """List the ledger, the newest entry first.
+        """List the ledger's entries of a kind such as `TransferKind.TOPUP`, the newest first.
+
+        They were made in [`from_`, `to`); a day begins at 00:00 WIB. `page_size` is 1 to 100.
+        """
+        return read_pages("/credits/transactions", Transaction, page_size, from_=from_, to=to, kind=kind)
+
+
+def _estimate(body: dict[str, object]) -> Call[Estimate]:
+    return Call("POST", "/credits/estimate", Estimate, body=encode(body))
+
+
+class RecordingOperations(Resource[M]):
+    """Recordings."""
+
+    @listing
+    def list(self, *, meeting_id: Id | None = None, page_size: int | None = None) -> Listing[Recording]:
+        """List the recordings, the newest first; `meeting_id` picks that of a meeting."""
+        return read_pages("/recordings", Recording, page_size, meeting_id=meeting_id)
+
+    @operation
+    def get(self, recording_id: Id) -> Call[Recording]:
+        """Read a recording."""
+        return read(path_of("recordings", recording_id), Recording)
+
+    @operation
+    def download_url(self, recording_id: Id) -> Call[DownloadUrl]:
+        """Make a link that downloads the recording without a key, for 15 minutes; else raise `Gone`."""
+        return read(path_of("recordings", recording_id, "download-url"), DownloadUrl)
+
+    @procedure
+    def download(
+        self, recording_id: Id, to: str | PathLike[str] | WritesBytes, *, part: int | None = None
+    ) -> Procedure[Download]:
+        """Download a recording, and resume where a connection breaks off.
+
+        The recording of a meeting that was paused has several parts. All of them are downloaded to a path:
+        the first into the file of that name, the second into one whose name ends in `-2`, and so on. A file
+        appears when it is complete. An open file takes one part.
 
         Args:
-            kind: only those of a kind, such as `TransferKind.MEETING_CHARGE`.
-            from_: only those made then or later; a day begins at 00:00 WIB.
-            to: only those made before.
-            page_size: how many a page holds, 1 to 100.
+            to: the path of a file, which is replaced; or a binary file that is open for writing.
+            part: only this one, counted from 1.
+
+        Raises:
+            Gone: it was deleted, or is past its retention.
+            ValueError: there is no such part, or an open file would have to take several.
+            OSError: it cannot be written.
         """
-        query = page_query(page_size, kind=kind, **{"from": instant_text(from_), "to": instant_text(to)})
-        return Listing(read("/credits/transactions", Page[Transaction], query))
+        return recording_download(recording_id, to, part)
+
+    @operation
+    def delete(
+        self, recording_id: Id, *, with_notes: bool | None = None, idempotency_key: str | None = None
+    ) -> Call[None]:
+        """Delete a recording for good; `with_notes` erases its notes and their events, too."""
+        query = {} if with_notes is None else {"with_notes": "true" if with_notes else "false"}
+        return change("DELETE", path_of("recordings", recording_id), NoneType, idempotency_key, query=query)
 
 
-class WebhookOperations(Resource[M]):
-    """Webhooks and their deliveries."""
+class NoteOperations(Resource[M]):
+    """Notes."""
 
     @operation
     def create(
-        self,
-        *,
-        url: str,
-        event_types: Iterable[str],
-        description: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Call[Webhook]:
-        """Register an https URL for notifications. The result holds the secret: keep it.
-
-        Raises:
-            Conflict: the URL is registered; `existing_id` says as what.
-        """
-        body = _given(url=url, event_types=_kinds(event_types), description=description)
-        return change("POST", "/webhooks", Webhook, idempotency_key, body)
-
-    @operation
-    def get(self, webhook_id: Id) -> Call[Webhook]:
-        """Read a webhook, with its secret if the key may write."""
-        return read(path_of("webhooks", webhook_id), Webhook)
-
-    @listing
-    def list(self, *, page_size: int | None = None) -> Listing[Webhook]:
-        """List the webhooks, without their secrets."""
-        return Listing(read("/webhooks", Page[Webhook], page_query(page_size)))
-
-    @operation
-    def update(
-        self,
-        webhook_id: Id,
-        *,
-        event_types: Iterable[str] | Unset = UNSET,
-        description: str | Unset | None = UNSET,
-        is_active: bool | Unset = UNSET,
-        idempotency_key: str | None = None,
-    ) -> Call[Webhook]:
-        """Change, pause or resume a webhook. What is not given stays; None clears the description."""
-        kinds = event_types if isinstance(event_types, Unset) else _kinds(event_types)
-        body = {"event_types": kinds, "description": description, "is_active": is_active}
-        return change("PATCH", path_of("webhooks", webhook_id), Webhook, idempotency_key, body)
-
-    @operation
-    def delete(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Call[None]:
-        """Remove a webhook, and what waits for it."""
-        return change("DELETE", path_of("webhooks", webhook_id), NoneType, idempotency_key)
-
-    @operation
-    def rotate_secret(
-        self, webhook_id: Id, *, overlap: int | None = None, idempotency_key: str | None = None
-    ) -> Call[Webhook]:
-        """Replace the secret; what waits is signed with the new one. Verify with both for a while.
+        self, *, recording_id: Id, language: str | None = None, idempotency_key: str | None = None
+    ) -> Call[Note]:
+        """Have notes written, once for each idempotency key. They are charged when they are completed.
 
         Args:
-            webhook_id: of which webhook.
-            overlap: for how many hours the Standard Webhooks headers carry a signature with the old secret,
-                too: 0 to 24, or 24 if it is None.
-            idempotency_key: see `operations`.
-        """
-        query = {} if overlap is None else {"overlap": str(overlap)}
-        path = path_of("webhooks", webhook_id, "rotate-secret")
-        return change("POST", path, Webhook, idempotency_key, query=query)
-
-    @operation
-    def test(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Call[Delivery]:
-        """Send `webhook.test`, subscribed or not.
+            language: a `Language`; Indonesian when not given.
 
         Raises:
-            Conflict: the webhook is not active.
+            Conflict: the recording has notes in this language; `existing_id` names them.
+            Gone: the recording was deleted, or is past its retention.
+            Unprocessable: the recording has no sound.
+            ServiceUnavailable: more of the recording has come and was not measured in time.
+            InsufficientCredits, CreditCapExceeded: nothing is held or charged.
         """
-        return change("POST", path_of("webhooks", webhook_id, "test"), Delivery, idempotency_key)
+        body = given(recording_id=str(recording_id), language=language)
+        return change("POST", "/notes", Note, idempotency_key, body)
 
     @listing
-    def deliveries(
-        self, webhook_id: Id, *, status: str | None = None, page_size: int | None = None
-    ) -> Listing[Delivery]:
-        """List the deliveries to a webhook with their attempts, the newest first."""
-        path = path_of("webhooks", webhook_id, "deliveries")
-        return Listing(read(path, Page[Delivery], page_query(page_size, status=status)))
+    def list(
+        self,
+        *,
+        meeting_id: Id | None = None,
+        recording_id: Id | None = None,
+        page_size: int | None = None,
+    ) -> Listing[Note]:
+        """List the notes of a meeting, of a recording or all, with their content, the newest first."""
+        return read_pages("/notes", Note, page_size, meeting_id=meeting_id, recording_id=recording_id)
 
-    @operation
-    def delivery(self, webhook_id: Id, delivery_id: Id) -> Call[Delivery]:
-        """Read a delivery with its attempts."""
-        return read(path_of("webhooks", webhook_id, "deliveries", delivery_id), Delivery)
+    @procedure
+    def wait(
+        self, note_id: Id | None = None, *, meeting_id: Id | None = None, timeout_s: float = 1800.0
+    ) -> Procedure[Note]:
+        """Wait until a note is completed: poll it, first after 1 s and at last every 15 s.
 
-    @operation
-    def resend(
-        self, webhook_id: Id, delivery_id: Id, *, idempotency_key: str | None = None
-    ) -> Call[Delivery]:
-        """Send the event of a delivery again, the same bytes, as a new delivery."""
-        path = path_of("webhooks", webhook_id, "deliveries", delivery_id, "resend")
-        return change("POST", path, Delivery, idempotency_key)
-
-    @operation
-    def recover(
-        self, webhook_id: Id, *, since: datetime | date | str, idempotency_key: str | None = None
-    ) -> Call[Recovery]:
-        """Send every delivery again that failed or expired since a time, at most 90 days ago.
-
-        A day begins at 00:00 WIB. Ask again while `has_more` is true.
+        Args:
+            meeting_id: instead of a note, the newest one of this meeting, which may not exist yet.
 
         Raises:
-            Conflict: the webhook is not active.
+            NoteFailed: the note failed, and cost nothing.
+            WaitTimedOut: it is not completed yet; ask for it later, or use a webhook.
+            ValueError: give a note or a meeting, and a time above 0.
         """
-        path = path_of("webhooks", webhook_id, "recover")
-        return change("POST", path, Recovery, idempotency_key, {"since": instant_text(since)})
+        if (note_id is None) == (meeting_id is None):
+            raise ValueError("give note_id or meeting_id")
+        if not timeout_s > 0:
+            raise ValueError("timeout_s is above 0")
+        if note_id is not None:
+            return NoteWait(read(path_of("notes", note_id), Note), timeout_s)
+        return NoteWait(read_pages("/notes", Note, 1, meeting_id=meeting_id).first, timeout_s)
 
+    @operation
+    def get(self, note_id: Id) -> Call[Note]:
+        """Read a note; raise `Gone` where it was erased with its recording."""
+        return read(path_of("notes", note_id), Note)
 
-def _kinds(event_types: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(event_types, str):
-        raise TypeError("give the event types as a list: [EventKind.MEETING_CREATED]")
-    return tuple(event_types)
+    @operation
+    def markdown(self, note_id: Id) -> Call[str]:
+        """Read a note as Markdown, for people."""
+        return read(path_of("notes", note_id), str, {"format": "markdown"})

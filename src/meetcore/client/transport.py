@@ -1,32 +1,45 @@
-"""The two HTTP transports, one blocking, one awaited: both only run calls and procedures.
+"""The two HTTP transports, blocking and awaited, which run calls and procedures.
 
-Owns the httpx client, the API key in its headers, the size and time that an answer may take, and the rate
-state last seen. They decide nothing about a call. Redirects are not followed: a key goes nowhere that
-it was not meant to go.
+Owns the httpx client, the API key in its headers, the limits of size and time of a response, and the last
+rate limit. Redirects are not followed, so that the key is sent to no other address.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from meetcore.client.calls import Call
-from meetcore.client.exchange import HttpResponse, NoResponse, RetryPolicy, Send, run_with_retries
-from meetcore.client.procedures import Fetch, Means, Pause, Procedure, Step
-from meetcore.client.rate_limit import RateLimit, read_rate_limit
-from meetcore.client.response import Response
+from meetcore.client.exchange import (
+    Fetch,
+    HttpResponse,
+    Means,
+    NoResponse,
+    Pause,
+    Procedure,
+    RetryPolicy,
+    Send,
+    Step,
+    run_with_retries,
+)
+from meetcore.client.records import RateLimit, Response, read_rate_limit
+from meetcore.domain.proxies import is_in_the_clear, proxy_of
 
-__all__ = ["MAX_RESPONSE_BYTES", "AsyncTransport", "ServiceAddress", "SyncTransport"]
+__all__ = [
+    "MAX_RESPONSE_BYTES", "AsyncTransport", "ServiceAddress", "SyncTransport", "async_transport",
+    "sync_transport",
+]  # fmt: skip
 
 MAX_RESPONSE_BYTES = 16 * 1024 * 1024
-"""The largest answer that is read, unpacked. A page of the longest records is a fiftieth of it."""
+"""The largest response, decompressed. A page of the longest records is a fiftieth of it."""
 
 API_ROOT = "/api/v1"
 T = TypeVar("T")
@@ -36,30 +49,67 @@ _VALUE = re.compile(r"[ -~]*")
 _OWN_HEADERS = frozenset(
     {"authorization", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
 )
-"""The headers that a caller may not set: they have arguments of their own, or belong to the connection."""
+"""The headers that a caller may not set."""
 
 
 def _bare(url: str) -> str:
     return url.rstrip("/")
 
 
+def _parts(url: str) -> SplitResult | None:
+    """Return the parts of an address; `None` for one that no request can be sent to, such as with a blank."""
+    try:
+        httpx.URL(url)
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  # raises for one out of range
+    except (httpx.InvalidURL, ValueError):
+        return None
+    return None if re.search(r"[\s\x00-\x1f\x7f]", url) else parts
+
+
+def sync_transport(base_url: str) -> httpx.BaseTransport:
+    """Return a transport to a service, by the proxy that the environment names; raise `ValueError`."""
+    with _proxy_refused():
+        return httpx.HTTPTransport(proxy=proxy_of(base_url, os.environ))
+
+
+def async_transport(base_url: str) -> httpx.AsyncBaseTransport:
+    """Return a transport as `sync_transport` does."""
+    with _proxy_refused():
+        return httpx.AsyncHTTPTransport(proxy=proxy_of(base_url, os.environ))
+
+
+@contextmanager
+def _proxy_refused() -> Iterator[None]:
+    try:
+        yield
+    except ImportError:
+        raise ValueError(
+            "the environment names a SOCKS proxy: pip install 'httpx[socks]', or name the service in NO_PROXY"
+        ) from None
+    except (httpx.InvalidURL, ValueError):
+        raise ValueError("the environment names a proxy that is no address of one") from None
+
+
 @frozen
 class ServiceAddress:
-    """Where the service is, and who asks.
-
-    Raises:
-        ValueError: the base URL or the key cannot be one; the message does not repeat the key.
-    """
+    """The address of the service, the API key and further headers; a `ValueError` does not repeat the key."""
 
     base_url: str = field(converter=_bare)
     api_key: str = field(repr=False)
     extra_headers: Mapping[str, str] = field(factory=dict, repr=False)
+    allow_http: bool = False
 
     @base_url.validator
     def _check_base_url(self, _attribute: object, base_url: str) -> None:
-        parts = urlsplit(base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        parts = _parts(base_url)
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("base_url is the service's address, such as https://meet.example.com")
+        if is_in_the_clear(base_url) and not self.allow_http:
+            raise ValueError(
+                "base_url is not https: the key would be sent in the clear. Use https, "
+                "or allow_http=True in a network of your own"
+            )
         if parts.username is not None or parts.query or parts.fragment:
             raise ValueError("base_url has no user, no query and no fragment")
         if parts.path.endswith(API_ROOT):
@@ -74,7 +124,7 @@ class ServiceAddress:
     def _check_extra_headers(self, _attribute: object, extra_headers: Mapping[str, str]) -> None:
         for name, value in extra_headers.items():
             if name.lower() in _OWN_HEADERS:
-                raise ValueError(f"the header {name} is the client's own")
+                raise ValueError(f"the header {name} is set by the client")
             if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
                 raise ValueError("a header has a name and one line of visible ASCII characters")
 
@@ -88,7 +138,7 @@ class ServiceAddress:
         }
 
     def request(self, send: Send) -> dict[str, Any]:
-        """One request, as httpx builds it."""
+        """Return the arguments of a request for httpx."""
         call = send.call
         headers = dict(self.extra_headers)
         if call.idempotency_key is not None:
@@ -107,24 +157,19 @@ class ServiceAddress:
 
 @cache
 def _version() -> str:
-    for distribution in (
-        "meetcore",
-        "meetcore-client",
-    ):  # where both are installed, the first one's files are used
-        try:
+    for distribution in ("meetcore", "meetcore-client"):  # where both are installed, the first has the files
+        with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
     return "0"  # from a checkout that is not installed
 
 
-class _Overlong(Exception):
-    """An answer passed its size or its time."""
+class _TooLarge(Exception):
+    """A response passed its size."""
 
 
 @define
-class _Intake:
-    """Takes an answer in, piece by piece, as far as it may go."""
+class _Body:
+    """Reads a response body up to a limit of size and time."""
 
     clock: Callable[[], float]
     ends_at: float
@@ -132,61 +177,58 @@ class _Intake:
     size: int = 0
 
     def take(self, piece: bytes) -> None:
-        """Add a piece."""
+        """Add a piece; raise _TooLarge or TimeoutError past the limits."""
         self.size += len(piece)
         if self.size > MAX_RESPONSE_BYTES:
-            raise _Overlong(f"the answer is larger than {MAX_RESPONSE_BYTES} bytes")
+            raise _TooLarge(f"the response is larger than {MAX_RESPONSE_BYTES} bytes")
         if self.clock() > self.ends_at:
             raise TimeoutError
         self.pieces.append(piece)
 
     def whole(self, response: httpx.Response) -> HttpResponse:
-        """The answer, when all of it is there."""
+        """Return the response with the body that was read."""
         headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
         return HttpResponse(response.status_code, headers, b"".join(self.pieces))
 
 
 @define
 class _Outcome:
-    """What became of one request."""
+    """The reply to one request."""
 
-    reply: HttpResponse | NoResponse = field(factory=lambda: NoResponse("no answer"))
+    reply: HttpResponse | NoResponse = field(factory=lambda: NoResponse("no response"))
 
 
 @contextmanager
 def _catch_failures() -> Iterator[_Outcome]:
-    """Turn every failure to get an answer into a `NoResponse`.
-
-    Only its text is kept: an exception of httpx refers to the request, and the request has the key.
-    """
+    """Turn every failure to get a response into a `NoResponse` of its text: httpx's refers to the key."""
     outcome = _Outcome()
     try:
         yield outcome
     except (httpx.TimeoutException, TimeoutError):
-        outcome.reply = NoResponse("no whole answer in time", is_timeout=True)
+        outcome.reply = NoResponse("no complete response in time", is_timeout=True)
     except httpx.RequestError as error:
         outcome.reply = NoResponse(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-    except _Overlong as error:
+    except _TooLarge as error:
         outcome.reply = NoResponse(str(error))
 
 
 @define
 class LastSeen:
-    """State of the last answer; shared by a client and those derived from it with other options."""
+    """The rate limit by the last response, shared by a client and the clients derived from it."""
 
     rate_limit: RateLimit | None = None
 
-    def note(self, answer: HttpResponse) -> HttpResponse:
-        """Remember what an answer says of the request rate, and return it."""
-        self.rate_limit = read_rate_limit(answer.headers) or self.rate_limit
-        return answer
+    def note(self, response: HttpResponse) -> HttpResponse:
+        """Keep the rate limit of a response, and return the response."""
+        self.rate_limit = read_rate_limit(response.headers) or self.rate_limit
+        return response
 
 
 @define
 class SyncTransport:
-    """Sends over HTTP, blocking. Threads may share it."""
+    """Sends over HTTP and blocks. Threads may share it."""
 
-    place: ServiceAddress
+    address: ServiceAddress
     policy: RetryPolicy
     http: httpx.Client = field(repr=False)
     sleep: Callable[[float], object]
@@ -195,11 +237,11 @@ class SyncTransport:
     last_seen: LastSeen = field(factory=LastSeen)
 
     def respond(self, call: Call[T]) -> Response[T]:
-        """Make a call; the result and its answer, or a `MeetcoreError`."""
+        """Make a call; return its response or raise a `MeetcoreError`."""
         return self._run(run_with_retries(call, self.policy, self.clock, self.jitter))
 
     def run_procedure(self, wanted: Procedure[T]) -> T:
-        """Take the steps of a procedure; its result, or what one of them raised."""
+        """Run the steps of a procedure; return its result or raise the error of a step."""
         return self._run(wanted.steps(Means(self.policy, self.clock, self.jitter)))
 
     def _run(self, steps: Generator[Step | Send, Any, T]) -> T:
@@ -226,18 +268,18 @@ class SyncTransport:
                 return self.respond(step).result
 
     def _ask(self, send: Send) -> HttpResponse | NoResponse:
-        intake = _Intake(self.clock, self.clock() + send.timeout_s)
-        with _catch_failures() as outcome, self.http.stream(**self.place.request(send)) as response:
+        body = _Body(self.clock, self.clock() + send.timeout_s)
+        with _catch_failures() as outcome, self.http.stream(**self.address.request(send)) as response:
             for piece in response.iter_bytes():
-                intake.take(piece)
-            outcome.reply = self.last_seen.note(intake.whole(response))
+                body.take(piece)
+            outcome.reply = self.last_seen.note(body.whole(response))
         return outcome.reply
 
     def _fetch(self, fetch: Fetch) -> HttpResponse | NoResponse:
         with _catch_failures() as outcome:
             response = self.http.send(_without_key(self.http, fetch, self.policy.timeout_s), stream=True)
             with closing(response):
-                take, reply = _intake_of(fetch, response)
+                take, reply = _taker_of(fetch, response)
                 for piece in response.iter_raw():
                     take(piece)
                 outcome.reply = reply()
@@ -246,9 +288,9 @@ class SyncTransport:
 
 @define
 class AsyncTransport:
-    """Sends over HTTP, awaiting. Tasks may share it."""
+    """Sends over HTTP on asyncio, and on trio with a `sleep` of trio's. Tasks may share it."""
 
-    place: ServiceAddress
+    address: ServiceAddress
     policy: RetryPolicy
     http: httpx.AsyncClient = field(repr=False)
     sleep: Callable[[float], Awaitable[object]]
@@ -257,11 +299,13 @@ class AsyncTransport:
     last_seen: LastSeen = field(factory=LastSeen)
 
     async def respond(self, call: Call[T]) -> Response[T]:
-        """Make a call; the result and its answer, or a `MeetcoreError`."""
-        return await self._run(run_with_retries(call, self.policy, self.clock, self.jitter))
+        """Make a call; return its response or raise a `MeetcoreError`."""
+        can_wait = _is_asyncio() or self.sleep is not asyncio.sleep
+        policy = self.policy if can_wait else evolve(self.policy, max_attempts=1)
+        return await self._run(run_with_retries(call, policy, self.clock, self.jitter))
 
     async def run_procedure(self, wanted: Procedure[T]) -> T:
-        """Take the steps of a procedure; its result, or what one of them raised."""
+        """Run the steps of a procedure; return its result or raise the error of a step."""
         return await self._run(wanted.steps(Means(self.policy, self.clock, self.jitter)))
 
     async def _run(self, steps: Generator[Step | Send, Any, T]) -> T:
@@ -288,12 +332,12 @@ class AsyncTransport:
                 return (await self.respond(step)).result
 
     async def _ask(self, send: Send) -> HttpResponse | NoResponse:
-        intake = _Intake(self.clock, self.clock() + send.timeout_s)
+        body = _Body(self.clock, self.clock() + send.timeout_s)
         with _catch_failures() as outcome:
-            async with self.http.stream(**self.place.request(send)) as response:
+            async with self.http.stream(**self.address.request(send)) as response:
                 async for piece in response.aiter_bytes():
-                    intake.take(piece)
-                outcome.reply = self.last_seen.note(intake.whole(response))
+                    body.take(piece)
+                outcome.reply = self.last_seen.note(body.whole(response))
         return outcome.reply
 
     async def _fetch(self, fetch: Fetch) -> HttpResponse | NoResponse:
@@ -301,11 +345,22 @@ class AsyncTransport:
             request = _without_key(self.http, fetch, self.policy.timeout_s)
             response = await self.http.send(request, stream=True)
             async with aclosing(response):
-                take, reply = _intake_of(fetch, response)
+                take, reply = _taker_of(fetch, response)
                 async for piece in response.aiter_raw():
-                    await asyncio.to_thread(take, piece)  # it may write to a slow disk
+                    if _is_asyncio():
+                        await asyncio.to_thread(take, piece)  # it may write to a slow disk
+                    else:
+                        take(piece)
                 outcome.reply = reply()
         return outcome.reply
+
+
+def _is_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _without_key(http: httpx.Client | httpx.AsyncClient, fetch: Fetch, timeout_s: float) -> httpx.Request:
@@ -314,11 +369,11 @@ def _without_key(http: httpx.Client | httpx.AsyncClient, fetch: Fetch, timeout_s
     return request
 
 
-def _intake_of(
+def _taker_of(
     fetch: Fetch, response: httpx.Response
 ) -> tuple[Callable[[bytes], object], Callable[[], HttpResponse]]:
-    """What takes the pieces of an answer's body, and what gives the answer at its end."""
-    head = _Intake(lambda: 0.0, 0.0)
+    """Return the consumer of the body's pieces, and a function that returns the response at its end."""
+    head = _Body(lambda: 0.0, 0.0)
     headers = head.whole(response).headers
     take = fetch.take if fetch.is_wanted(response.status_code, headers) else head.take
     return take, lambda: head.whole(response)

@@ -1,13 +1,13 @@
-"""The composition root, which alone knows which adapter fills which port: settings → ports → application.
+"""The composition root, which alone knows the adapter of each port: settings → ports → application.
 
-- ``ports``: every port of a process, typed by its protocol
-- ``policy``: the limits and periods of an application, and the functions it reports to
-- ``application``: builds the use cases and the periodic tasks on ports, once; imports no technology
-- ``infrastructure``: opens the ports that the settings name: Postgres, broker, Redis
-- ``providers``, ``ai``: one function for each video provider and each AI service
-- ``mails``: the mail server, if one is named
-- ``worker``: runs the application's background work on an event loop
+- ``policy``: limits and periods of an application, and the functions it reports to
+- ``application``: the ports of a process, and the use cases on them; imports no technology
+- ``use_cases``: builds each use case once, and the periodic tasks
+- ``configuration``: policy, keys and warnings from the settings
+- ``infrastructure``: opens the ports that the settings name: PostgreSQL, broker, Redis
+- ``providers``: opens video providers, AI services, mail and sign-in
+- ``observability``: log lines, metrics and traces of a process
+- ``worker``: runs the background work on an event loop
 - ``verification``: verifies the ledger in several processes
-- ``doctor``: checks for an operator of everything that the settings name
-- ``operation_logs``, ``start_warnings``: log lines for operators
+- ``doctor``, ``database_checks``: an operator's checks of everything that the settings name
 """

@@ -1,38 +1,49 @@
-"""What an operator may choose of an application: its limits and periods, its keys, where it reports to."""
+"""The limits, periods and keys of an application, and its reports to operators."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from meetcore.domain.mails.mails import MAIL_DELAYS_S, Mail, MailLimits
+from meetcore.domain.mails.mails import MAIL_DELAYS_S, MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
-from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
-from meetcore.domain.meetings.provider_events import EventOutcome
-from meetcore.domain.members.sign_ups import SignUpMode
-from meetcore.domain.money.chain_keys import ChainKey
-from meetcore.domain.money.pricing import DEFAULT_TIERS, TierCatalogue
-from meetcore.domain.notes.notes import Note, NoteFault
+from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
+from meetcore.domain.members.sign_in import SignUpMode
+from meetcore.domain.money.pricing import DEFAULT_TIERS
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.requests.retention import Retention
-from meetcore.domain.webhooks.addresses import Network
-from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT, Endpoint
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT
+from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
-from meetcore.ports.deliveries import Claimed, ClaimLimits, GivenUp, Recorded
-from meetcore.ports.host_keys import DueHostKey
-from meetcore.ports.ledger_verification import VerificationRun
-from meetcore.ports.mails import ClaimedMail
-from meetcore.ports.meetings import ExpiredLease
-from meetcore.ports.notes import NoteTask
-from meetcore.ports.partitions import Maintained, PartitionRules
-from meetcore.ports.provider_events import ClaimedEvent
-from meetcore.ports.recordings import RecordingTask
-from meetcore.ports.video_provider import ProviderRefused
-from meetcore.usecases.create_meeting import CapacityRefusal
-from meetcore.usecases.remove_orphans import OrphanReport
-from meetcore.usecases.turns import FailedBatch
+from meetcore.domain.webhooks.views import ClaimLimits
+from meetcore.ports import observability
+
+if TYPE_CHECKING:
+    from meetcore.domain.mails.mails import Mail
+    from meetcore.domain.mails.views import ClaimedMail
+    from meetcore.domain.meetings.provider_events import EventOutcome
+    from meetcore.domain.meetings.views import ClaimedEvent, DueHostKey, ExpiredLease
+    from meetcore.domain.money.hash_chain import ChainKey
+    from meetcore.domain.money.pricing import TierCatalogue
+    from meetcore.domain.money.views import VerificationRun
+    from meetcore.domain.notes.notes import Note, NoteFault
+    from meetcore.domain.notes.views import NoteTask, RecordingTask
+    from meetcore.domain.webhooks.addresses import Network
+    from meetcore.domain.webhooks.endpoints import Endpoint
+    from meetcore.domain.webhooks.sender_faults import FaultPeriod, SenderFault
+    from meetcore.domain.webhooks.views import Claimed, GivenUp, Recorded
+    from meetcore.ports.maintenance import Maintained
+    from meetcore.ports.observability import Metrics
+    from meetcore.ports.video_provider import ProviderRefused
+    from meetcore.usecases.meetings.create_meeting import CapacityRefusal
+    from meetcore.usecases.meetings.remove_orphans import OrphanReport
+    from meetcore.usecases.money.turns import FailedBatch
 
 
 @frozen
@@ -57,10 +68,11 @@ class Periods:
 class Policy:
     """The limits of an application, in the units that their names end in; percentages are whole numbers.
 
-    `unknown_keys_at_once` are look-ups of keys that are not known to be valid. The ledger is
+    `unknown_keys_at_once` bounds look-ups of keys that are not known to be valid. The ledger is
     verified `verify_every_s` after the end of the last time, never where that is 0. Without `sends_mails` no
     mail is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the
-    first signs, all verify. `partition_rules` say how long events and deliveries are kept.
+    first signs, all verify. `events_kept` is for deliveries, too. A lease is longer than its work may take
+    (10 s for a call, 20 s for a post), or unfinished work is taken over; shorter ones are for tests.
     """
 
     catalogue: TierCatalogue = DEFAULT_TIERS
@@ -81,7 +93,7 @@ class Policy:
     claim_limits: ClaimLimits = field(factory=ClaimLimits)
     recording_retention: timedelta = RETENTION
     retention: Retention = field(factory=Retention)
-    partition_rules: PartitionRules = field(factory=PartitionRules)
+    events_kept: timedelta = EVENTS_KEPT
     note_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(NOTE_DELAYS_S))
     note_lease_s: float = 30.0
     notes_in_flight: int = 4
@@ -103,7 +115,7 @@ def _ignore(*_: object) -> None:
 
 @frozen
 class Reports:
-    """Functions that are called with events which an operator may have to examine."""
+    """Callbacks for events that an operator may have to examine."""
 
     expired_lease: Callable[[ExpiredLease], object] = _ignore
     expired_delivery: Callable[[Claimed], object] = _ignore
@@ -121,11 +133,59 @@ class Reports:
     given_up_delivery: Callable[[GivenUp], object] = _ignore
     delivered: Callable[[Recorded], object] = _ignore
     disabled_endpoint: Callable[[Endpoint], object] = _ignore
+    sender_fault: Callable[[SenderFault], object] = _ignore
+    sender_fault_over: Callable[[FaultPeriod], object] = _ignore
     failed_mail: Callable[[Mail], object] = _ignore
     failed_sign_on: Callable[[str, bool], object] = _ignore
     verified_ledger: Callable[[VerificationRun], object] = _ignore
     overdue_notes: Callable[[], object] = _ignore
     dropped_requests: Callable[[int], object] = _ignore
     maintained_partitions: Callable[[Maintained], object] = _ignore
-    refused_partitions: Callable[[Maintained, str], object] = _ignore
     failed_batch: Callable[[FailedBatch], object] = _ignore
+
+
+def counted(reports: Reports, metrics: Metrics) -> Reports:
+    """Return reports that count each event first."""
+
+    def no_capacity(refusal: CapacityRefusal) -> None:
+        metrics.count(observability.NO_HOST, refusal.seats)
+        reports.no_capacity(refusal)
+
+    def failed_note(note: Note, fault: NoteFault) -> None:
+        metrics.count(observability.NOTES_FAILED, fault.value)
+        reports.failed_note(note, fault)
+
+    def failed_delivery(recorded: Recorded) -> None:
+        if recorded.delivery.status is DeliveryStatus.FAILED:
+            metrics.count(observability.DELIVERIES_FAILED, "attempts")
+        reports.failed_delivery(recorded)
+
+    def given_up_delivery(given_up: GivenUp) -> None:
+        metrics.count(observability.DELIVERIES_FAILED, given_up.reason.value)
+        reports.given_up_delivery(given_up)
+
+    def disabled_endpoint(endpoint: Any) -> None:
+        metrics.count(observability.ENDPOINTS_DISABLED)
+        reports.disabled_endpoint(endpoint)
+
+    def expired(subject: str, report: Callable[[Any], object]) -> Callable[[Any], object]:
+        def take_over(work: Any) -> None:
+            metrics.count(observability.LEASES_EXPIRED, subject)
+            report(work)
+
+        return take_over
+
+    return evolve(
+        reports,
+        no_capacity=no_capacity,
+        failed_note=failed_note,
+        failed_delivery=failed_delivery,
+        given_up_delivery=given_up_delivery,
+        disabled_endpoint=disabled_endpoint,
+        expired_lease=expired("meeting", reports.expired_lease),
+        expired_delivery=expired("delivery", reports.expired_delivery),
+        expired_recording=expired("recording", reports.expired_recording),
+        expired_note=expired("note", reports.expired_note),
+        expired_event=expired("provider_event", reports.expired_event),
+        expired_mail=expired("mail", reports.expired_mail),
+    )

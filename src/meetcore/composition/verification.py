@@ -1,4 +1,4 @@
-"""Verify portions of one snapshot of the ledger in several processes.
+"""Verification of one snapshot of the ledger in several processes.
 
 The parent keeps the snapshot open and shares out its portions; each process joins the snapshot on its own
 connection. A short ledger is verified in the parent.
@@ -18,12 +18,19 @@ from multiprocessing.sharedctypes import Synchronized
 
 from attrs import frozen
 
-from meetcore.adapters.postgres.ledger.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.money.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.system import at_end_of_parent
-from meetcore.domain.money.chain_keys import ChainKey, secrets_of
-from meetcore.ports.audit import LedgerSnapshot, StoredFunds
-from meetcore.usecases.verify_ledger import PortionVerifier, Proven, VerifierLost, Verifiers, VerifyPortion
+from meetcore.domain.money.hash_chain import ChainKey, secrets_of
+from meetcore.domain.money.views import StoredFunds
+from meetcore.ports.money import LedgerSnapshot
+from meetcore.usecases.money.verify_ledger import (
+    PortionVerifier,
+    Proven,
+    VerifierLost,
+    Verifiers,
+    VerifyPortion,
+)
 
 ENTRIES_WORTH_A_PROCESS = 50_000
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
@@ -37,14 +44,7 @@ _open: list[AbstractAsyncContextManager[LedgerSnapshot]] = []
 def verifiers_of(
     url: str, processes: int, keys: Sequence[ChainKey] = (), *, worth: int = ENTRIES_WORTH_A_PROCESS
 ) -> Verifiers:
-    """Return a function that starts verifier processes; a short ledger is verified in this process.
-
-    Args:
-        url: of the database whose snapshot is verified.
-        processes: the maximum number.
-        keys: the keys of the hash chain.
-        worth: the number of entries from which another process pays off.
-    """
+    """Return a function that starts up to `processes`, where another one is worth so many entries."""
 
     @asynccontextmanager
     async def bring(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[PortionVerifier]]:
@@ -69,10 +69,7 @@ def verifiers_of(
 
 @frozen
 class _PooledVerifier:
-    """Proves portions in the next free process. Fills `PortionVerifier`.
-
-    `counter` has the entries that were proven in any process and are not reported yet.
-    """
+    """Fills `PortionVerifier` by the next free process; `counter` has the entries not reported yet."""
 
     pool: ProcessPoolExecutor
     place: tuple[str, str, tuple[ChainKey, ...]]
@@ -113,7 +110,7 @@ def _count(entries: int) -> None:
 
 @cache
 def _joined(url: str, name: str, keys: tuple[ChainKey, ...]) -> tuple[asyncio.Runner, VerifyPortion]:
-    """Join the snapshot, once, for as long as this process runs."""
+    """Join the snapshot, once, while this process runs."""
     runner = asyncio.Runner()
 
     async def join() -> LedgerSnapshot:

@@ -1,7 +1,7 @@
-"""Run the application's background work, in its own process or on the event loop of the API.
+"""The application's background work, in its own process or on the event loop of the API.
 
 Two independent parts, each with its queue: one sends webhooks and maintains meetings, one measures recordings
-and writes notes. A third is what each process of the API repeats for itself.
+and writes notes. A third are the periodic tasks of each process of the API.
 """
 
 import asyncio
@@ -10,24 +10,18 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
-from meetcore.adapters.worker.delivery_worker import DeliveryWorker
-from meetcore.adapters.worker.note_worker import NoteWorker
+from meetcore.adapters.worker import delivery_worker, note_worker
 from meetcore.adapters.worker.scheduler import Scheduler, log_faults
-from meetcore.composition.application import Application
-from meetcore.composition.ports import Part
-from meetcore.usecases.periodic_task import PeriodicTask
+from meetcore.composition.application import Application, Part
+from meetcore.usecases.runtime import PeriodicTask
 
 LAST_ROUND_S: Final = 5.0
-"""How long the tasks of the API may take when the process ends: the database may be away."""
+"""The time limit of the API's tasks when the process ends: the database may not answer."""
 
 
 @asynccontextmanager
 async def working(application: Application, threads: int = 1) -> AsyncIterator[None]:
-    """Run workers on this event loop, for the parts of the work that the application has the ports for.
-
-    Args:
-        threads: the number of threads that listen for notifications.
-    """
+    """Run workers on this event loop, for the parts that there are ports for; `threads` listen to queues."""
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         on_notify: dict[Part, Callable[[], object]] = {}
@@ -40,7 +34,7 @@ async def working(application: Application, threads: int = 1) -> AsyncIterator[N
 
 @asynccontextmanager
 async def api_tasks(application: Application) -> AsyncIterator[None]:
-    """Repeat on this event loop what each process of the API does for itself, once more at the end."""
+    """Run the periodic tasks of a process of the API on this event loop, once more at the end."""
     tasks = application.periodic_tasks[Part.API]
     scheduler = Scheduler(tasks, lambda: None)
     running = asyncio.create_task(scheduler.run())
@@ -59,20 +53,20 @@ async def _once(task: PeriodicTask) -> bool:
     return bool(await task.work())
 
 
-def _workers(application: Application) -> dict[Part, DeliveryWorker | NoteWorker]:
-    workers: dict[Part, DeliveryWorker | NoteWorker] = {}
+def _workers(application: Application) -> dict[Part, delivery_worker.DeliveryWorker | note_worker.NoteWorker]:
+    workers: dict[Part, delivery_worker.DeliveryWorker | note_worker.NoteWorker] = {}
     tasks, in_flight = application.periodic_tasks, application.policy.claim_limits.total
     if application.deliver is not None:
-        workers[Part.WEBHOOKS] = DeliveryWorker(
+        workers[Part.WEBHOOKS] = delivery_worker.DeliveryWorker(
             application.deliver, tasks[Part.WEBHOOKS], max_in_flight=in_flight
         )
     if application.notes is not None:
-        workers[Part.NOTES] = NoteWorker(application.notes.write, tasks[Part.NOTES])
+        workers[Part.NOTES] = note_worker.NoteWorker(application.notes.write, tasks[Part.NOTES])
     return workers
 
 
 @asynccontextmanager
-async def _running(worker: DeliveryWorker | NoteWorker) -> AsyncIterator[None]:
+async def _running(worker: delivery_worker.DeliveryWorker | note_worker.NoteWorker) -> AsyncIterator[None]:
     task = asyncio.create_task(worker.run())
     try:
         yield

@@ -34,38 +34,14 @@ from math import ceil
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
-__all__ = [
-    "ActionNotAllowed",
-    "Conflict",
-    "CreationsUsedUp",
-    "CreditCapExceeded",
-    "DomainError",
-    "Gone",
-    "HostUnresolved",
-    "IdempotencyKeyReused",
-    "InsufficientCredits",
-    "InsufficientScope",
-    "InternalError",
-    "InvalidApiKey",
-    "InvalidRequest",
-    "NoHostFree",
-    "NotFound",
-    "RateLimited",
-    "ServiceUnavailable",
-    "TooManyDownloads",
-    "Unprocessable",
-    "UpstreamError",
-    "own_copy",
-]
-
-E = TypeVar("E", bound=BaseException)
+_E = TypeVar("_E", bound=BaseException)
+_R = TypeVar("_R")
 
 
 class DomainError(Exception):
     """A refusal with a stable code.
 
-    `is_final` means that the work itself decided: a final refusal is stored under its
-    idempotency key and replayed, a temporary one leaves the key free to try again.
+    One that `is_final` is stored under its idempotency key and replayed; a temporary one leaves the key free.
     """
 
     code: ClassVar[str]
@@ -91,7 +67,7 @@ class InvalidRequest(DomainError):
 
 
 class InvalidApiKey(DomainError):
-    """The key is wrong, revoked or expired (rules 5/3 and 7/401). One answer for all three, no oracle."""
+    """The key is wrong, revoked or expired (rules 5/3 and 7/401): one error for all three, no oracle."""
 
     code = "invalid_api_key"
 
@@ -246,10 +222,7 @@ class NoHostFree(ServiceUnavailable):
 
 
 class CreationsUsedUp(ServiceUnavailable):
-    """No more meetings can be made for now: the provider's limit of a day, or the account's share of it.
-
-    `next_available_at` is when they can be, whatever their start; `retry_after_s` is the time until then.
-    """
+    """No more meetings can be made, by the provider's or the account's limit, until `next_available_at`."""
 
     def __init__(self, now: datetime, next_available_at: datetime, *, is_share: bool) -> None:
         whole = next_available_at.replace(microsecond=0)
@@ -267,11 +240,17 @@ class CreationsUsedUp(ServiceUnavailable):
         )
 
 
-def own_copy(error: E) -> E:
+def require_record(record: _R | None, what: str) -> _R:
+    """Return a record that is there; raise `NotFound` for `None`."""
+    if record is None:
+        raise NotFound(f"No {what} with this id.")
+    return record
+
+
+def own_copy(error: _E) -> _E:
     """Return a copy of an error for one of several callers: a traceback grows wherever an error is raised.
 
-    The copy is made without the constructor, which may take something else than the error's arguments. Its
-    cause is that of the error, or the error itself.
+    It is made without the constructor, whose arguments may differ. Its cause is the error's, or the error.
     """
     own = type(error).__new__(type(error), *error.args)
     own.args = error.args

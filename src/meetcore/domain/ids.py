@@ -1,16 +1,10 @@
-"""Identifiers: UUID version 7 (RFC 9562, 5.7), composed from an instant and random bytes.
-
-Owns how an id is laid out and read back. Does not draw randomness or read the clock:
-both come in as arguments.
-"""
+"""Identifiers: UUID version 7 (RFC 9562, 5.7), composed from an instant and random bytes."""
 
 import re
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from meetcore.domain.errors import NotFound
-
-__all__ = ["RANDOM_BYTES", "first_id", "id_bound", "instant_of", "parse_id", "uuid7"]
 
 RANDOM_BYTES = 10
 
@@ -22,15 +16,7 @@ _CANONICAL = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def uuid7(at: datetime, random: bytes) -> UUID:
-    """Compose an id that sorts by its millisecond.
-
-    Args:
-        at: the instant, aware.
-        random: ten random bytes, of which 74 bits are used.
-
-    Raises:
-        ValueError: fewer than ten random bytes.
-    """
+    """Compose an id that sorts by its millisecond, with 74 of the bits of ten or more random bytes."""
     if len(random) < RANDOM_BYTES:
         raise ValueError(f"uuid7 needs {RANDOM_BYTES} random bytes, got {len(random)}")
     millis = _millis(at)
@@ -45,11 +31,7 @@ def first_id(at: datetime) -> UUID:
 
 
 def id_bound(at: datetime) -> UUID:
-    """Return the upper bound of the ids of this instant and earlier ones.
-
-    Ids of later milliseconds are not below it.
-    Before 1970 no id is less.
-    """
+    """Return the upper bound of the ids of this instant and earlier ones, not of later milliseconds."""
     return UUID(int=max(0, _millis(at) + 1) << 80)
 
 
@@ -64,16 +46,13 @@ def _millis(at: datetime) -> int:
     return (elapsed.days * 86_400 + elapsed.seconds) * 1_000 + elapsed.microseconds // 1_000
 
 
+def is_id(text: str) -> bool:
+    """Return whether a text is a UUID in the canonical 36-character form, in capitals or not."""
+    return _CANONICAL.fullmatch(text) is not None
+
+
 def parse_id(text: str, what: str) -> UUID:
-    """Read an id from a path or a body.
-
-    Args:
-        text: what the caller sent; only the canonical 36-character form is an id.
-        what: the record's name for the message, as in "No meeting with this id."
-
-    Raises:
-        NotFound: not a UUID. Answered exactly as an unknown id is (rule 7/404).
-    """
-    if not _CANONICAL.fullmatch(text):
+    """Read an id in its 36-character form; else raise `NotFound`, as for an unknown id (rule 7/404)."""
+    if not is_id(text):
         raise NotFound(f"No {what} with this id.")
     return UUID(text)

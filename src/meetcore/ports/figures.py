@@ -1,61 +1,143 @@
-"""What an operator watches of a store: a few counts and ages, cheap to read however much is in it."""
+"""Figures, queues and health checks for operators."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from enum import StrEnum
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
-__all__ = ["MOST_COUNTED", "FigureReader", "Figures"]
+from meetcore.ports.observability import Metric
 
 MOST_COUNTED = 100_000
-"""Rows of one state are counted up to here."""
+"""The largest count of rows of one state."""
+
+
+def _figure(name: str, about: str, *labels: str, default: object = 0.0) -> Any:
+    """Declare a figure, with its metric in the metadata."""
+    metadata = {"metric": Metric(name, about, labels)}
+    return field(factory=dict, metadata=metadata) if labels else field(default=default, metadata=metadata)
 
 
 @frozen
 class Figures:
-    """The figures of one moment.
+    """The figures of one moment, each `None` where the service may not see it or there is none yet.
 
-    Ages are in seconds and 0 where there is nothing: how long the oldest has been due. What failed and waits
-    to be tried again is not due: `notes_oldest_failing_s` and `mails_oldest_failing_s` are the ages of the
-    oldest of that, and `notes_oldest_s` those of the oldest notes in progress. A count stops at
-    `MOST_COUNTED`. `retention_rounds_s` is for how long the present round of each removal has run. Where the
-    ledger was never verified whole, `ledger_verified_at` is `None` and `ledger_is_sound` true.
-    `partitions_ahead` are those of events and deliveries that begin in the future. `credits_today` are what
-    the accounts' balances gained by each kind of transfer since 00:00 WIB, negative where they lost.
-    `standbys_streaming` follow the server, and the one that is furthest behind lacks `replication_lag_bytes`.
-    These two, `oldest_transaction_s` and `replication_lag_s` are `None` where the service may not see them.
+    Ages are in seconds and 0 where there is nothing. Failed work that waits for its retry is not due. A count
+    stops at `MOST_COUNTED`.
     """
 
-    deliveries_oldest_due_s: float = 0.0
-    deliveries: Mapping[str, int] = field(factory=dict)
-    endpoints: Mapping[str, int] = field(factory=dict)
-    provider_events_oldest_due_s: float = 0.0
-    mails_oldest_due_s: float = 0.0
-    mails_oldest_failing_s: float = 0.0
-    meetings_oldest_in_progress_s: float = 0.0
-    notes_oldest_due_s: Mapping[str, float] = field(factory=dict)
-    notes_oldest_failing_s: Mapping[str, float] = field(factory=dict)
-    notes_oldest_s: Mapping[str, float] = field(factory=dict)
-    hosts: Mapping[str, int] = field(factory=dict)
-    ledger_verified_at: datetime | None = None
-    ledger_is_sound: bool = True
-    retention_rounds_s: Mapping[str, float] = field(factory=dict)
-    oldest_transaction_s: float | None = 0.0
-    replication_lag_s: float | None = 0.0
-    schema_version: int = 0
-    partitions_ahead: int = 0
-    credits_today: Mapping[str, int] = field(factory=dict)
-    standbys_streaming: int | None = None
-    replication_lag_bytes: float | None = None
+    deliveries_oldest_due_s: float = _figure(
+        "meetcore_deliveries_oldest_due_seconds", "for how long the oldest delivery that is due has been due"
+    )
+    deliveries: Mapping[str, int] = _figure(
+        "meetcore_deliveries",
+        "deliveries that are not over: `pending`, `held` (their endpoint is paused or disabled), `parked` "
+        "(they wait behind the posts in flight at their endpoint). Counted up to 100 000 each", "state",
+    )  # fmt: skip
+    endpoints: Mapping[str, int] = _figure(
+        "meetcore_endpoints", "endpoints, counted up to 100 000 each", "state"
+    )
+    provider_events_oldest_due_s: float = _figure(
+        "meetcore_provider_events_oldest_due_seconds",
+        "for how long the oldest event of a provider has been due",
+    )  # fmt: skip
+    mails_oldest_due_s: float = _figure(
+        "meetcore_mails_oldest_due_seconds", "for how long the oldest mail has been due"
+    )
+    mails_oldest_failing_s: float = _figure(
+        "meetcore_mails_oldest_failing_seconds",
+        "age of the oldest mail whose last attempt failed and that is tried again: it is due in the future",
+    )
+    meetings_oldest_in_progress_s: float = _figure(
+        "meetcore_meetings_oldest_in_progress_seconds",
+        "age of the oldest creation in progress, or for how long the lease of a cancellation has been over",
+    )
+    notes_oldest_due_s: Mapping[str, float] = _figure(
+        "meetcore_notes_oldest_due_seconds", "for how long the oldest note of a step has been due", "step"
+    )
+    notes_oldest_failing_s: Mapping[str, float] = _figure(
+        "meetcore_notes_oldest_failing_seconds",
+        "age of the oldest note of a step whose last try failed and that is tried again: it is due in the "
+        "future", "step",
+    )  # fmt: skip
+    notes_oldest_s: Mapping[str, float] = _figure(
+        "meetcore_notes_oldest_seconds",
+        "age of the oldest note in progress of a step, whatever it waits for", "step",
+    )  # fmt: skip
+    hosts: Mapping[str, int] = _figure(
+        "meetcore_hosts",
+        "hosts now: `free`, `busy` (as many meetings as it can have), `unavailable` (the provider refused "
+        "it for a time), `disabled`", "state",
+    )  # fmt: skip
+    retention_rounds_s: Mapping[str, float] = _figure(
+        "meetcore_retention_round_seconds",
+        "for how long the present round over `notes` or `meetings` that are past their retention has run; "
+        "0 between two rounds, and where they are kept for good", "records",
+    )  # fmt: skip
+    ledger_verified_at: datetime | None = _figure(  # noqa: RUF009  # evaluated once, as it should be
+        "meetcore_ledger_verified_timestamp_seconds",
+        "when the whole ledger was verified last; 0 before the first time", default=None,
+    )  # fmt: skip
+    ledger_is_sound: bool = _figure(
+        "meetcore_ledger_sound", "1 where it was sound then, else 0; 1 before the first time", default=True
+    )
+    credits_today: Mapping[str, int] = _figure(
+        "meetcore_ledger_credits_today",
+        "what the balances of all accounts gained since 00:00 WIB, negative where they lost, by whichever "
+        "process: `topup`, `meeting_charge`, `meeting_refund`, `notulen_charge`, `adjustment` (the sum of "
+        "those added and taken)", "kind",
+    )  # fmt: skip
+    oldest_transaction_s: float | None = _figure(
+        "meetcore_oldest_transaction_seconds",
+        "age of the oldest transaction in the database; left out where the role lacks `pg_read_all_stats`",
+    )  # fmt: skip
+    replication_lag_s: float | None = _figure(
+        "meetcore_replication_lag_seconds",
+        "of the standby that is furthest behind; 0 without one, and left out where the role lacks "
+        "`pg_read_all_stats`",
+    )  # fmt: skip
+    standbys_streaming: int | None = _figure(
+        "meetcore_standbys_streaming",
+        "standbys that follow the server; left out without `pg_read_all_stats`", default=None,
+    )  # fmt: skip
+    replication_lag_bytes: float | None = _figure(
+        "meetcore_replication_lag_bytes",
+        "what the standby that is furthest behind has not replayed: it grows where one hangs; 0 without "
+        "one, left out without `pg_read_all_stats`", default=None,
+    )  # fmt: skip
+    partitions_ahead: int = _figure(
+        "meetcore_partitions_ahead",
+        "partitions of events, deliveries or attempts that begin in the future, of the table that has the "
+        "fewest; a last one that is open at its end is not counted", default=0,
+    )  # fmt: skip
+    schema_version: int = _figure("meetcore_schema_version", "number of the last migration", default=0)
 
 
 class FigureReader(Protocol):
-    """Reads them."""
+    """Reads the figures."""
 
     async def read(self) -> Figures:
-        """Read the present figures.
+        """Read the present figures. Raises `StoreUnavailable`."""
 
-        Raises:
-            StoreUnavailable: the store does not answer in good time.
-        """
+
+class HealthStatus(StrEnum):
+    """The result of a check; a skipped one could not be made."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@frozen
+class HealthCheck:
+    """A check and its result. The message says what to do, without secrets and addresses."""
+
+    name: str
+    status: HealthStatus
+    message: str
+
+
+CheckHealth = Callable[[], Awaitable[Sequence[HealthCheck]]]
+"""Checks everything that a process needs, within some seconds."""

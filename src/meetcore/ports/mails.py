@@ -1,88 +1,75 @@
-"""The outbox of mails: added with the change that they are about, claimed under a lease, recorded.
+"""Mails: their outbox in the store, their texts, and the mail server.
 
-The lease is a due time pushed into the future: a worker that dies leaves a mail that becomes due again.
-Recording is fenced by the claim's token.
+A mail is added in the transaction of its cause, claimed under a lease, and recorded by the claim's token.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Protocol
 from uuid import UUID
 
-from attrs import field, frozen
-
-from meetcore.domain.mails.contents import MailKind
+from meetcore.domain.mails.contents import MailContent
 from meetcore.domain.mails.mails import Mail, MailLimits, Recipient
+from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailText, MailView, OutgoingMail
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
-from meetcore.ports.lease import Lease
-
-__all__ = ["ClaimedMail", "MailQueries", "MailRepository", "MailSummary", "MailView"]
+from meetcore.ports.runtime import Lease
 
 
-@frozen
-class ClaimedMail:
-    """A mail to send now, under a token; `had_expired_lease` where an earlier claim was never recorded."""
-
-    mail: Mail
-    token: UUID = field(repr=False)
-    had_expired_lease: bool = False
+class MailUnavailable(Exception):
+    """The mail was not taken now, or the outcome is unknown: a code such as "timeout", without its text."""
 
 
-@frozen
-class MailView:
-    """A claimed mail as it is now, locked; `now` is the store's time."""
-
-    mail: Mail
-    now: datetime
+class MailRefused(Exception):
+    """The mail server will never take this mail. The message is as of `MailUnavailable`."""
 
 
-@frozen
-class MailSummary:
-    """A mail without its text, as its account reads it."""
+class Mailer(Protocol):
+    """Hands mails to a mail server."""
 
-    id: UUID
-    recipient: str = field(repr=False)
-    kind: MailKind
-    language: Language
-    created_at: datetime
-    attempts_made: int = 0
-    sent_at: datetime | None = None
-    failed_at: datetime | None = None
-    last_error: str | None = None
+    async def send(self, mail: OutgoingMail) -> None:
+        """Send one mail, within ten seconds in all.
+
+        Raises:
+            MailUnavailable: no acceptance; the server may have the mail nevertheless.
+            MailRefused: refused for good, as is CR or LF in subject or address.
+        """
+
+
+class MailTexts(Protocol):
+    """Writes the texts of mails."""
+
+    def write(self, content: MailContent, language: Language) -> MailText:
+        """Write a mail. Names and URLs from others are escaped in HTML and break no line of the subject."""
 
 
 class MailQueries(Protocol):
-    """Reads of the mails that are kept."""
+    """Reads of mails."""
 
     async def list_mails(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[MailSummary]:
-        """The mails about an account, the newest first, as the lists of `Queries` give them."""
+        """List the mails about an account, the newest first."""
         ...
 
 
 class MailRepository(Protocol):
-    """Mails, on a transaction as `tx.mails`."""
+    """The outbox of mails."""
 
     async def add(self, *mails: Mail, limits: MailLimits) -> int:
-        """Write mails, due at once; those beyond the limits are dropped.
+        """Write mails that are due at once, drop those beyond the limits, and return how many were written.
 
-        The hour before is counted, over all transactions. Call it once in a transaction, with every mail: the
-        locks that the counts need are taken in one order.
-
-        Returns:
-            How many were written.
+        The limits count the hour before, over all transactions. Call it once in a transaction, with every
+        mail, so that the locks of the counts are taken in one order.
         """
+        ...
 
     async def find_recipients(
         self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
     ) -> Sequence[Recipient]:
-        """Return an account's members of these roles, the oldest first; those of its webhooks by default."""
+        """Return an account's members of these roles, the oldest first."""
+        ...
 
-    async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
-        """Take mails that are due, the longest due first; each is due again when the lease runs out."""
-
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]: ...
     async def load_claimed(self, claimed: ClaimedMail) -> MailView | None:
-        """Read and lock a mail; None when its claim is not the bearer's any more."""
+        """Read and lock a mail; `None` when the claim is lost."""
 
     async def save(self, mail: Mail) -> None:
-        """Write what became of a mail that this transaction has loaded, and end its claim."""
+        """Write the result of an attempt on a loaded mail, and end its claim."""

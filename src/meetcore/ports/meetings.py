@@ -1,7 +1,7 @@
-"""Meetings, their hosts and their money, in a store: what each decision loads and what each writes.
+"""The store of meetings: hosts, money while they are made, checks for orphans, and events of providers.
 
-A meeting in progress is under a lease, and every later step is fenced by its token. Locks are taken in the
-order account, meeting, host.
+A meeting in progress is under a lease, and every later step is fenced by its token. A host's key that is due
+for replacement belongs to another meeting or to none, and is not shown.
 """
 
 from collections.abc import Sequence
@@ -9,79 +9,24 @@ from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import frozen
 
-from meetcore.domain.meetings.hosts import DayCreations, Host
+from meetcore.domain.meetings import provider_events, views
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import CapUsage, Hold
-from meetcore.domain.money.ledger import Entry, Funds, Transfer
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.money.views import AccountState
+from meetcore.domain.requests.views import Claim
 from meetcore.domain.webhooks.events import Event
-from meetcore.ports.account_state import AccountState
-from meetcore.ports.idempotency import Claim, KeyView
-from meetcore.ports.lease import Lease
-
-__all__ = [
-    "CreationQuery",
-    "CreationView",
-    "DueMeeting",
-    "ExpiredLease",
-    "LeaseView",
-    "MeetingRepository",
-    "MeetingView",
-    "Provisioning",
-]
-
-
-@frozen
-class CreationQuery:
-    """What the decision on a new meeting needs. `operation` is the charge's permanent name.
-
-    `now` is the request's instant and `per_day` how many meetings may be made for one host a day, for
-    `Host.can_take`. `needs_host` is false with a provider that has none.
-    """
-
-    account_id: UUID
-    api_key_id: UUID
-    cap_day: date
-    operation: str
-    idempotency_key: str | None
-    seats: int
-    start_at: datetime
-    end_at: datetime
-    now: datetime
-    per_day: int | None = None
-    needs_host: bool = True
-    can_wait_for_host: bool = False
-
-
-@frozen
-class CreationView:
-    """The account, and the free hosts that can take the meeting, locked to the end of the transaction.
-
-    `is_contended` means that a fitting host is free but locked by another transaction: ask again
-    with `can_wait_for_host`. `daily_cap` is the key's cap at this moment. `creations` are those of the
-    query's day on active and former hosts with the seats; none where `per_day` limits nothing. What is left
-    of them is as of the last commit: two accounts that create at the same moment may each count the same.
-    `is_erased` means that the erasure of the account was requested.
-    """
-
-    funds: Funds
-    usage: CapUsage
-    daily_cap: int | None
-    charged: Transfer | None
-    idempotency: KeyView
-    free_hosts: Sequence[Host]
-    is_contended: bool
-    creations: DayCreations | None = None
-    is_erased: bool = False
+from meetcore.ports.runtime import Lease
 
 
 @frozen
 class Provisioning:
     """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key.
 
-    `counts_creation` means that the account's creations on the host are limited, and are to be counted.
-    `orphan_window_s` opens a check for orphans that is due so long after the lease; none opens none.
+    `counts_creation`: the account's creations on the host are limited and counted. `orphan_window_s` opens a
+    check for orphans that is due so long after the lease.
     """
 
     meeting: Meeting
@@ -95,181 +40,159 @@ class Provisioning:
     orphan_window_s: float | None = None
 
 
-@frozen
-class LeaseView:
-    """A meeting in progress, fenced: loaded only for the bearer of its lease.
-
-    `hold` is there while it is being made, `charge` once it is paid, `usage` for the cap day of
-    whichever is there. `version` names this state of the account: what is decided on it is written
-    only if nothing of the account has changed since; it may be `None` under the account's lock.
-    """
-
-    token: UUID = field(repr=False)
-    version: int | None
-    meeting: Meeting
-    provider_user_id: str
-    funds: Funds
-    usage: CapUsage
-    hold: Hold | None
-    charge: Transfer | None
-    claim: Claim | None
-
-
-@frozen
-class MeetingView:
-    """A meeting under its account's lock. `is_leased` means that a process works on it now."""
-
-    meeting: Meeting
-    idempotency: KeyView
-    is_leased: bool
-
-
-@frozen
-class ExpiredLease:
-    """A meeting that a process left behind, now under the caller's lease."""
-
-    account_id: UUID
-    meeting_id: UUID
-    token: UUID = field(repr=False)
-
-
-@frozen
-class DueMeeting:
-    """A meeting that the clock must see to, and its host at the provider, empty where there is none.
-
-    `recording_checks` counts how often its recording was looked for since it ended, this time included.
-    """
-
-    meeting: Meeting
-    provider_user_id: str
-    recording_checks: int = 0
-
-
 class MeetingRepository(Protocol):
     """Meetings, their hosts and their money."""
 
-    async def load_creation(self, query: CreationQuery) -> CreationView:
-        """Everything that the decision on a new meeting needs, in one locked read.
+    async def load_creation(self, query: views.CreationQuery) -> views.CreationView:
+        """Take the account's lock and read the input of the decision on a new meeting. Raises `NotFound`."""
 
-        Raises:
-            NotFound: no such account.
-        """
+    async def save_provisioning(self, provisioning: Provisioning) -> views.LeaseView | None:
+        """Write meeting, hold, reservation, lease and claim, and count the creation; return the state then.
 
-    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        """Write meeting, hold, reservation, lease and claim, and count the creation.
-
-        Returns:
-            The state that the bearer of the lease goes on from; none when the host was taken
-            meanwhile, and nothing was written.
+        `None`, and nothing was written, when the host was taken meanwhile.
         """
 
     async def load_state(self, account_id: UUID, api_key_id: UUID, cap_day: date) -> AccountState:
-        """Take the account's lock and read what decisions on its money need, for several of them.
-
-        Raises:
-            NotFound: no such account.
-        """
+        """Take the account's lock and read the input of several decisions on its money. Raises `NotFound`."""
 
     async def save_if_unchanged(
-        self, query: CreationQuery, provisioning: Provisioning, state: AccountState
-    ) -> LeaseView | None:
-        """Write what was decided on an account that is not locked, or on a state of `load_state`.
+        self, query: views.CreationQuery, provisioning: Provisioning, state: AccountState
+    ) -> views.LeaseView | None:
+        """Write a decision on a state of `load_state`, or, by a call of `at_once`, on an unlocked account.
 
-        Where it is not locked, this is for one call of `at_once`.
+        For a query without `per_day`. The host is chosen as it is reserved, in the order of `choose_host`:
+        the provisioning names none, the returned view does.
 
-        The host is chosen as it is reserved, in the order of `choose_host`: the provisioning names none, the
-        returned view does. For a query without `per_day` only.
-
-        Returns:
-            As `save_provisioning`. None, and nothing was written, where the account is locked or no longer
-            as in the state, the idempotency key or the query's operation is known, a restore may have lost
-            the key, the erasure of the account was requested, or no fitting host is free and unlocked: decide
-            again under the account's lock.
+        Returns as `save_provisioning`. `None`, and nothing was written, where the account is locked or no
+        longer as in the state, the idempotency key or the query's operation is known, the erasure of the
+        account was requested, or no fitting host is free and unlocked: decide again under the account's lock.
         """
 
-    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
-        """The meeting in progress, if the lease is still the bearer's."""
+    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> views.LeaseView | None:
+        """Read a meeting in progress; `None` when the lease is lost."""
 
     async def save_scheduled(
-        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
+        self, view: views.LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int | None:  # fmt: skip
-        """The hold becomes the charge, the meeting is there; the key is done, events go out.
+        """Write the meeting as made, its hold as the charge, the idempotency key as done, and the events.
 
-        Returns:
-            How many deliveries are due now; none when the account or the lease is no longer as the
-            view has it, and nothing was written.
+        Returns the due deliveries; `None`, and nothing was written, when account or lease are no longer as in
+        the view.
         """
 
     async def save_abandoned(
-        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        self, view: views.LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
         host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
         was_made: bool = False,
     ) -> None:  # fmt: skip
-        """The hold and the host are released; the idempotency key may try again.
+        """Release hold, host and idempotency key. Meeting, funds and usage are given as they are afterwards.
 
-        What was not made is not counted among the creations of its day, the host's (`Host.given_back`) and
-        the account's on that host. What `was_made` stays counted: the provider counted it, too. Meeting,
-        funds and usage are given as they are afterwards.
-
-        Args:
-            host_unavailable_until: the host gets no new meeting before, where given.
-            look_again_s: a check for orphans of it is due then; none closes the one that is open.
-            was_made: the provider made it, although it is given up.
+        A meeting that was not made is not counted among the creations of its day, the host's
+        (`Host.given_back`) and the account's on that host; `was_made`: the provider made and counted it. The
+        host gets no new meeting before `host_unavailable_until`. A check for its orphans is due after
+        `look_again_s`; `None` closes an open one.
         """
 
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
-    ) -> MeetingView | None:
+    ) -> views.MeetingView | None:
         """Take the account's lock and read a meeting in any state."""
 
     async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
         """Mark a meeting as being cancelled or ended, under a lease."""
 
     async def save_cancelled(
-        self, view: LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
+        self, view: views.LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
         events: Sequence[Event], encoded_outcome: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
-        """Write the end of a cancellation: the refund where there is one, the host free, the key done.
+        """Write a finished cancellation and any refund; see `save_lifecycle`."""
 
-        `invalidates_host_key` as in `save_lifecycle`.
-        """
-
-    async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
-        """Put a meeting back that the provider would not let go of; its key may try again."""
+    async def save_cancel_failed(self, view: views.LeaseView, meeting: Meeting) -> None:
+        """Restore a meeting that the provider did not cancel; its idempotency key may try again."""
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
-        """Find the meeting that a provider speaks of, take its account's lock and read it again."""
+        """Find a meeting by its id at the provider, take its account's lock and read it again."""
+
+    async def find_recorded(
+        self, provider: str, provider_meeting_ids: Sequence[str], ids: Sequence[UUID]
+    ) -> Sequence[Meeting]:
+        """Read meetings of any account, by their ids at a provider or by ours, without a lock."""
+
+    async def list_scheduled(
+        self, provider: str, since: datetime, after: Meeting | None, limit: int
+    ) -> Sequence[Meeting]:
+        """List a page of a provider's scheduled meetings that begin after an instant, of all accounts."""
 
     async def save_lifecycle(
         self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
     ) -> int:
-        """Write a status that the provider or the clock brought; a meeting that ended frees its host.
+        """Write a status from the provider or the clock; a meeting that ended frees its host.
 
-        Args:
-            invalidates_host_key: where the host is freed, its key was the meeting's to show: it is forgotten
-                and due to be replaced, unless an earlier meeting of the host is not over.
-
-        Returns:
-            How many deliveries are due now.
+        `invalidates_host_key`: the freed host's key was the meeting's to show: it is forgotten and due to be
+        replaced, unless an earlier meeting of the host is not over. Returns the due deliveries.
         """
 
-    async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
-        """Meetings that the clock must see to.
+    async def claim_due(self, limit: int, again_s: float) -> Sequence[views.DueMeeting]:
+        """Return meetings at their end, and ended ones sold with a recording whose check is due.
 
-        At their end, or, where they ended and were sold with a recording, to look for it.
-
-        Each comes again after `again_s`, until it is saved as ended or cancelled, or `schedule_next_check`.
+        Each is due again after `again_s`, until it is saved as ended or cancelled, or `schedule_next_check`.
         """
 
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
-        """The clock need not see to this meeting again, or not before so many seconds."""
+        """Make a meeting due after so many seconds, or never."""
 
-    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
-        """Take over meetings whose lease ran out, each under this lease from now on."""
+    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[views.ExpiredLease]:
+        """Take over meetings whose lease expired."""
 
-    async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
-        """Take over one meeting if its lease ran out."""
+    async def lease_expired(
+        self, account_id: UUID, meeting_id: UUID, lease: Lease
+    ) -> views.ExpiredLease | None:
+        """Take over one meeting if its lease expired."""
 
-    async def take_lease(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
-        """Take over one meeting in progress from whatever process has its lease, which can write no more."""
+    async def take_lease(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> views.ExpiredLease | None:
+        """Take over one meeting in progress, whether or not its lease expired."""
+
+
+class HostKeyRepository(Protocol):
+    """Replacement of host keys: a new host is due at once, a disabled or concurrent one never."""
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[views.DueHostKey]: ...
+
+    async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
+        """Write the key that the provider was given; false when the lease was lost or a meeting has ended."""
+
+    async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None: ...
+
+
+class OrphanCheckRepository(Protocol):
+    """Open checks, at most one for each meeting.
+
+    `MeetingRepository.save_provisioning` opens one where the provider can leave orphans, and
+    `save_abandoned` moves it or closes it.
+    """
+
+    async def open(self, account_id: UUID, meeting_id: UUID) -> None:
+        """Make a check due at once, as if an orphan had been seen now."""
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[views.OrphanCheck]: ...
+
+    async def postpone(
+        self, check: views.OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
+    ) -> None:
+        """Make a check due after so many seconds, with its failures in a row; a sighting restarts its age."""
+
+    async def close(self, check: views.OrphanCheck) -> None: ...
+
+
+class ProviderEventInbox(Protocol):
+    """Verified events of providers, answered at once and applied later. They belong to no account."""
+
+    async def add(self, id: UUID, event: provider_events.ProviderEvent, digest: bytes) -> bool:
+        """Write an event due at once; false when its provider's 32-byte digest is known, done or not."""
+
+    async def claim(self, limit: int, lease: Lease) -> Sequence[views.ClaimedEvent]: ...
+    async def postpone(self, id: UUID, token: UUID, seconds: float) -> None: ...
+
+    async def done(self, id: UUID, token: UUID) -> None:
+        """Delete the content of an event and keep its digest, so that a duplicate is known."""

@@ -1,4 +1,4 @@
-"""Where the files of recordings lie: at the provider that made them."""
+"""The files of recordings at the provider that made them."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -8,11 +8,9 @@ from attrs import frozen
 
 from meetcore.domain.notes.recordings import RecordingFile
 
-__all__ = ["ByteRange", "FileGone", "FilesUnavailable", "OpenFile", "RangeUnsatisfiable", "RecordingFiles"]
-
 
 class FilesUnavailable(Exception):
-    """No answer, or none that can be used: the same call may work later. The text is for the log only."""
+    """No usable answer: the same call may work later. The text is for the log only."""
 
 
 class FileGone(Exception):
@@ -29,7 +27,7 @@ class RangeUnsatisfiable(Exception):
 
 @frozen
 class ByteRange:
-    """The bytes `first` to `last`, both included, from 0; to the end where `last` is none."""
+    """The bytes `first` to `last`, both included, from 0; to the end where `last` is `None`."""
 
     first: int
     last: int | None = None
@@ -50,31 +48,19 @@ class RecordingFiles(Protocol):
 
     @property
     def provider(self) -> str:
-        """Whose files, by the name in `ProviderAbilities`."""
+        """The provider's name in `ProviderAbilities`."""
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """The files that are ready of a meeting's recording; none without one, or while it is being made.
-
-        Raises:
-            FilesUnavailable: the provider did not answer.
-        """
+        """Find the finished files of a meeting's recording. Raises `FilesUnavailable`."""
 
     def open(
         self, file: RecordingFile, wanted: ByteRange | None = None
     ) -> AbstractAsyncContextManager[OpenFile]:
-        """Read a file, or some of it; leaving the context ends the reading.
+        """Read a file, or a range of it; leaving the context ends the reading.
 
-        The answer may be wider than what was wanted, where the provider supports no ranges; see `OpenFile`.
-
-        Raises:
-            FilesUnavailable: on entry, or on any chunk.
-            FileGone: on entry.
-            RangeUnsatisfiable: on entry.
+        The range in `OpenFile` may be wider than wanted, where the provider supports no ranges. Entry raises
+        `FilesUnavailable`, as any chunk does, `FileGone` and `RangeUnsatisfiable`.
         """
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Delete a file for good; one that is gone is fine.
-
-        Raises:
-            FilesUnavailable: it may still be there.
-        """
+        """Delete a file for good, if it is there. After `FilesUnavailable` it may still be there."""

@@ -1,92 +1,68 @@
-"""The store of money, meetings and endpoints: load, decide, save.
+"""The store: load, decide, save in one transaction.
 
-A use case opens one transaction, loads what a decision needs under a lock, asks the domain, and saves what
-was decided. Under the lock of the account are changed: its money, its API keys, its idempotency keys, the
-states of its meetings, recordings and notes, and the set of its endpoints; these decisions happen one after
-another. A load takes the lock where its docstring says so, else `lock_account` comes first. The settings of
-an endpoint and its deliveries are changed under the endpoint's lock. Progress of work that one process at a
-time does (deliveries, notes, mails, provider events, checks) is written under a lease, by its token.
+A use case loads what a decision needs under a lock, asks the domain, and saves what was decided. The
+account's lock orders changes of its money, API keys, idempotency keys, set of endpoints, and of the states of
+its meetings, recordings and notes. A load takes the lock where its docstring says so, else `lock_account`
+comes first. The endpoint's lock orders changes of its settings and its deliveries. Work that one process at a
+time does (deliveries, notes, mails, provider events, checks) is written under a lease and fenced by its
+token: with a lost lease nothing is written.
 
-Locks are taken in the order account, host, endpoint, mails. Leases run by the store's clock, `now` in each
-view.
+Locks are taken in the order account, meeting or note, host, endpoint, mails. Leases run by the store's clock,
+`now` in each view. A `claim` returns the work that is due, the longest due first; it is due again when
+the lease expires. `renew` extends a lease to so many seconds from now, `postpone` ends one, and the work is
+due after so many. A save that takes events returns how many of their deliveries are due now.
 """
 
-from contextlib import AbstractAsyncContextManager
-from datetime import datetime
-from typing import Protocol
-from uuid import UUID
+from __future__ import annotations
 
-from attrs import frozen
+from typing import TYPE_CHECKING, Protocol
 
-from meetcore.domain.webhooks.deliveries import Delivery
-from meetcore.domain.webhooks.endpoints import Endpoint
-from meetcore.domain.webhooks.events import Event
-from meetcore.ports.audit_log import AuditLog
-from meetcore.ports.deliveries import DeliveryRepository
-from meetcore.ports.erasures import ErasureRepository
-from meetcore.ports.host_keys import HostKeyRepository
-from meetcore.ports.idempotency import IdempotencyRepository
-from meetcore.ports.mails import MailRepository
-from meetcore.ports.meetings import MeetingRepository
-from meetcore.ports.members import MemberRepository
-from meetcore.ports.notes import NoteRepository
-from meetcore.ports.operators import OperatorRepository
-from meetcore.ports.orphan_checks import OrphanCheckRepository
-from meetcore.ports.passkeys import PasskeyRepository
-from meetcore.ports.postings import PostingRepository
-from meetcore.ports.proposals import ProposalRepository
-from meetcore.ports.provider_events import ProviderEventInbox
-from meetcore.ports.recordings import RecordingRepository
-from meetcore.ports.registry import RegistryRepository
-from meetcore.ports.restores import RestoreRepository
-from meetcore.ports.sign_in import SignInRepository
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+    from uuid import UUID
 
-__all__ = [
-    "CommitLost",
-    "ConnectionLost",
-    "EndpointRepository",
-    "OutcomeUnknown",
-    "PostingView",
-    "Store",
-    "StoreFenced",
-    "StoreFull",
-    "StoreLoginRefused",
-    "StoreReadOnly",
-    "StoreSessionRefused",
-    "StoreUnavailable",
-    "Transaction",
-]
+    from meetcore.ports.mails import MailRepository
+    from meetcore.ports.meetings import (
+        HostKeyRepository,
+        MeetingRepository,
+        OrphanCheckRepository,
+        ProviderEventInbox,
+    )
+    from meetcore.ports.members import (
+        AuditLog,
+        MemberRepository,
+        OperatorRepository,
+        PasskeyRepository,
+        SignInRepository,
+    )
+    from meetcore.ports.money import PostingRepository, ProposalRepository
+    from meetcore.ports.notes import NoteRepository, RecordingRepository
+    from meetcore.ports.requests import ErasureRepository, IdempotencyRepository, RegistryRepository
+    from meetcore.ports.webhooks import DeliveryRepository, EndpointRepository
 
 
 class StoreUnavailable(Exception):
-    """The store does not answer.
-
-    Nothing of the transaction was kept, unless it is `OutcomeUnknown`.
-    """
+    """The store does not answer. Nothing of the transaction was kept, except with `OutcomeUnknown`."""
 
 
 class StoreLoginRefused(StoreUnavailable):
-    """The store answers, and refuses this name, password or database."""
+    """The store refuses this name, password or database."""
 
 
 class StoreSessionRefused(StoreUnavailable):
-    """What answers is a pooler, which refuses the settings of a session."""
+    """A pooler in front of the store refuses the settings of a session."""
 
 
 class StoreFull(StoreUnavailable):
-    """The store answers, and has no connection left to give."""
+    """The store has no connection left to give."""
 
 
 class StoreReadOnly(StoreUnavailable):
-    """The store answers and takes no writes, as a standby does. Nothing was kept."""
-
-
-class StoreFenced(StoreUnavailable):
-    """The store was restored and is not released: it takes no writes of the service (`ports.restores`)."""
+    """The store takes no writes, as a standby does."""
 
 
 class ConnectionLost(StoreUnavailable):
-    """The connection ended before the commit; another may work at once. Nothing was kept."""
+    """The connection ended before the commit; another may work at once."""
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -94,187 +70,67 @@ class OutcomeUnknown(StoreUnavailable):
 
 
 class CommitLost(OutcomeUnknown):
-    """The connection ended during the commit of `begin`, or a call of `at_once`, which commits by itself.
-
-    Another connection may work at once.
-    """
-
-
-@frozen
-class PostingView:
-    """An endpoint that something is to be sent to, locked; `now` is the store's time.
-
-    `earlier` is the delivery that is to be sent again, when one was asked for.
-    """
-
-    endpoint: Endpoint
-    earlier: Delivery | None
-    now: datetime
-
-
-class EndpointRepository(Protocol):
-    """Webhook endpoints of an account."""
-
-    async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
-        """The endpoint registered under a normalised URL."""
-
-    async def count(self, account_id: UUID) -> int:
-        """How many endpoints the account has, inactive ones included; the caller holds its lock."""
-
-    async def add(self, endpoint: Endpoint) -> None:
-        """Register; the caller holds the account's lock and has looked for the URL."""
-
-    async def load_locked(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
-        """Read an endpoint and lock it against deliveries that record their outcome."""
-
-    async def save(self, endpoint: Endpoint) -> None:
-        """Write what an update changed.
-
-        What waits at an endpoint that is inactive now is held; posts in flight keep their claim.
-        """
-
-    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
-        """Forget an endpoint and its deliveries that wait, a claimed one included.
-
-        The caller holds the account's lock. The URL is free from now on; deliveries that are final stay
-        until their retention is over.
-
-        Returns:
-            False when there was none, and nothing was written.
-        """
-
-    async def load_for_posting(
-        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
-    ) -> PostingView | None:
-        """Read an endpoint and, if named, one of its deliveries; lock the endpoint as `load_locked` does.
-
-        Returns:
-            None when there is no such endpoint, or no such delivery to it.
-        """
-
-    async def post_event(self, event: Event, delivery: Delivery) -> None:
-        """Write an event and one delivery of it, whatever the subscriptions."""
-
-    async def post_again(self, delivery: Delivery) -> bool:
-        """Write another delivery of an event that is written: of the same bytes.
-
-        Returns:
-            False when the event is past its retention, and nothing was written.
-        """
+    """The connection ended during a commit, or a call of `at_once`; another may work at once."""
 
 
 class Transaction(Protocol):
-    """One transaction: what was saved is kept together, or not at all."""
+    """One transaction: everything that was saved is kept, or nothing."""
 
     async def lock_account(self, account_id: UUID) -> None:
-        """Take the account's lock, for a decision whose reads do not take it.
-
-        Raises:
-            NotFound: no such account.
-        """
+        """Take the account's lock, for a decision whose reads do not take it. Raises `NotFound`."""
 
     async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
-        """Whether a meeting, recording or note of the account was removed past its retention."""
+        """Return whether a meeting, recording or note of the account was removed past its retention."""
 
     @property
-    def registry(self) -> RegistryRepository:
-        """Accounts, keys and hosts, to change them."""
-
+    def registry(self) -> RegistryRepository: ...
     @property
-    def audit_log(self) -> AuditLog:
-        """What was changed, by whom."""
-
+    def audit_log(self) -> AuditLog: ...
     @property
-    def members(self) -> MemberRepository:
-        """Users, memberships and invitations."""
-
+    def members(self) -> MemberRepository: ...
     @property
-    def sign_in(self) -> SignInRepository:
-        """One-time links and sessions."""
-
+    def sign_in(self) -> SignInRepository: ...
     @property
-    def operators(self) -> OperatorRepository:
-        """Who may use the console."""
-
+    def operators(self) -> OperatorRepository: ...
     @property
-    def proposals(self) -> ProposalRepository:
-        """Credits that operators propose to move."""
-
+    def proposals(self) -> ProposalRepository: ...
     @property
-    def passkeys(self) -> PasskeyRepository:
-        """Passkeys, and the challenges that they answer."""
-
+    def passkeys(self) -> PasskeyRepository: ...
     @property
-    def idempotency(self) -> IdempotencyRepository:
-        """What is remembered of requests."""
-
+    def idempotency(self) -> IdempotencyRepository: ...
     @property
-    def postings(self) -> PostingRepository:
-        """Money outside meetings."""
-
+    def postings(self) -> PostingRepository: ...
     @property
-    def meetings(self) -> MeetingRepository:
-        """Meetings, their hosts and their money."""
-
+    def meetings(self) -> MeetingRepository: ...
     @property
-    def endpoints(self) -> EndpointRepository:
-        """Webhook endpoints."""
-
+    def endpoints(self) -> EndpointRepository: ...
     @property
-    def deliveries(self) -> DeliveryRepository:
-        """The outbox as the worker sees it."""
-
+    def deliveries(self) -> DeliveryRepository: ...
     @property
-    def inbox(self) -> ProviderEventInbox:
-        """The events of providers."""
-
+    def inbox(self) -> ProviderEventInbox: ...
     @property
-    def recordings(self) -> RecordingRepository:
-        """What was recorded of meetings."""
-
+    def recordings(self) -> RecordingRepository: ...
     @property
-    def notes(self) -> NoteRepository:
-        """Notes and their money."""
-
+    def notes(self) -> NoteRepository: ...
     @property
-    def host_keys(self) -> HostKeyRepository:
-        """The keys of hosts, and whose are to be replaced."""
-
+    def host_keys(self) -> HostKeyRepository: ...
     @property
-    def orphan_checks(self) -> OrphanCheckRepository:
-        """Creations whose provider is still to be looked at."""
-
+    def orphan_checks(self) -> OrphanCheckRepository: ...
     @property
-    def erasures(self) -> ErasureRepository:
-        """Accounts that are erased."""
-
+    def erasures(self) -> ErasureRepository: ...
     @property
-    def mails(self) -> MailRepository:
-        """The outbox of mails."""
-
-    @property
-    def restores(self) -> RestoreRepository:
-        """Restores of the store."""
+    def mails(self) -> MailRepository: ...
 
 
 class Store(Protocol):
-    """Opens transactions."""
+    """Opens transactions. Entry, calls and exit raise `StoreUnavailable`."""
 
     def at_once(self) -> AbstractAsyncContextManager[Transaction]:
-        """Give repositories without a common transaction: each call on them commits by itself.
+        """Open repositories without a common transaction: each call commits by itself.
 
         For a single write that carries its own condition, such as `save_scheduled`: it saves the round trips
-        of BEGIN and COMMIT.
-
-        Raises:
-            OutcomeUnknown: on the call.
-            StoreUnavailable: on entry or on the call.
+        of BEGIN and COMMIT. The call raises `OutcomeUnknown`.
         """
 
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
-        """A clean exit commits, an exception rolls back.
-
-        Raises:
-            OutcomeUnknown: on exit.
-            StoreUnavailable: on entry, on any call, or on exit.
-        """
+        """Open a transaction: a clean exit commits or raises `OutcomeUnknown`, an exception rolls back."""

@@ -1,37 +1,22 @@
-"""The third party that runs the meetings.
+"""The third party that runs the meetings, and its webhooks.
 
 Three outcomes must never be confused: made, refused (nothing exists there), and unknown (a
 time-out, a lost connection: it may exist). Every call ends within its time limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Protocol
-from uuid import UUID
+from typing import Final, Protocol
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings.cancellation import ProviderMeetingState
-from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, Provisioned
-
-__all__ = [
-    "FoundMeeting",
-    "HostUnavailable",
-    "HostUnknown",
-    "ListedMeeting",
-    "ProviderOrder",
-    "ProviderRefused",
-    "ProviderUnknown",
-    "VideoProvider",
-]
+from meetcore.domain.meetings import cancellation, meetings, provider_events, views
+from meetcore.ports.runtime import Clock
 
 
 class ProviderRefused(Exception):
-    """The provider refused: nothing was made or changed. The text is for the log only.
-
-    Args:
-        code: what metrics count it as: from a closed set, such as `status_429`.
-    """
+    """The provider refused: nothing was made or changed. The text is for the log, the code for metrics."""
 
     def __init__(self, text: str = "", code: str = "refused") -> None:
         super().__init__(text)
@@ -39,7 +24,7 @@ class ProviderRefused(Exception):
 
 
 class HostUnavailable(ProviderRefused):
-    """This host cannot have another meeting made before `until`; another host may. Nothing was made."""
+    """This host can have no other meeting made before `until`; another host may. Nothing was made."""
 
     def __init__(self, text: str, until: datetime) -> None:
         super().__init__(text, "host_unavailable")
@@ -54,108 +39,105 @@ class HostUnknown(ProviderRefused):
 
 
 class ProviderUnknown(Exception):
-    """No answer came: the provider may or may not have done it. The text is for the log only."""
+    """No answer: the provider may or may not have done it. The text is for the log only."""
+
+
+class LeaseOver(ProviderUnknown):
+    """The lease that a call is made under was over before it was sent, or sent again: it was not."""
 
 
 @frozen
-class ProviderOrder:
-    """What to make. `meeting_id` is our own id and the correlation, by which a meeting is found again.
+class LeaseTime:
+    """When a lease is over, at the earliest, by the uptime of this process's clock."""
 
-    Where the provider can, asking twice makes one; no caller relies on it.
-    `provider_user_id` is the host; empty where the provider has none. `memo` is a sealed text of ours that
-    the provider keeps with the meeting where it `keeps_memos`, and that does not change what is made.
+    clock: Clock
+    ends: float
+
+
+def lease_time(clock: Clock, seconds: float) -> LeaseTime:
+    """Return the time of a lease that is taken from now on."""
+    return LeaseTime(clock, clock.uptime() + seconds)
+
+
+_LEASE: Final[ContextVar[LeaseTime | None]] = ContextVar("meetcore_lease", default=None)
+
+
+class under_lease:  # noqa: N801  # a statement, as those of contextlib are
+    """Within the block no call is sent once a lease is over.
+
+    A process may be frozen between the commit of its lease and its call. Meanwhile another takes the work
+    over, undoes it and looks for what is left at the provider; a call after that would leave more.
     """
 
-    meeting_id: UUID
-    provider_user_id: str
-    title: str
-    description: str | None
-    start_at: datetime
-    duration: int
-    password: str | None = field(repr=False)
-    options: MeetingOptions
-    memo: str = field(default="", repr=False)
+    def __init__(self, lease: LeaseTime) -> None:
+        self._lease = lease
+
+    def __enter__(self) -> None:
+        self._token = _LEASE.set(self._lease)
+
+    def __exit__(self, *_: object) -> None:
+        _LEASE.reset(self._token)
 
 
-@frozen
-class ListedMeeting:
-    """A meeting in a host's list; `created_at` is by the provider's clock."""
-
-    provider_meeting_id: str
-    created_at: datetime
+def is_lease_over() -> bool:
+    """Return whether the lease of the innermost block is over; False outside one."""
+    lease = _LEASE.get()
+    return lease is not None and lease.clock.uptime() >= lease.ends
 
 
-@frozen
-class FoundMeeting:
-    """A meeting as the provider has it. `meeting_id` is the reference of ours in it, and `memo` the text.
-
-    Of one that is not ours `meeting_id` is `None`. A `memo` that the provider did not keep is empty.
-    """
-
-    made: Provisioned
-    meeting_id: UUID | None
-    title: str
-    description: str | None = field(default=None, repr=False)
-    memo: str = field(default="", repr=False)
+def require_lease() -> None:
+    """Raise `LeaseOver` where the lease is over. Providers call it before each request of a call."""
+    if is_lease_over():
+        raise LeaseOver("the lease was over before the request was sent")
 
 
 class VideoProvider(Protocol):
-    """Makes, finds and removes meetings."""
+    """Makes, finds and removes meetings. Every call raises `ProviderRefused` and `ProviderUnknown`."""
 
     @property
-    def abilities(self) -> ProviderAbilities:
-        """What this provider can do."""
+    def abilities(self) -> meetings.ProviderAbilities:
+        """The abilities of this provider."""
 
-    async def create(self, order: ProviderOrder) -> Provisioned:
-        """Make a meeting.
+    async def create(self, order: views.ProviderOrder) -> meetings.Provisioned:
+        """Make a meeting; raise `HostUnavailable`, too, where this host cannot before a certain instant."""
 
-        Raises:
-            HostUnavailable: not for this host, not before a certain instant.
-            ProviderRefused: it refused.
-            ProviderUnknown: no answer within the limit.
-        """
+    async def find(self, order: views.ProviderOrder) -> Sequence[meetings.Provisioned]:
+        """Find every meeting with this order's id, the first made first; a provider may make several."""
 
-    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
-        """Every meeting that exists under this order's id, the first made first.
-
-        More than one where the provider made several for one request.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: the state is unknown.
-        """
-
-    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Delete a meeting that has not started; says so when it runs, is over or gone already.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: it was not removed, or the outcome is unknown.
-        """
+    async def remove(self, provider_meeting_id: str) -> cancellation.ProviderMeetingState:
+        """Delete a meeting that has not started; the state says if it runs, is over or gone already."""
 
     async def end(self, provider_meeting_id: str) -> None:
-        """End a meeting that runs; one that is over or gone is fine.
+        """End a meeting that runs; one that is over or gone is fine."""
 
-        Raises:
-            ProviderRefused, ProviderUnknown: it may still run.
-        """
+    async def list_host(self, provider_user_id: str) -> Sequence[views.ListedMeeting]:
+        """List all meetings of a host, if the provider `lists_meetings`; raise `HostUnknown` without it."""
 
-    async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
-        """Every meeting that the provider has of a host, by any maker; none where it keeps no memos.
-
-        Raises:
-            HostUnknown: it has no such host, where it keeps memos.
-            ProviderRefused, ProviderUnknown: the list is not known.
-        """
-
-    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
-        """A meeting with what we wrote into it; `None` where there is none, or the provider keeps no memos.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: it is not known.
-        """
+    async def read(self, provider_meeting_id: str) -> views.FoundMeeting | None:
+        """Read a meeting with our reference in it; `None` unless the provider `lists_meetings`."""
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key; the one before opens nothing any more. Twice is once.
+        """Replace a host's key. After an error the host may have either key; a repetition is fine."""
 
-        Raises:
-            ProviderRefused, ProviderUnknown: the host may have either key.
-        """
+
+class SignatureInvalid(Exception):
+    """A webhook is not signed with the shared secret, or not at about this time."""
+
+
+class WebhookMalformed(Exception):
+    """A webhook is signed, but of no documented form."""
+
+
+@frozen
+class ProviderWebhook:
+    """A provider's webhook: an event, a response that proves to it that we know the secret, or neither."""
+
+    event: provider_events.ProviderEvent | None = None
+    response: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+WebhookParser = Callable[[bytes, Mapping[str, str], datetime], ProviderWebhook]
+"""Verifies and reads a webhook: raw body, headers by their names in lower case, present instant.
+
+Raises `SignatureInvalid` and `WebhookMalformed`.
+"""

@@ -1,7 +1,6 @@
-"""Posting one webhook delivery to a customer's receiver.
+"""Posting one webhook delivery to a customer's receiver, and looking up host names.
 
-Owns the shape of a post. When to post, what to sign and what an answer means are decided in
-`meetcore.domain.webhooks.deliveries` and the use cases.
+When to post, what to sign and what a response means are decided in `meetcore.domain.webhooks.deliveries`.
 """
 
 from collections.abc import Mapping
@@ -10,35 +9,33 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.webhooks.deliveries import Attempt
-from meetcore.domain.webhooks.urls import WebhookUrl
+from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.webhooks import addresses, deliveries, urls
+from meetcore.domain.webhooks.sender_faults import SenderFault
 
-__all__ = ["OutgoingPost", "PostDeferred", "SenderExhausted", "WebhookSender"]
 
+class SenderFailed(Exception):
+    """The sender could not post, by a fault of this side; `fault` names it.
 
-class SenderExhausted(Exception):
-    """This side could not carry a post out: it lacks sockets, threads, memory or time, or is closing.
-
-    Nothing is known about the receiver, so nothing counts against its endpoint, and no attempt is
-    recorded: the claim runs out and the delivery is due again. The receiver may have taken the event all
-    the same, as when a worker dies after its post; the event's id lets it drop the double.
+    It counts for no endpoint, and no attempt is recorded: the delivery is put off. The receiver may have the
+    event all the same; the event's id lets it drop the duplicate.
     """
+
+    def __init__(self, fault: SenderFault, cause: str) -> None:
+        super().__init__(cause)
+        self.fault = fault
 
 
 class PostDeferred(Exception):
-    """The account or the domain has as many look-ups under way as it may; other posts go on.
-
-    As with `SenderExhausted` nothing is known about the receiver and nothing is recorded: the delivery is due
-    again when its claim runs out.
-    """
+    """The account or the domain has its maximum of look-ups in progress: due again when the claim expires."""
 
 
 @frozen
 class OutgoingPost:
-    """The raw body and the headers that are this delivery's own; the sender adds what HTTP needs."""
+    """The raw body and this delivery's own headers; the sender adds those that HTTP needs."""
 
     account_id: UUID
-    url: WebhookUrl
+    url: urls.WebhookUrl
     headers: Mapping[str, str]
     body: bytes
 
@@ -46,14 +43,34 @@ class OutgoingPost:
 class WebhookSender(Protocol):
     """Makes one attempt."""
 
-    async def post(self, post: OutgoingPost) -> Attempt:
+    async def post(self, post: OutgoingPost) -> deliveries.Attempt:
         """Post once, within the sender's time limit, to an address vetted for this attempt.
 
-        Whatever the receiver does is recorded in the attempt and never raised. `Attempt.error` is one of:
+        Failures of the receiver are recorded in the attempt and never raised. `Attempt.error` is one of:
         `dns_failed`, `address_refused`, `connect_timeout`, `connect_failed`, `tls_failed`, `timeout`,
-        `connection_lost`, `invalid_response`, or `status_<code>` for an answer that is not 2xx.
+        `connection_lost`, `invalid_response`, or `status_<code>` for a status that is not 2xx. Raises
+        `SenderFailed` for a failure on this side, `PostDeferred` where the post was not tried.
+        """
+
+
+class LookupsBusy(HostUnresolved):
+    """Too many look-ups are in progress for the account or the domain. Nothing is known about the name."""
+
+
+class ResolverUnavailable(HostUnresolved):
+    """No name can be looked up at present. Nothing is known about this one."""
+
+
+class Resolver(Protocol):
+    """Looks up host names."""
+
+    async def resolve(self, host: str, account_id: UUID) -> tuple[addresses.Address, ...]:
+        """Return every present address of an A-label name, without duplicates, at least one.
+
+        Names that hang take the capacity of their own account and of their own domain only.
 
         Raises:
-            SenderExhausted: the post failed for want of something on this side.
-            PostDeferred: the post was not tried, for what its own account or domain has under way.
+            LookupsBusy: no capacity came free in time.
+            ResolverUnavailable: no answer, and none about a name that every resolver knows to be unknown.
+            HostUnresolved: no answer within 3 s, no such name, or no address.
         """

@@ -2,19 +2,17 @@
 
 ::
 
-    strategies       Hypothesis strategies over the domain: amounts, account histories, instants
-                     round midnight WIB, requests, endpoints, addresses
-    contracts        one suite for each port; subclass it, give a fixture, and pytest holds your
-                     adapter against the same tests as ours
-    receiver         a webhook receiver over TLS with scripted misbehaviour
-    zoom_server      a stand-in for Zoom over HTTP, with faults on demand
-    account_machine  a stateful machine that runs an account against several stores at once
-    note_machine     the same for notes: claimed, taken over, paid and erased
-    memory_rig       the memory store, ready for the suites
-    clock            a clock and an entropy that the test controls
+    strategies    Hypothesis strategies over the domain: amounts, account histories, instants around
+                  midnight WIB, requests, endpoints, addresses
+    contracts     a suite for each port to the outside, and for a ledger of one's own
+    ledger        the interface of a ledger for the suites, and a machine that compares it with a model
+    receiver      a webhook receiver over TLS with scripted misbehaviour
+    zoom_server   a stand-in for Zoom over HTTP, with faults on demand
+    ai_server     a stand-in for an AI provider over HTTP, with faults on demand
+    sounds        silence of any length, and the length of a sound
+    clock         a clock and an entropy under the test's control
 
-Owns what users of the library test with. No other package of meetcore
-imports it.
+No other package of meetcore imports it.
 """
 
 try:
@@ -24,7 +22,5 @@ except ImportError as missing:  # pragma: no cover - pytest is what runs this li
         "meetcore.testing needs pytest and Hypothesis: pip install 'meetcore[testing]'"
     ) from missing
 
-# Before any suite is imported, so that its plain asserts report what they compared.
-pytest.register_assert_rewrite(
-    "meetcore.testing.contracts", "meetcore.testing.account_machine", "meetcore.testing.note_machine"
-)
+# Before a suite is imported, so that its asserts report the values.
+pytest.register_assert_rewrite("meetcore.testing.contracts", "meetcore.testing.ledger")

@@ -1,110 +1,285 @@
-"""A stand-in for an AI provider that speaks OpenAI's API, in a test or as a process of its own.
+"""A stand-in for an AI provider: OpenAI's documented API over HTTP on loopback, with faults on demand.
 
 In a test::
 
     async with ai_stand_in() as ai:
-        writer = OpenAiNoteWriter(
-            AiAccess(ai.base_url, ai.models.api_key, ai.models.transcribes, ai.models.writes), log,
-            now=clock.now,
-        )
+        access = AiAccess(ai.base_url, ai.models.api_key, ai.models.transcribes, ai.models.writes)
+        writer = OpenAiNoteWriter(access, log, now=clock.now)
         ai.faults.plan(Fault("rate_limit", "completions"))
 
-As a process, `python -m meetcore.testing.ai_server --port 8701` prints one line when it is ready;
-`meetcore.testing.ai.admin` lists the paths by which another process reads and turns it.
+As a process, `python -m meetcore.testing.ai_server --port 8701` prints one line when it is ready. It enforces
+the provider's rules: the key, the models, 25 MB for a file, real sounds, strict schemas. Faults beside those
+of `stand_in`; the last five are of completions, and leave a transcription as it is::
 
-Everything is in memory and gone with it. Standard library and attrs only.
+    slow            responds after `slow_s` seconds
+    redirect        responds 307 to another address
+    rate_limit      responds 429 with the given `retry_after`
+    quota           responds 429 for an exceeded quota
+    context_length  responds 400 for a prompt that is too long
+    not_json        completes with a content that is not JSON
+    out_of_shape    completes with JSON that breaks the schema
+    length          completes with half of the content, and finish reason `length`
+    refusal         completes with a refusal
+    content_filter  completes with an empty content
+
+These paths need no key::
+
+    GET /stand-in/counts                the `Tally`
+    GET /stand-in/conversations         the messages of every completion
+    GET, POST, DELETE /stand-in/faults  lists, plans (one or a list), drops faults
+    PUT /stand-in/terms                 sets `latency_s`
 """
 
 import argparse
 import asyncio
+import hashlib
 import json
-import sys
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, ClassVar, Final
 
-from attrs import frozen
+from attrs import asdict, define, field, frozen
 
-from meetcore.testing.ai.admin import AiAdmin
-from meetcore.testing.ai.api import AiApi, Models, Tally
-from meetcore.testing.ai.faults import Fault
-from meetcore.testing.planned_faults import Faults
-from meetcore.testing.wire import Reply, Request, serving
+from meetcore.testing import stand_in
+from meetcore.testing.ai_content import SchemaRefused, check_schema, form_of, segments, utterances_in, written
+from meetcore.testing.sounds import sound_length_s
 
-__all__ = ["AiStandIn", "Fault", "Models", "ai_stand_in"]
+_MAX_FILE_BYTES: Final = 25 * 1024 * 1024
+_KINDS: Final = frozenset({"flac", "mp3", "mp4", "mpeg", "mpga", "m4a", "ogg", "wav", "webm"})
+_FORMATS: Final = ("json", "verbose_json")
+_MALFORMED: Final[Mapping[str, tuple[dict[str, str], str]]] = {
+    "not_json": ({"content": "Here are your notes!"}, "stop"),
+    "out_of_shape": ({"content": '{"summary": 7, "decisions": "none"}'}, "stop"),
+    "refusal": ({"refusal": "I'm sorry, I can't help with that."}, "stop"),
+    "content_filter": ({"content": ""}, "content_filter"),
+}
+
+
+@define
+class Fault(stand_in.PlannedFault):
+    """A planned fault; `slow_s` and `retry_after` are of the faults of these names."""
+
+    CALLS: ClassVar[tuple[str, ...]] = ("transcriptions", "completions")
+    FAULTS: ClassVar[tuple[str, ...]] = (
+        *stand_in.BROKEN, "slow", "redirect", "rate_limit", "quota", "context_length", "length", *_MALFORMED,
+    )  # fmt: skip
+
+    slow_s: float = 30.0
+    retry_after: str = "1"
 
 
 @frozen
-class AiStandIn:
-    """A stand-in under way.
+class Models:
+    """The key and the models; `plain` transcribes without times."""
 
-    Attributes:
-        url: where it is, without a path.
-        api: what was asked of it.
-    """
+    api_key: str = field(default="sk-stand-in", repr=False)
+    transcribes: str = "whisper-1"
+    plain: str = "gpt-4o-mini-transcribe"
+    writes: str = "gpt-4o-mini"
 
-    url: str
-    api: AiApi
+
+@define
+class Tally:
+    """The calls so far, by kind."""
+
+    calls: Counter[str] = field(factory=Counter)
+    done: Counter[str] = field(factory=Counter)  # calls that were carried out
+    repeats: int = 0  # of them, those for work that was done before, which would be paid twice
+    in_flight: int = 0
+    most_in_flight: int = 0
+    transcribed_s: float = 0.0
+
+
+class AiStandIn(stand_in.StandIn[Fault]):
+    """A running stand-in: the key and the models that it accepts, the least time of a call, its calls."""
+
+    def __init__(self, models: Models, latency_s: float = 0.0) -> None:
+        super().__init__(Fault)
+        self.models, self.latency_s, self.tally = models, latency_s, Tally()
+        self.conversations: list[list[Any]] = []
+        self._digests: set[bytes] = set()
 
     @property
     def base_url(self) -> str:
-        """What stands for `https://api.openai.com/v1`."""
+        """The equivalent of `https://api.openai.com/v1`."""
         return f"{self.url}/v1"
 
-    @property
-    def models(self) -> Models:
-        """The key and the models that it knows."""
-        return self.api.models
+    def switch(self, request: stand_in.Request) -> stand_in.Switch | None:
+        """Return the action of a path of the table above."""
+        match request.method, *request.segments[1:]:
+            case "GET", "counts":
+                return lambda: asdict(self.tally)
+            case "GET", "conversations":
+                return lambda: self.conversations
+            case "PUT", "terms":
+                return lambda: self._set_latency(float(request.json["latency_s"]))
+            case _:
+                return None
 
-    @property
-    def faults(self) -> Faults[Fault]:
-        """What the next calls meet."""
-        return self.api.faults
+    def _set_latency(self, latency_s: float) -> object:
+        self.latency_s = latency_s
+        return {"latency_s": latency_s}
 
-    @property
-    def tally(self) -> Tally:
-        """What was asked."""
-        return self.api.tally
+    async def answer(self, request: stand_in.Request) -> stand_in.Reply | None:
+        """Respond as the provider does; None drops the connection."""
+        self.tally.in_flight += 1
+        self.tally.most_in_flight = max(self.tally.most_in_flight, self.tally.in_flight)
+        try:
+            return await self._answer(request)
+        finally:
+            self.tally.in_flight -= 1
+
+    async def _answer(self, request: stand_in.Request) -> stand_in.Reply | None:
+        match request.method, *request.segments:
+            case "POST", "v1", "audio", "transcriptions":
+                call = "transcriptions"
+            case "POST", "v1", "chat", "completions":
+                call = "completions"
+            case _:
+                return _error(404, f"Invalid URL ({request.method} /{'/'.join(request.segments)})")
+        self.tally.calls[call] += 1
+        fault = self.faults.due(call, request.body)
+        await asyncio.sleep(fault.slow_s if fault and fault.fault == "slow" else self.latency_s)
+        if fault is not None and fault.fault in ("hang", "drop"):  # nothing is done
+            return await stand_in.broken(fault, request, stand_in.Reply(200))
+        reply = self._done(call, request)
+        if fault is not None:
+            return await _faulty(fault, request, reply)
+        if reply.status == 200:
+            self._count(call, request)
+        return reply
+
+    def _count(self, call: str, request: stand_in.Request) -> None:
+        self.tally.done[call] += 1
+        content = request.body
+        if call == "transcriptions":
+            content = form_of(request.headers["content-type"], request.body).file or b""
+            self.tally.transcribed_s += sound_length_s(content) or 0.0
+        digest = hashlib.sha256(content).digest()
+        self.tally.repeats += digest in self._digests
+        self._digests.add(digest)
+
+    def _done(self, call: str, request: stand_in.Request) -> stand_in.Reply:
+        if request.headers.get("authorization") != f"Bearer {self.models.api_key}":
+            return _error(401, "Incorrect API key provided.", "invalid_api_key")
+        return self._transcribed(request) if call == "transcriptions" else self._completed(request)
+
+    def _transcribed(self, request: stand_in.Request) -> stand_in.Reply:
+        form = form_of(request.headers.get("content-type", ""), request.body)
+        model, wanted = form.fields.get("model"), form.fields.get("response_format", "json")
+        if model not in (self.models.transcribes, self.models.plain):
+            return _no_model(model)
+        if wanted not in _FORMATS or (model == self.models.plain and wanted != "json"):
+            message = f"response_format '{wanted}' is not compatible with model '{model}'."
+            return _error(400, message, "unsupported_value", "response_format")
+        if form.file is None:
+            return _error(400, "'file' is a required property", None, "file")
+        if len(form.file) > _MAX_FILE_BYTES:
+            size = f"({_MAX_FILE_BYTES}) exceeded ({len(form.file)} bytes read)"
+            return _error(413, f"Maximum content size limit {size}")
+        is_known = form.file_name.rpartition(".")[2].lower() in _KINDS  # the provider checks the name, too
+        length_s = sound_length_s(form.file) if is_known else None
+        if length_s is None:
+            return _error(400, "Invalid file format.", None, "file")
+        if length_s < 0.1:
+            message = "Audio file is too short. Minimum audio length is 0.1 seconds."
+            return _error(400, message, "audio_too_short", "file")
+        parts = list(segments(length_s))
+        text = "".join(str(each["text"]) for each in parts).strip()
+        if wanted == "json":
+            return stand_in.as_json({"text": text})
+        about = {"task": "transcribe", "language": "indonesian", "duration": length_s, "text": text}
+        return stand_in.as_json({**about, "segments": parts})
+
+    def _completed(self, request: stand_in.Request) -> stand_in.Reply:
+        body = request.json
+        if body.get("model") != self.models.writes:
+            return _no_model(body.get("model"))
+        shape = body.get("response_format", {}).get("json_schema", {})
+        schema = shape.get("schema", {})
+        try:
+            check_schema(schema)
+        except SchemaRefused as refused:
+            return _error(400, f"Invalid schema for response_format: {refused}", None, "response_format")
+        if shape.get("strict") is not True or not shape.get("name"):
+            return _error(400, "response_format must be strict and have a name", None, "response_format")
+        self.conversations.append(body["messages"])
+        content = json.dumps(written(schema, utterances_in(body["messages"])), ensure_ascii=False)
+        return _completion(body["model"], {"content": content}, "stop")
+
+
+def _error(
+    status: int, message: str, code: str | None = None, param: str | None = None, **headers: str
+) -> stand_in.Reply:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return stand_in.as_json(body, status, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def _no_model(model: object) -> stand_in.Reply:
+    message = f"The model `{model}` does not exist or you do not have access to it."
+    return _error(404, message, "model_not_found")
+
+
+def _completion(model: object, message: Mapping[str, object], finish_reason: str) -> stand_in.Reply:
+    assistant = {"role": "assistant", "content": None, "refusal": None, **message}
+    choice = {"index": 0, "message": assistant, "finish_reason": finish_reason}
+    about = {"id": "chatcmpl-stand-in", "object": "chat.completion", "model": model}
+    return stand_in.as_json({**about, "choices": [choice]})
+
+
+async def _faulty(fault: Fault, request: stand_in.Request, reply: stand_in.Reply) -> stand_in.Reply | None:
+    """Apply a fault to the right response; None drops the connection."""
+    match fault.fault:
+        case name if name in stand_in.BROKEN:
+            return await stand_in.broken(fault, request, reply)
+        case "redirect":
+            return stand_in.Reply(307, b"", {"Location": "http://127.0.0.1:9/elsewhere"})
+        case "rate_limit":
+            return _error(429, "Rate limit reached.", "rate_limit_exceeded", Retry_After=fault.retry_after)
+        case "quota":
+            return _error(429, "You exceeded your current quota.", "insufficient_quota")
+        case "context_length":
+            message = "This model's maximum context length is less."
+            return _error(400, message, "context_length_exceeded", "messages")
+        case status if status.isdigit():
+            return _error(int(status), "As it was planned.")
+    body: dict[str, Any] = json.loads(reply.body)
+    if "choices" not in body:
+        return reply
+    if fault.fault == "length":
+        content = body["choices"][0]["message"]["content"]
+        return _completion(body["model"], {"content": content[: len(content) // 2]}, "length")
+    return _completion(body["model"], *_MALFORMED[fault.fault]) if fault.fault in _MALFORMED else reply
 
 
 @asynccontextmanager
 async def ai_stand_in(
     models: Models | None = None, latency_s: float = 0.0, port: int = 0
 ) -> AsyncIterator[AiStandIn]:
-    """Run a stand-in on loopback while the context lasts, on a free port unless one is given."""
-    api = AiApi(models or Models(), latency_s)
-    admin = AiAdmin(api)
-
-    async def answer(request: Request) -> Reply | None:
-        if request.segments[0] == "stand-in":
-            return admin.answer(request)
-        return await api.answer(request)
-
-    async with serving(answer, port) as taken:
-        yield AiStandIn(f"http://127.0.0.1:{taken}", api)
+    """Run a stand-in on loopback, on a free port unless one is given."""
+    ai = AiStandIn(models or Models(), latency_s)
+    async with stand_in.serving(ai.handle, port) as taken:
+        ai.url = f"http://127.0.0.1:{taken}"
+        yield ai
 
 
-def _arguments() -> argparse.Namespace:
+def main() -> None:
+    """Run it as a process."""
     parser = argparse.ArgumentParser(prog="python -m meetcore.testing.ai_server", description=__doc__)
-    known = Models()
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency-s", type=float, default=0.0)
-    parser.add_argument("--api-key", default=known.api_key)
-    return parser.parse_args()
-
-
-async def _run(options: argparse.Namespace) -> None:
-    async with ai_stand_in(Models(api_key=options.api_key), options.latency_s, options.port) as ai:
-        ready = {
+    parser.add_argument("--api-key", default=Models().api_key)
+    options = parser.parse_args()
+    stand_in.run_stand_in(
+        ai_stand_in(Models(api_key=options.api_key), options.latency_s, options.port),
+        lambda ai: {
             "base_url": ai.base_url, "admin_url": f"{ai.url}/stand-in",
             "transcribe_model": ai.models.transcribes, "write_model": ai.models.writes,
-        }  # fmt: skip
-        sys.stdout.write(json.dumps(ready) + "\n")
-        sys.stdout.flush()
-        await asyncio.Event().wait()
+        },
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(_run(_arguments()))
-    except KeyboardInterrupt:
-        pass  # that is how it ends
+    main()

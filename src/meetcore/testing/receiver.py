@@ -1,8 +1,4 @@
-"""A webhook receiver that does whatever a test wants, over real TLS on loopback.
-
-Owns certificates made on the spot, a server that speaks bytes instead of HTTP, so that it can misbehave in
-every way, and the behaviours that tests ask for most. It records what came and does not judge the sender.
-"""
+"""A webhook receiver over TLS on loopback that records requests and responds by a script."""
 
 import asyncio
 import socket
@@ -11,6 +7,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,33 +18,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from meetcore.domain.webhooks.addresses import Address
 
-__all__ = [
-    "OK",
-    "Authority",
-    "Behaviour",
-    "Receiver",
-    "answering",
-    "dripping",
-    "hang",
-    "hang_up",
-    "pouring",
-    "receiving",
-    "replying_and_closing",
-    "reset",
-]
-
 Behaviour: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-"""What is done once a request has been read whole."""
+"""The action after a complete request."""
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Authority:
-    """A certificate authority of one test, trusted only where it is configured.
-
-    Attributes:
-        ca_file: the authority's certificate (PEM).
-    """
+    """A certificate authority of one test; `ca_file` is its certificate (PEM)."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -64,7 +42,7 @@ class Authority:
         Path(self.ca_file).write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def certified(self, *names: str | Address) -> ssl.SSLContext:
-        """Issue a certificate for names and addresses, ready for a server."""
+        """Issue a certificate for names and addresses, as the context of a server."""
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives: list[x509.GeneralName] = [
             x509.DNSName(name) if isinstance(name, str) else x509.IPAddress(name) for name in names
@@ -107,14 +85,9 @@ def _begin(
 
 @define
 class Receiver:
-    """A server under way, and what was sent to it.
+    """A running receiver, and the requests to it: heads with the empty line, and bodies by `Content-Length`.
 
-    Attributes:
-        port: where it listens.
-        heads: of each request, everything before the body, the empty line included.
-        bodies: the bodies, by their `Content-Length`.
-        names: what each TLS client called the server; `None` when it named none.
-        connections: how many have been accepted and got through TLS.
+    `names` has the server name in each TLS handshake, if any, `connections` the number of accepted ones.
     """
 
     port: int
@@ -136,7 +109,7 @@ class Receiver:
                 self.heads.append(head)
                 await behaviour(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the sender has gone, or the behaviour wants to be done with it
+            pass  # the sender has gone, or the behaviour ends the connection
         finally:
             writer.transport.abort()
 
@@ -148,7 +121,7 @@ class Receiver:
         self._tasks.append(asyncio.create_task(self._serve(behaviour, reader, writer)))
 
     async def _end(self) -> list[Exception]:
-        """Drop every connection; give what the behaviour raised, which would pass for the sender's fault."""
+        """Drop every connection; return the errors of the behaviour."""
         for writer in self._writers:
             writer.transport.abort()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -159,20 +132,17 @@ class Receiver:
 async def receiving(
     certificate: ssl.SSLContext, behaviour: Behaviour, hosts: tuple[str, ...] = ("127.0.0.1",)
 ) -> AsyncIterator[Receiver]:
-    """Run a receiver on one free port of these addresses while the context lasts.
+    """Run a receiver on one free port of these addresses.
 
-    A behaviour that raises ends its connection. Unless it was an OSError, that comes out of the context
-    in an `ExceptionGroup`.
+    A behaviour that raises ends its connection. Its errors, except OSError, leave the context in an
+    `ExceptionGroup`.
     """
     sockets = [socket.create_server((hosts[0], 0))]
     port: int = sockets[0].getsockname()[1]
     sockets += [socket.create_server((host, port)) for host in hosts[1:]]
     receiver = Receiver(port)
     certificate.sni_callback = lambda _socket, name, _context: receiver.names.append(name)
-
-    def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        receiver._accepted(behaviour, reader, writer)
-
+    accepted = partial(receiver._accepted, behaviour)
     servers = [await asyncio.start_server(accepted, sock=one, ssl=certificate) for one in sockets]
     try:
         yield receiver
@@ -183,64 +153,52 @@ async def receiving(
         for server in servers:
             await server.wait_closed()
         if faults:
-            raise ExceptionGroup("the receiver itself is at fault", faults)
+            raise ExceptionGroup("the receiver has failed", faults)
 
 
-def answering(answer: bytes) -> Behaviour:
-    """Answer these bytes and wait for the next request."""
+def answering(answer: bytes, *, closes: bool = False) -> Behaviour:
+    """Send these bytes and wait for the next request, or close the connection in order."""
 
     async def behaviour(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
+        if closes:
+            writer.close()
+            raise OSError
         await writer.drain()
 
     return behaviour
 
 
 def replying_and_closing(answer: bytes) -> Behaviour:
-    """Answer these bytes and close the connection, politely."""
-
-    async def behaviour(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(answer)
-        writer.close()
-        raise OSError
-
-    return behaviour
+    """Send these bytes and close the connection in order."""
+    return answering(answer, closes=True)
 
 
 def dripping(beginning: bytes, drop: bytes, every_s: float = 0.01) -> Behaviour:
-    """Answer the beginning, and then a drop at a time for ever."""
+    """Send the beginning, and then the same bytes again and again, with pauses."""
 
     async def behaviour(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(beginning)
         while not writer.is_closing():
             writer.write(drop)
             await writer.drain()
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(every_s)  # also for 0: draining alone does not see that the sender has gone
 
     return behaviour
 
 
 def pouring(beginning: bytes, piece: bytes = b"x" * 65536) -> Behaviour:
-    """Answer the beginning, and then as much as the sender takes, for ever."""
-
-    async def behaviour(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(beginning)
-        while not writer.is_closing():
-            writer.write(piece)
-            await writer.drain()
-            # Draining does not wait while there is room, and so would never learn that the sender has gone.
-            await asyncio.sleep(0)
-
-    return behaviour
+    """Send the beginning, and then bytes without end, as fast as the sender takes them."""
+    return dripping(beginning, piece, 0)
 
 
 async def hang(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    """Answer nothing until the sender goes."""
+    """Send nothing until the sender goes."""
     await reader.read()
 
 
 async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Drop the connection without an answer."""
+    """Drop the connection without a response."""
     writer.transport.abort()
 
 

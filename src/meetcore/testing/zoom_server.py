@@ -1,85 +1,69 @@
-"""A stand-in for Zoom, in a test or as a process of its own.
+"""A stand-in for Zoom: its API for meetings and recordings over HTTP on loopback, with faults on demand.
 
 In a test::
 
     async with zoom_stand_in() as zoom:
-        provider = ZoomProvider(
-            ZoomAccess(
-                zoom.credentials.account_id, zoom.credentials.client_id, zoom.credentials.client_secret,
-                zoom.api_url, zoom.oauth_url,
-            ),
-            log, now=clock.now,
+        known = zoom.credentials
+        access = ZoomAccess(
+            known.account_id, known.client_id, known.client_secret, zoom.api_url, zoom.oauth_url
         )
+        provider = ZoomProvider(access, log, now=clock.now)
         zoom.faults.plan(Fault("drop", "create", is_done=True))
 
-As a process, `python -m meetcore.testing.zoom_server --port 8700` prints one line when it is ready;
-`meetcore.testing.zoom.admin` lists the paths by which another process reads and turns it.
+As a process, `python -m meetcore.testing.zoom_server --port 8700` prints one line when it is ready. These
+paths need no token::
 
-Everything is in memory and gone with it. Itself standard library and attrs only; its package needs the extra
-`testing`.
+    GET /stand-in/meetings[?all=1]                    the meetings; with `all` the deleted ones too
+    POST /stand-in/meetings/{id}/start, /end          starts or ends a meeting
+    GET, PUT /stand-in/meetings/{id}/recordings       its `recording_files`, as a JSON list
+    PUT /stand-in/files/{id}                          the bytes of a file at `{url}/rec/download/{id}`
+    GET /stand-in/counts                              meetings made and to come, calls of each kind
+    GET /stand-in/users                               every user that was named, with its host key
+    PUT /stand-in/users/{name}                        `type` (1 has no licence, 2 has one), `exists`
+    GET, POST, DELETE /stand-in/faults                lists, plans (one or a list), drops faults
+    PUT /stand-in/terms                               the fields of `Terms`
+    POST /stand-in/tokens/expire                      refuses every token that was issued
 """
 
 import argparse
-import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 
-from attrs import frozen
+from attrs import asdict
 
-from meetcore.testing.planned_faults import Faults
-from meetcore.testing.wire import Reply, Request, serving
-from meetcore.testing.zoom.account import StandInMeeting, Terms, ZoomAccount, utc_now
-from meetcore.testing.zoom.admin import ZoomAdmin
-from meetcore.testing.zoom.api import Credentials, ZoomApi
-from meetcore.testing.zoom.faults import Fault
+from meetcore.testing.stand_in import Reply, Request, Switch, as_json, run_stand_in, serving
+from meetcore.testing.zoom_account import Refused, StandInMeeting, StandInUser, Terms, ZoomAccount, utc_now
+from meetcore.testing.zoom_api import Credentials, Fault, ZoomApi
 
 __all__ = ["Credentials", "Fault", "Terms", "ZoomStandIn", "zoom_stand_in"]
 
 
-@frozen
-class ZoomStandIn:
-    """A stand-in under way.
-
-    Attributes:
-        url: where it is, without a path.
-        api: what was asked of it.
-    """
-
-    url: str
-    api: ZoomApi
+class ZoomStandIn(ZoomApi):
+    """A running stand-in."""
 
     @property
     def api_url(self) -> str:
-        """What stands for `https://api.zoom.us/v2`."""
+        """The equivalent of `https://api.zoom.us/v2`."""
         return f"{self.url}/v2"
 
     @property
     def oauth_url(self) -> str:
-        """What stands for `https://zoom.us/oauth/token`."""
+        """The equivalent of `https://zoom.us/oauth/token`."""
         return f"{self.url}/oauth/token"
 
     @property
-    def credentials(self) -> Credentials:
-        """Who may ask for a token."""
-        return self.api.credentials
-
-    @property
-    def account(self) -> ZoomAccount:
-        """What exists."""
-        return self.api.account
-
-    @property
     def terms(self) -> Terms:
-        """What can be turned."""
-        return self.api.account.terms
+        """The settings."""
+        return self.account.terms
 
     @property
-    def faults(self) -> Faults[Fault]:
-        """What the next calls meet."""
-        return self.api.faults
+    def meetings(self) -> list[StandInMeeting]:
+        """The meetings that exist, oldest first."""
+        self.account.land()
+        return [each for each in self.account.meetings.values() if each.status != "deleted"]
 
     def record(
         self,
@@ -92,24 +76,85 @@ class ZoomStandIn:
     ) -> None:
         """Add a file to a meeting's recording; `file_type` is Zoom's: MP4, M4A, TRANSCRIPT."""
         self.account.contents[file_id] = content
-        meeting.recording_files.append(
-            {
-                "id": file_id,
-                "meeting_id": meeting.uuid,
-                "recording_start": start.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "recording_end": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "file_type": file_type,
-                "file_size": len(content),
-                "download_url": f"{self.url}/rec/download/{file_id}",
-                "status": "completed",
-            }
-        )
+        meeting.recording_files.append({
+            "id": file_id, "meeting_id": meeting.uuid, "file_type": file_type, "file_size": len(content),
+            "recording_start": start.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "recording_end": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "download_url": f"{self.url}/rec/download/{file_id}", "status": "completed",
+        })  # fmt: skip
 
-    @property
-    def meetings(self) -> list[StandInMeeting]:
-        """The meetings that exist, in the order in which they were made."""
+    async def handle(self, request: Request) -> Reply | None:
+        """Respond to a request of a client, or of a test."""
         self.account.land()
-        return [each for each in self.account.meetings.values() if each.status != "deleted"]
+        try:
+            return await super().handle(request)
+        except Refused as refused:
+            return as_json({"error": refused.name}, 404)
+
+    def switch(self, request: Request) -> Switch | None:
+        """Return the action of a path of the table above."""
+        account = self.account
+        match request.method, *request.segments[1:]:
+            case "GET", "meetings":
+                found = account.meetings.values() if request.query.get("all") else self.meetings
+                return lambda: [_shown(each) for each in found]
+            case "POST", "meetings", number, ("start" | "end") as step:
+                return lambda: self._step(number, "started" if step == "start" else "ended")
+            case "GET", "meetings", number, "recordings":
+                return lambda: account.meeting(number).recording_files
+            case "PUT", "meetings", number, "recordings":
+                return lambda: self._record(number, json.loads(request.body))
+            case "PUT", "files", file_id:
+                return lambda: account.contents.update({file_id: request.body})
+            case "GET", "counts":
+                made = {"created": account.created, "unborn": account.unborn}
+                calls = {"calls": dict(self.counts), "most_in_flight": self.most_in_flight}
+                return lambda: made | calls
+            case "GET", "users":
+                return lambda: [_shown_user(each) for each in account.users.values()]
+            case "PUT", "users", name:
+                return lambda: self._change_user(name, request.json)
+            case "PUT", "terms":
+                return lambda: self._change_terms(request.json)
+            case "POST", "tokens", "expire":
+                return self.expire_tokens
+            case _:
+                return None
+
+    def _step(self, number: str, status: str) -> object:
+        meeting = self.account.meeting(number)
+        meeting.status = status
+        return _shown(meeting)
+
+    def _record(self, number: str, files: list[dict[str, Any]]) -> object:
+        self.account.meeting(number).recording_files = files
+        return len(files)
+
+    def _change_user(self, name: str, settings: dict[str, Any]) -> object:
+        user = self.account.known(name)
+        user.type = int(settings.get("type", user.type))
+        user.exists = bool(settings.get("exists", user.exists))
+        return _shown_user(user)
+
+    def _change_terms(self, settings: dict[str, Any]) -> object:
+        for name, value in settings.items():
+            setattr(self.terms, name, value)
+        return asdict(self.terms)
+
+
+def _shown(meeting: StandInMeeting) -> dict[str, object]:
+    fields = meeting.fields
+    return {
+        "id": str(meeting.number), "uuid": meeting.uuid, "host": meeting.user.name, "topic": fields["topic"],
+        "start_time": fields["start_time"], "duration": fields["duration"],
+        "agenda": fields.get("agenda", ""), "status": meeting.status,
+    }  # fmt: skip
+
+
+def _shown_user(user: StandInUser) -> dict[str, object]:
+    creations = {day.isoformat(): count for day, count in user.creations.items()}
+    about = {"name": user.name, "type": user.type, "exists": user.exists, "host_key": user.host_key}
+    return {**about, "creations": creations}
 
 
 @asynccontextmanager
@@ -119,56 +164,34 @@ async def zoom_stand_in(
     port: int = 0,
     now: Callable[[], datetime] = utc_now,
 ) -> AsyncIterator[ZoomStandIn]:
-    """Run a stand-in on loopback while the context lasts, on a free port unless one is given.
-
-    Args:
-        terms: what can be turned.
-        credentials: who may ask for a token.
-        port: 0 for a free one.
-        now: the clock by which creations are counted and come late.
-    """
-    api = ZoomApi(ZoomAccount(terms or Terms(), now), Faults(), credentials or Credentials())
-    admin = ZoomAdmin(api)
-
-    async def answer(request: Request) -> Reply | None:
-        if request.segments[0] == "stand-in":
-            return admin.answer(request)
-        return await api.answer(request)
-
-    async with serving(answer, port) as taken, serving(api.answer) as files:
-        api.files_url = f"http://127.0.0.1:{files}"
-        yield ZoomStandIn(f"http://127.0.0.1:{taken}", api)
+    """Run a stand-in on loopback, on a free port for 0; `now` is the clock of limits and late meetings."""
+    zoom = ZoomStandIn(ZoomAccount(terms or Terms(), now), credentials or Credentials())
+    async with serving(zoom.handle, port) as taken, serving(zoom.answer) as files:
+        zoom.url, zoom.files_url = f"http://127.0.0.1:{taken}", f"http://127.0.0.1:{files}"
+        yield zoom
 
 
-def _arguments() -> argparse.Namespace:
+def main() -> None:
+    """Run it as a process."""
     parser = argparse.ArgumentParser(prog="python -m meetcore.testing.zoom_server", description=__doc__)
     known, terms = Credentials(), Terms()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--latency-s", type=float, default=terms.latency_s)
-    parser.add_argument("--per-second", type=int, default=terms.per_second)
-    parser.add_argument("--creations-per-user-day", type=int, default=terms.creations_per_user_day)
-    parser.add_argument("--account-id", default=known.account_id)
-    parser.add_argument("--client-id", default=known.client_id)
-    parser.add_argument("--client-secret", default=known.client_secret)
-    return parser.parse_args()
-
-
-async def _run(options: argparse.Namespace) -> None:
-    terms = Terms(
-        latency_s=options.latency_s,
-        per_second=options.per_second,
-        creations_per_user_day=options.creations_per_user_day,
-    )
+    for name, kind, default in (
+        ("--port", int, 0), ("--latency-s", float, terms.latency_s), ("--per-second", int, terms.per_second),
+        ("--creations-per-user-day", int, terms.creations_per_user_day),
+        ("--account-id", str, known.account_id), ("--client-id", str, known.client_id),
+        ("--client-secret", str, known.client_secret),
+    ):  # fmt: skip
+        parser.add_argument(name, type=kind, default=default)
+    options = parser.parse_args()
+    terms = Terms(options.latency_s, options.per_second, options.creations_per_user_day)
     known = Credentials(options.account_id, options.client_id, options.client_secret)
-    async with zoom_stand_in(terms, known, options.port) as zoom:
-        ready = {"api_url": zoom.api_url, "oauth_url": zoom.oauth_url, "admin_url": f"{zoom.url}/stand-in"}
-        sys.stdout.write(json.dumps(ready) + "\n")
-        sys.stdout.flush()
-        await asyncio.Event().wait()
+    run_stand_in(
+        zoom_stand_in(terms, known, options.port),
+        lambda zoom: {
+            "api_url": zoom.api_url, "oauth_url": zoom.oauth_url, "admin_url": f"{zoom.url}/stand-in",
+        },
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    try:
-        asyncio.run(_run(_arguments()))
-    except KeyboardInterrupt:
-        pass  # that is how it ends
+    main()

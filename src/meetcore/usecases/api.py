@@ -1,4 +1,4 @@
-"""The use cases that an interface for customers calls, and what its reads need."""
+"""The use cases that an interface for customers calls, with the ports of its reads."""
 
 from datetime import timedelta
 
@@ -6,38 +6,30 @@ from attrs import frozen
 
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.webhooks.events import EVENTS_KEPT
-from meetcore.ports.lists import Lists
-from meetcore.ports.queries import Queries
-from meetcore.usecases.cancel_meeting import CancelMeeting
-from meetcore.usecases.create_meeting import CreateMeeting
-from meetcore.usecases.create_note import CreateNote
-from meetcore.usecases.download_recording import DownloadRecording
-from meetcore.usecases.estimate import Estimate
-from meetcore.usecases.expire_recordings import DeleteRecording
-from meetcore.usecases.post_webhooks import RecoverDeliveries, ResendDelivery, SendTestEvent
-from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
+from meetcore.ports.queries import Lists, Queries
+from meetcore.usecases.meetings.cancel_meeting import CancelMeeting
+from meetcore.usecases.meetings.create_meeting import CreateMeeting
+from meetcore.usecases.money.statements import Estimate
+from meetcore.usecases.notes import downloads, note_charges, recordings
+from meetcore.usecases.webhooks import endpoints
 
 
 @frozen
 class UseCases:
-    """The use cases that the operations call.
-
-    `lists` may read a standby; what a decision needs is in `queries`. Events and deliveries are shown for
-    `events_kept`.
-    """
+    """The use cases that the operations call; `lists` may read a standby, decisions read `queries`."""
 
     create_meeting: CreateMeeting
     cancel_meeting: CancelMeeting
-    register_webhook: RegisterWebhook
-    update_webhook: UpdateWebhook
-    remove_webhook: RemoveWebhook
-    rotate_secret: RotateSecret
-    send_test_event: SendTestEvent
-    resend_delivery: ResendDelivery
-    recover_deliveries: RecoverDeliveries
-    download_recording: DownloadRecording
-    delete_recording: DeleteRecording
-    create_note: CreateNote
+    register_webhook: endpoints.RegisterWebhook
+    update_webhook: endpoints.UpdateWebhook
+    remove_webhook: endpoints.RemoveWebhook
+    rotate_secret: endpoints.RotateSecret
+    send_test_event: endpoints.SendTestEvent
+    resend_delivery: endpoints.ResendDelivery
+    recover_deliveries: endpoints.RecoverDeliveries
+    download_recording: downloads.DownloadRecording
+    delete_recording: recordings.DeleteRecording
+    create_note: note_charges.CreateNote
     estimate: Estimate
     queries: Queries
     lists: Lists

@@ -1,39 +1,130 @@
-"""Dependencies of every use case: the time, random bytes, new ids, the ledger's key, metrics and traces."""
+"""The runtime of use cases: clock and randomness of a process, leases, retries, concurrency, periods."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 from uuid import UUID
 
 from attrs import frozen
 
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
-from meetcore.domain.money.chain_keys import ChainKey
-from meetcore.ports.clock import Clock
-from meetcore.ports.entropy import Entropy
-from meetcore.ports.metrics import NO_METRICS, Metrics
-from meetcore.ports.tracing import NO_TRACING, Tracing
+from meetcore.domain.money.hash_chain import ChainKey
+from meetcore.ports import observability, runtime, store
 
 
 @frozen
 class Runtime:
     """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`.
 
-    `metrics` and `tracing` take what an operator watches.
+    `metrics` and `tracing` are for operators.
     """
 
-    clock: Clock
-    entropy: Entropy
+    clock: runtime.Clock
+    entropy: runtime.Entropy
     chain_key: ChainKey | None = None
-    metrics: Metrics = NO_METRICS
-    tracing: Tracing = NO_TRACING
+    metrics: observability.Metrics = observability.NO_METRICS
+    tracing: observability.Tracing = observability.NO_TRACING
 
     def now(self) -> datetime:
-        """The present instant, in UTC."""
+        """Return the present instant, in UTC."""
         return self.clock.now()
 
     def new_id(self, at: datetime) -> UUID:
-        """A UUIDv7 of that instant."""
+        """Return a UUIDv7 of that instant."""
         return uuid7(at, self.entropy.token_bytes(RANDOM_BYTES))
 
     def jitter(self) -> float:
-        """A number from [0, 1)."""
+        """Return a number from [0, 1)."""
         return int.from_bytes(self.entropy.token_bytes(6), "big") / (1 << 48)
+
+
+T = TypeVar("T")
+
+
+async def gather_all(work: Iterable[Awaitable[T]]) -> list[T]:
+    """Await all of it, and return the results in order; a failure does not stop the others.
+
+    Raises:
+        StoreUnavailable: the database did not answer one of them.
+        ExceptionGroup: the other failures, once all have ended.
+    """
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for each in results:
+        if isinstance(each, BaseException) and not isinstance(each, Exception):
+            raise each  # not a fault of the work: cancel at once
+    faults = [each for each in results if isinstance(each, Exception)]
+    for fault in faults:
+        if isinstance(fault, store.StoreUnavailable):
+            raise fault
+    if faults:
+        raise ExceptionGroup("not all of it went well", faults)
+    return [each for each in results if not isinstance(each, BaseException)]
+
+
+class LeaseLost(Exception):
+    """Another worker has the work now, or it is over. Results since then are discarded."""
+
+
+async def with_heartbeat(work: Awaitable[T], renew: Callable[[], Awaitable[bool]], every_s: float) -> T:
+    """Do work, and renew its lease every `every_s` seconds until it is done.
+
+    An unavailable store does not end the work: the lease lasts a while, and whatever the work writes is
+    fenced. Raises `LeaseLost`: a renewal was refused; the work was cancelled and has ended.
+    """
+    working = asyncio.ensure_future(work)
+    try:
+        while True:
+            done, _ = await asyncio.wait((working,), timeout=every_s)
+            if done:
+                return working.result()
+            with suppress(store.StoreUnavailable):
+                if not await renew():
+                    raise LeaseLost
+    finally:
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,))
+
+
+REPEATS: Final = 4
+_REPEATED_FOR_S: Final = 3.0
+
+P = ParamSpec("P")
+
+
+def repeated_when_lost(transaction: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """Repeat a function of one transaction where nothing of it was kept.
+
+    It is repeated once, and up to `REPEATS` times in all within three seconds: a server that
+    restarts or fails over ends every connection at once, and may end the next ones too.
+    """
+
+    @wraps(transaction)
+    async def repeated(*args: P.args, **kwargs: P.kwargs) -> T:
+        give_up_at = asyncio.get_running_loop().time() + _REPEATED_FOR_S
+        for repeat in range(REPEATS):
+            try:
+                return await transaction(*args, **kwargs)
+            except store.ConnectionLost:
+                if repeat and asyncio.get_running_loop().time() > give_up_at:
+                    raise
+        return await transaction(*args, **kwargs)
+
+    return repeated
+
+
+@frozen
+class PeriodicTask:
+    """Work that is repeated `every_s` seconds after it ended.
+
+    `work` returns whether it may have made something due: then the worker looks at once. One that
+    `runs_on_notify` also runs on a notification.
+    """
+
+    name: str
+    work: Callable[[], Awaitable[object]]
+    every_s: float
+    runs_on_notify: bool = False

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.api.answers import render_record
-from meetcore.domain.field_info import as_json
+from meetcore.domain.fields import as_json
 from meetcore.domain.records.meetings import meeting_record
 from meetcore.domain.records.notes import note_record
 from meetcore.domain.records.webhooks import delivery_record
-from meetcore.testing.strategies.meetings import meetings
+from meetcore.testing.strategies.meetings import meetings, notes
 from meetcore.testing.strategies.moments import near
-from meetcore.testing.strategies.recordings import notes
 from meetcore.testing.strategies.webhooks import attempts, deliveries
 
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)

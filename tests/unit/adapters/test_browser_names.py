@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from meetcore.adapters.web.browsers import name_browser
+from meetcore.adapters.web.formats import name_browser
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 

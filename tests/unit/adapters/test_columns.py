@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve, frozen
 
-from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.columns import Columns
+from tests.support.fakes import PlainCipher
 
 ACCOUNT, ID = UUID(int=1), UUID(int=2)
 AT = datetime(2026, 5, 1, 12, tzinfo=UTC)

@@ -3,30 +3,31 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from attrs import define, field
 
-from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
+from meetcore.adapters.postgres.webhooks.deliveries import PostgresDeliveryRepository
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.sender_faults import FAULT_OVER, PUT_OFF, TRANSPORT_ERRORS, SenderFault
 from meetcore.domain.webhooks.signature import new_secret
-from meetcore.ports.deliveries import Recorded, RecordedHost, Saved
+from meetcore.domain.webhooks.views import Claimed, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
-from meetcore.ports.webhook_sender import OutgoingPost, SenderExhausted
+from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed
 from meetcore.testing.clock import SeededEntropy
-from meetcore.testing.contracts.outbox import outbox
-from meetcore.testing.memory_rig import MemoryRig
-from meetcore.usecases.deliver_webhooks import DeliverWebhooks
-from meetcore.usecases.periodic_task import PeriodicTask
-from meetcore.usecases.runtime import Runtime
-from tests.unit.testing.broken_store import BrokenStore
+from meetcore.usecases.runtime import PeriodicTask, Runtime
+from meetcore.usecases.webhooks.deliver import DeliverWebhooks
+from tests.support.outbox import outbox
+from tests.support.postgres_rig import PostgresRig, current_rig
 
 TIMEOUT_S = 10.0
+LEASED = "SELECT 1 FROM deliveries WHERE lease_token IS NOT NULL"
 SECRET = new_secret(bytes(32))
 
 
@@ -51,7 +52,7 @@ class FlakyStore:
 class ScriptedSender:
     """Answers 200, after an action of the test."""
 
-    rig: MemoryRig
+    rig: PostgresRig
     before: Callable[[int], None] = lambda number: None
     posts: list[OutgoingPost] = field(factory=list)
 
@@ -63,7 +64,7 @@ class ScriptedSender:
 
 @asynccontextmanager
 async def pumping(
-    rig: MemoryRig,
+    rig: PostgresRig,
     store: object,
     sender: object,
     backoff_s: float = 1.0,
@@ -91,12 +92,11 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-def statuses(rig: MemoryRig) -> list[DeliveryStatus]:
-    return [stored.delivery.status for stored in rig.state.committed.deliveries.values()]
+def statuses(rig: PostgresRig) -> list[DeliveryStatus]:
+    return [DeliveryStatus(row["status"]) for row in rig.read("SELECT status FROM deliveries ORDER BY id")]
 
 
-async def test_posts_during_a_store_outage_are_recorded_when_it_is_back() -> None:
-    rig = MemoryRig()
+async def test_posts_during_a_store_outage_are_recorded_when_it_is_back(rig: PostgresRig) -> None:
     await outbox(rig, 3, secret=SECRET)
     store = FlakyStore(rig.store)
 
@@ -112,8 +112,7 @@ async def test_posts_during_a_store_outage_are_recorded_when_it_is_back() -> Non
     assert len(sender.posts) == 3
 
 
-async def test_an_outcome_with_an_expired_claim_is_not_kept_for_ever() -> None:
-    rig = MemoryRig()
+async def test_an_outcome_with_an_expired_claim_is_not_kept_for_ever(rig: PostgresRig) -> None:
     await outbox(rig, 1, secret=SECRET)
     store = FlakyStore(rig.store)
 
@@ -131,13 +130,12 @@ async def test_an_outcome_with_an_expired_claim_is_not_kept_for_ever() -> None:
     assert len(sender.posts) == 2, "it was due again, and posted again"
 
 
-async def test_a_machine_short_of_resources_records_nothing_and_resumes_after_a_backoff() -> None:
-    rig = MemoryRig()
+async def test_what_the_sender_cannot_post_is_put_off_and_counts_for_nothing(rig: PostgresRig) -> None:
     customer, endpoint = await outbox(rig, 2, secret=SECRET)
 
     def run_short(number: int) -> None:
         if number == 1:
-            raise SenderExhausted("no sockets")
+            raise SenderFailed(SenderFault.NO_RESOURCES, "no sockets")
 
     sender = ScriptedSender(rig, run_short)
     async with pumping(rig, rig.store, sender, backoff_s=0.02):
@@ -145,34 +143,148 @@ async def test_a_machine_short_of_resources_records_nothing_and_resumes_after_a_
         stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
         assert stored is not None
         assert stored.consecutive_failures == 0
-        assert len(rig.state.committed.attempts) == 1
-        rig.clock.advance(31)
+        assert len(rig.read("SELECT 1 FROM delivery_attempts")) == 1
+        columns = "due_at, lease_token, lease_host"
+        (waiting,) = rig.read(f"SELECT {columns} FROM deliveries WHERE status = 'pending'")
+        assert (waiting["lease_token"], waiting["lease_host"]) == (None, None)
+        assert PUT_OFF <= waiting["due_at"] - rig.now() <= 1.5 * PUT_OFF
+        rig.clock.advance(16)
         await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
 
 
-class _Poisoned(MemoryDeliveryRepository):
+async def test_a_sender_at_fault_claims_a_few_and_reports_it_once(rig: PostgresRig) -> None:
+    await outbox(rig, 60, secret=SECRET)
+    broken, reported = [True], list[object]()
+
+    def fail(number: int) -> None:
+        if broken:
+            raise SenderFailed(SenderFault.NO_RESOLVER, "no resolver")
+
+    sender, claims = ScriptedSender(rig, fail), list[int]()
+
+    class Counted(DeliverWebhooks):
+        async def claim(self, limit: int) -> Sequence[Claimed]:
+            claimed = await super().claim(limit)
+            claims.append(len(claimed))
+            return claimed
+
+    deliver = Counted(
+        rig.store, cast(Any, sender), RetrySchedule(), Runtime(rig.clock, SeededEntropy(5)),
+        limits=ClaimLimits(1, 500, 500, 1000, 1000), on_expired_lease=reported.append,
+        on_sender_fault=reported.append, on_sender_fault_over=lambda period: reported.append(period.put_off),
+    )  # fmt: skip
+    worker = DeliveryWorker(
+        deliver,
+        [PeriodicTask("sweep", deliver.sweep, 0.05)],
+        max_in_flight=20,
+        round_s=0.01,
+        backoff_s=0.05,
+        probes=2,
+    )
+    running = asyncio.create_task(worker.run())
+    await until(lambda: len([count for count in claims if count]) >= 4)
+    assert claims[0] == 20
+    assert all(count <= 2 for count in claims[2:]), "but for a claim while the first posts are recorded"
+    broken.clear()
+    await until(lambda: sum(claims) == len(sender.posts) and not rig.read(LEASED))  # all are put off
+    rig.clock.advance(16)
+    await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 60)
+    rig.clock.advance(FAULT_OVER.total_seconds())
+    await until(lambda: len(reported) > 1)
+    worker.stop()
+    await asyncio.wait_for(running, TIMEOUT_S)
+    assert reported == [SenderFault.NO_RESOLVER, len(sender.posts) - 60]
+
+
+def failing_with(rig: PostgresRig, error: str, works_at: Collection[str] = ()) -> Any:
+    class Sender(ScriptedSender):
+        async def post(self, post: OutgoingPost) -> Attempt:
+            self.posts.append(post)
+            is_fine = post.url.host in works_at
+            return Attempt(rig.now(), 3, 200) if is_fine else Attempt(rig.now(), 3, error=error)
+
+    return Sender(rig)
+
+
+async def counts_after_failures(rig: PostgresRig, sender: Any, *hosts: str) -> list[int]:
+    """Post twice to an endpoint of an account of its own at each host; return the counts of failures."""
+    found = []
+    for url in [f"https://{host}/" for host in hosts]:
+        customer, endpoint = await outbox(rig, 1, url=url, url_key=url, secret=SECRET)
+        found.append((customer.account_id, endpoint.id))
+    deliver = DeliverWebhooks(
+        rig.store, sender, RetrySchedule((0,) * 5), Runtime(rig.clock, SeededEntropy(5))
+    )
+    for _ in range(2):
+        for claimed in await deliver.claim(100):
+            await deliver.record([await deliver.post(claimed)])
+        rig.clock.advance(16)
+    endpoints = [await rig.queries.find_endpoint(*names) for names in found]
+    return [endpoint.consecutive_failures for endpoint in endpoints if endpoint is not None]
+
+
+HOSTS = [f"{name}.example.com" for name in "abcdef"]
+
+
+@pytest.mark.parametrize("error", sorted(TRANSPORT_ERRORS))
+async def test_an_error_that_most_hosts_share_counts_for_none(rig: PostgresRig, error: str) -> None:
+    counts = await counts_after_failures(rig, failing_with(rig, error), *HOSTS)
+    assert counts == [1, 1, 0, 0, 0, 0], "the first two say nothing yet"
+
+
+@pytest.mark.parametrize(("error", "works_at"), [("status_500", ()), ("tls_failed", HOSTS[:3])])
+async def test_errors_that_are_the_receivers_count(
+    rig: PostgresRig, error: str, works_at: Collection[str]
+) -> None:
+    counts = await counts_after_failures(rig, failing_with(rig, error, works_at), *HOSTS)
+    assert counts == [0 if host in works_at else 2 for host in HOSTS]
+
+
+@pytest.mark.parametrize(("offset_s", "count"), [(61, 0), (-61, 0), (59, 2)])
+async def test_certificates_refused_by_a_wrong_clock_count_for_none(
+    rig: PostgresRig, monkeypatch: pytest.MonkeyPatch, offset_s: float, count: int
+) -> None:
+    wrong = timedelta(seconds=offset_s)
+    monkeypatch.setattr(Runtime, "now", lambda self: self.clock.now() + wrong)
+    assert await counts_after_failures(rig, failing_with(rig, "tls_failed"), HOSTS[0]) == [count]
+
+
+class _Poisoned(PostgresDeliveryRepository):
     """Fails to write one of the deliveries."""
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost],
         recovered: Collection[UUID] = (),
     ) -> Saved:  # fmt: skip
-        first = min(self._tables.deliveries)
-        if any((one.delivery.account_id, one.delivery.id) == first for one in recorded):
+        if any(
+            one.delivery.id == current_rig().read("SELECT id FROM deliveries ORDER BY id")[0]["id"]
+            for one in recorded
+        ):
             raise ValueError("does not fit")
         return await super().save_attempts(recorded, endpoints, hosts, recovered)
 
 
+@define
+class _PoisonedStore:
+    """A store with that repository."""
+
+    rig: PostgresRig
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[Transaction]:
+        async with self.rig.store.begin() as tx:
+            tx.deliveries = _Poisoned(tx._connection, tx._cipher)
+            yield tx
+
+
 @pytest.mark.filterwarnings("ignore")
-async def test_one_delivery_that_cannot_be_recorded_affects_no_other_of_its_batch() -> None:
-    rig = MemoryRig()
+async def test_one_delivery_that_cannot_be_recorded_affects_no_other_of_its_batch(rig: PostgresRig) -> None:
     await outbox(rig, 5, secret=SECRET)
-    async with pumping(rig, BrokenStore(rig, "deliveries", _Poisoned), ScriptedSender(rig)):
+    async with pumping(rig, _PoisonedStore(rig), ScriptedSender(rig)):
         await until(lambda: statuses(rig).count(DeliveryStatus.SUCCEEDED) == 4)
 
 
-async def test_stopping_records_deliveries_in_flight() -> None:
-    rig = MemoryRig()
+async def test_stopping_records_deliveries_in_flight(rig: PostgresRig) -> None:
     await outbox(rig, 4, secret=SECRET)
     going = asyncio.Event()
 
@@ -191,8 +303,7 @@ async def test_stopping_records_deliveries_in_flight() -> None:
     assert statuses(rig) == [DeliveryStatus.SUCCEEDED] * 4
 
 
-async def test_a_hanging_task_delays_no_other_and_no_delivery() -> None:
-    rig = MemoryRig()
+async def test_a_hanging_task_delays_no_other_and_no_delivery(rig: PostgresRig) -> None:
     await outbox(rig, 2, secret=SECRET)
     done: list[str] = []
 
@@ -207,8 +318,7 @@ async def test_a_hanging_task_delays_no_other_and_no_delivery() -> None:
         await until(lambda: len(done) > 2 and statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
 
 
-async def test_only_tasks_that_run_on_notify_run_on_a_notification() -> None:
-    rig = MemoryRig()
+async def test_only_tasks_that_run_on_notify_run_on_a_notification(rig: PostgresRig) -> None:
     done: list[str] = []
 
     def task(name: str, *, runs_on_notify: bool) -> PeriodicTask:
@@ -227,8 +337,7 @@ async def test_only_tasks_that_run_on_notify_run_on_a_notification() -> None:
     assert done.count("quiet") == 1
 
 
-async def test_a_notification_during_a_task_is_handled() -> None:
-    rig = MemoryRig()
+async def test_a_notification_during_a_task_is_handled(rig: PostgresRig) -> None:
     begun: list[int] = []
     going = asyncio.Event()
 
@@ -248,8 +357,7 @@ async def test_a_notification_during_a_task_is_handled() -> None:
         await until(lambda: len(begun) == 2)
 
 
-async def test_a_task_that_leaves_work_due_runs_again_at_once_until_none_is_due() -> None:
-    rig = MemoryRig()
+async def test_a_task_that_leaves_work_due_runs_again_at_once_until_none_is_due(rig: PostgresRig) -> None:
     left = [True, True, False]
 
     async def work() -> bool:
@@ -265,8 +373,7 @@ async def test_a_task_that_leaves_work_due_runs_again_at_once_until_none_is_due(
 
 
 @pytest.mark.filterwarnings("ignore")
-async def test_a_task_with_a_fault_runs_again() -> None:
-    rig = MemoryRig()
+async def test_a_task_with_a_fault_runs_again(rig: PostgresRig) -> None:
     tries: list[int] = []
 
     async def work() -> None:

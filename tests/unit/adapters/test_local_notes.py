@@ -8,16 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.local_notes import LocalNoteWriter
-from meetcore.adapters.local_notes.actions import action_in
-from meetcore.adapters.local_notes.dates import due_in, without_due
-from meetcore.adapters.local_notes.decisions import decisions_in
-from meetcore.adapters.local_notes.sentences import MOST_SENTENCES, Sentence, sentences_of
-from meetcore.adapters.local_notes.summary import MOST_RANKED, main_sentences
-from meetcore.adapters.local_notes.writer import _draft
+from meetcore.adapters.local_notes.rules import action_in, decisions_in
+from meetcore.adapters.local_notes.sentences import (
+    MOST_SENTENCES,
+    Sentence,
+    due_in,
+    sentences_of,
+    without_due,
+)
+from meetcore.adapters.local_notes.writer import MOST_RANKED, _draft, main_sentences
 from meetcore.domain.notes.notes import ActionItem, Decision, Language
 from meetcore.domain.notes.transcripts import Utterance
 from meetcore.testing.contracts import NoteWriterContract
-from meetcore.testing.contracts.note_writer import MEETINGS
+from meetcore.testing.contracts.notes import MEETINGS
 from tests.unit.adapters.note_sentences import ENGLISH, INDONESIAN, SPEAKER, Action, Case, Found
 
 

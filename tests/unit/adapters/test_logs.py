@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from meetcore.adapters.api.log_fields import MAX_PATH_CHARS, loggable_path
+from meetcore.adapters.api.http_common import MAX_PATH_CHARS, loggable_path
 
 PROGRAM = """
 import sys
@@ -77,6 +78,32 @@ in_vain()
 """
 
 
+FULL = """
+import logging, os, sys
+from pathlib import Path
+from meetcore.adapters.system import LOG_FAILURES, configure_logs
+if "--terminal" in sys.argv:
+    sys.stderr.isatty = lambda: True
+if "--late" in sys.argv:
+    configure_logs()
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, 2)
+else:
+    configure_logs()
+import structlog
+for _ in range(3):
+    structlog.get_logger("meetcore").warning("of ours", filler="x" * 5000)
+    logging.getLogger("library").error("of a library")
+assert LOG_FAILURES.since_last() >= 3
+assert LOG_FAILURES.since_last() == 0
+if there := sys.argv[-1] if sys.argv[-1].startswith("/") else "":
+    os.dup2(os.open(there, os.O_WRONLY | os.O_CREAT), 2)
+    structlog.get_logger("meetcore").info("written again")
+print("went on", flush=True)
+os._exit(0)
+"""
+
+
 def log_of(program: str, *arguments: str, code: int = 0) -> str:
     ran = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
@@ -120,3 +147,16 @@ def test_a_path_is_cut_at_200_characters(length: int) -> None:
     logged = loggable_path(path)
     assert logged[:MAX_PATH_CHARS] == path[:MAX_PATH_CHARS]
     assert len(logged) == min(length, MAX_PATH_CHARS + 1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+@pytest.mark.parametrize("how", ["--terminal", "--file", "--late"])
+def test_a_full_disk_raises_nothing_into_the_program(how: str, tmp_path: Path) -> None:
+    found = tmp_path / "log"
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-c", FULL, how, str(found)],
+            stdout=subprocess.PIPE, stderr=full, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stdout) == (0, "went on\n")
+    assert "log lines were not written" in found.read_text()

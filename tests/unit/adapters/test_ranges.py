@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.http.ranges import range_of
+from meetcore.adapters.http.downloads import range_of
 from meetcore.ports.recording_files import ByteRange, RangeUnsatisfiable
 
 SIZE = 1000

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
-from meetcore.ports.cipher import CipherRefused
+from meetcore.ports.runtime import CipherRefused
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
 CIPHER = AesGcmCipher([NEW, OLD])

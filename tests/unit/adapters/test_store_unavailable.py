@@ -47,6 +47,7 @@ def test_the_reason_is_reported_without_the_address(message: str, expected: type
         (PoolTimeout("no connection in time"), "pool"),
         (psycopg.errors.QueryCanceled("statement timeout"), "timeout"),
         (psycopg.errors.AdminShutdown("terminating connection"), "lost"),
+        (psycopg.errors.DiskFull("could not extend file"), "disk_full"),
         (psycopg.errors.ReadOnlySqlTransaction("read only"), "read_only"),
         (psycopg.errors.UndefinedTable("no such table"), None),
         (ValueError("a bug"), None),

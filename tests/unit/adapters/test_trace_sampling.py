@@ -5,8 +5,8 @@ from itertools import count
 import pytest
 from attrs import define
 
-from meetcore.adapters.otlp.sampling import Sampling
-from meetcore.domain.requests.trace_context import TraceContext
+from meetcore.adapters.otlp import Sampling
+from meetcore.domain.requests.request_log import TraceContext
 
 ASKS = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", True)
 ASKS_NOT = TraceContext("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", False)

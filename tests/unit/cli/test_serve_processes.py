@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.supervisors.multiprocess import SIGNALS
 
-from meetcore.cli.serve_processes import ServeProcesses
+from meetcore.cli.servers import SERVER_OPTIONS, ServeProcesses
 
 app = Starlette()
 LONG_S = 60
@@ -117,3 +117,8 @@ def test_one_that_does_not_end_is_killed() -> None:
         processes.terminate_all()
         processes.join_all()
         assert [each.exitcode for each in processes.processes] == [-signal.SIGKILL]
+
+
+def test_an_idle_connection_outlives_those_of_proxies_and_clients() -> None:
+    """In `meetcore dev` as in `serve`: the one that closes first must be the other end."""
+    assert SERVER_OPTIONS["timeout_keep_alive"] > 60

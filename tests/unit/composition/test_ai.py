@@ -5,29 +5,27 @@ from typing import Any
 
 import pytest
 import structlog
-import typed_settings
 
 from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.openai import OpenAiNoteWriter, OpenAiTranscriber
-from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
+from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused, load_settings
 from meetcore.adapters.speech import LocalTranscriber
-from meetcore.composition import ai
-from meetcore.composition.ai import open_ai
+from meetcore.composition.providers import open_ai
 from meetcore.domain.notes.notes import Language
 from meetcore.testing.ai_server import ai_stand_in
-from meetcore.testing.contracts.note_writer import MEETINGS
+from meetcore.testing.contracts.notes import MEETINGS
 
 KEY = "sk-of-a-customer"
 
 
 def settings(**values: Any) -> Settings:
-    secret = typed_settings.SecretStr(values.pop("ai_api_key", ""))
+    secret = SecretStr(values.pop("ai_api_key", ""))
     return Settings(ai_api_key=secret, **values)
 
 
 @pytest.fixture
 def set_recognizer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    return lambda can: monkeypatch.setattr(ai, "can_transcribe", lambda: can)
+    return lambda can: monkeypatch.setattr("meetcore.adapters.speech.can_transcribe", lambda: can)
 
 
 async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_logged(

@@ -4,12 +4,10 @@ from typing import Any, cast
 
 from attrs import evolve
 
-from meetcore.adapters.memory.mail_texts import PlainMailTexts
-from meetcore.adapters.memory.mailer import MemoryMailer
-from meetcore.composition.application import build
+from meetcore.composition.application import MailPorts, Part, build
 from meetcore.composition.policy import Periods, Policy, Reports
-from meetcore.composition.ports import MailPorts, Part
-from meetcore.usecases.purge import Purge
+from meetcore.usecases.requests.erasure import Purge
+from tests.support.fakes import FakeMailer, FakeMailTexts
 from tests.unit.usecases.application import ApplicationHarness, request
 
 
@@ -55,7 +53,7 @@ async def test_a_process_that_lacks_the_packages_for_notes_reports_those_that_st
 
 async def test_mails_are_sent_by_the_workers_of_webhooks_where_there_is_a_mail_server() -> None:
     harness = await ApplicationHarness().start()
-    mails = MailPorts(MemoryMailer(), PlainMailTexts())
+    mails = MailPorts(FakeMailer(), FakeMailTexts())
     application = build(evolve(harness.process().ports, mails=mails), Policy(sends_mails=True))
     task, statements = application.periodic_tasks[Part.WEBHOOKS]
     assert (task.name, task.runs_on_notify, await task.work()) == ("mails", True, False)
@@ -63,7 +61,7 @@ async def test_mails_are_sent_by_the_workers_of_webhooks_where_there_is_a_mail_s
     assert application.mail_queue.is_on
 
 
-async def test_every_task_runs_on_the_memory_adapters() -> None:
+async def test_every_task_runs_on_an_empty_store() -> None:
     harness = await ApplicationHarness().start()
     ports = evolve(harness.process().ports, sender=cast(Any, object()))
     for tasks in build(ports, Policy()).periodic_tasks.values():
@@ -79,7 +77,7 @@ async def test_what_is_past_its_time_is_purged() -> None:
     ports = harness.process().ports
     purge = Purge(ports.housekeeping, harness.runtime)
     await purge()
-    assert len(harness.state.committed.idempotency) == 1
+    assert harness.count("idempotency_keys") == 1
     harness.clock.advance(25 * 3600)
     await purge()
-    assert len(harness.state.committed.idempotency) == 0
+    assert harness.count("idempotency_keys") == 0

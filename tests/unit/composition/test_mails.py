@@ -5,25 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from typed_settings import SecretStr
 
 from meetcore.adapters.mail_texts import TemplateMailTexts
-from meetcore.adapters.memory.mailer import MemoryMailer
-from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.adapters.smtp import SmtpMailer
-from meetcore.composition.mails import mail_ports, sends_mails
-from meetcore.domain.mails.mails import MailLimits
+from meetcore.composition.providers import mail_ports, sends_mails
+from tests.support.fakes import FakeMailer
 from tests.support.interpreter import output_of
 
 EXTRA = ("aiosmtplib", "babel", "jinja2")
 REFUSE = """
-from typed_settings import SecretStr
-from meetcore.adapters.memory.mailer import MemoryMailer
+from meetcore.adapters.settings import SecretStr
+from tests.support.fakes import FakeMailer
 from meetcore.adapters.settings import Settings, SettingsRefused
-from meetcore.composition.mails import mail_ports
+from meetcore.composition.providers import mail_ports
 import meetcore.app, meetcore.cli.dev
 
-print(mail_ports(Settings()), mail_ports(Settings(), MemoryMailer()))
+print(mail_ports(Settings()), mail_ports(Settings(), FakeMailer()))
 try:
     mail_ports(Settings(smtp_url=SecretStr("smtp://127.0.0.1"), mail_from="a@b.example"))
 except SettingsRefused as refused:
@@ -45,17 +43,16 @@ def test_without_a_mail_server_no_mail_is_sent():
 
 
 def test_a_mail_server_sends_mails_in_words():
-    named = settings("smtp://127.0.0.1:1025", mail_from="A <a@b.example>", mails_per_account=7)
+    named = settings("smtp://127.0.0.1:1025", mail_from="A <a@b.example>")
     assert sends_mails(named)
     ports = mail_ports(named)
     assert ports is not None
     assert isinstance(ports.mailer, SmtpMailer)
     assert isinstance(ports.texts, TemplateMailTexts)
-    assert named.mail_limits == MailLimits(per_recipient=10, per_account=7)
 
 
 def test_a_mailer_of_the_callers_takes_the_mails():
-    mailer = MemoryMailer()
+    mailer = FakeMailer()
     ports = mail_ports(settings(), mailer)
     assert ports is not None
     assert ports.mailer is mailer

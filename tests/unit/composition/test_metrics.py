@@ -9,26 +9,35 @@ import pytest
 from attrs import evolve, field, frozen
 from prometheus_client import CollectorRegistry, generate_latest
 
-from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
-from meetcore.adapters.prometheus import exposition
-from meetcore.adapters.prometheus.exposition import ENDED_KEPT, Exposition, forget_ended
-from meetcore.adapters.prometheus.families import FAMILIES
-from meetcore.adapters.prometheus.metrics import PrometheusMetrics
+from meetcore.adapters import prometheus
+from meetcore.adapters.postgres.pool import PoolState
+from meetcore.adapters.prometheus import (
+    BUILD,
+    ENDED_KEPT,
+    FIGURES,
+    UP,
+    Exposition,
+    PrometheusMetrics,
+    forget_ended,
+)
 from meetcore.composition.application import build
+from meetcore.composition.observability import report_pool
 from meetcore.composition.policy import Policy
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import MeetingRequest
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.sender_faults import SenderFault
 from meetcore.domain.webhooks.signature import new_secret
-from meetcore.ports.deliveries import ClaimLimits
+from meetcore.domain.webhooks.views import ClaimLimits
 from meetcore.ports.figures import Figures
-from meetcore.ports.metrics import PoolState
+from meetcore.ports.observability import NO_METRICS, PROCESS_METRICS, Metrics
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.ports.webhook_sender import OutgoingPost
-from meetcore.testing.contracts.outbox import BAD, outbox
-from meetcore.testing.memory_rig import MemoryRig
-from meetcore.usecases.deliver_webhooks import result_of
+from meetcore.usecases.webhooks.deliver import result_of
+from tests.support.fakes import FakeRecordingFiles
+from tests.support.outbox import BAD, outbox
+from tests.support.postgres_rig import PostgresRig
 from tests.support.recording_fakes import a_recording
 from tests.support.scrape import samples_of, value
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
@@ -88,7 +97,7 @@ async def test_refusals_of_the_provider_are_counted_by_their_code() -> None:
 
 
 async def test_calls_about_files_of_recordings_are_counted_by_what_became_of_them() -> None:
-    kept, at_provider = Kept(), MemoryRecordingFiles()
+    kept, at_provider = Kept(), FakeRecordingFiles()
     ports = evolve(ApplicationHarness().process().ports, files=at_provider, metrics=kept.metrics())
     files = build(ports, Policy()).ports.files
     [file] = a_recording(sizes=[200_000]).files
@@ -158,8 +167,8 @@ class Sender:
         return BAD
 
 
-async def test_attempts_and_endpoints_that_they_disable_are_counted() -> None:
-    rig, kept = MemoryRig(), Kept()
+async def test_attempts_and_endpoints_that_they_disable_are_counted(rig: PostgresRig) -> None:
+    kept = Kept()
     harness = ApplicationHarness()
     ports = evolve(
         harness.process().ports, clock=rig.clock, store=rig.store, sender=cast(Any, Sender()),
@@ -175,8 +184,8 @@ async def test_attempts_and_endpoints_that_they_disable_are_counted() -> None:
     assert kept("endpoints_disabled_total") == 1
 
 
-async def test_deliveries_that_end_without_success_are_counted_by_the_reason() -> None:
-    rig, kept = MemoryRig(), Kept()
+async def test_deliveries_that_end_without_success_are_counted_by_the_reason(rig: PostgresRig) -> None:
+    kept = Kept()
     ports = evolve(
         ApplicationHarness().process().ports, clock=rig.clock, store=rig.store, sender=cast(Any, Sender()),
         metrics=kept.metrics(),
@@ -191,6 +200,14 @@ async def test_deliveries_that_end_without_success_are_counted_by_the_reason() -
         assert kept("deliveries_failed_total", reason=reason) == 1, reason
 
 
+def test_faults_of_the_sender_begin_at_zero() -> None:
+    kept = Kept()
+    kept.metrics()
+    shown = generate_latest(kept.registry).decode()
+    for fault in SenderFault:
+        assert f'meetcore_sender_faults_total{{reason="{fault.value}"}} 0.0\n' in shown
+
+
 def test_attempts_have_few_results() -> None:
     assert result_of(evolve(BAD, status_code=503)) == "5xx"
     assert result_of(evolve(BAD, status_code=None, error="timeout")) == "timeout"
@@ -199,12 +216,22 @@ def test_attempts_have_few_results() -> None:
 def test_totals_of_the_pool_are_counted_once() -> None:
     kept = Kept()
     metrics = kept.metrics()
-    metrics.pool_state(PoolState(4, 1, 2, 10, 1.5))
-    metrics.pool_state(PoolState(2, 0, 1, 5, 0.5, "lists"))
-    metrics.pool_state(PoolState(3, 3, 0, 12, 1.75))
+    first = report_pool(metrics, "primary", PoolState(4, 1, 2, 10, 1.5), PoolState())
+    report_pool(metrics, "lists", PoolState(2, 0, 1, 5, 0.5), PoolState())
+    second = report_pool(metrics, "primary", PoolState(3, 3, 0, 12, 1.75), first)
     names = ("connections", "idle_connections", "waiting", "waits_total", "wait_seconds_total")
     assert [kept(f"pool_{name}", pool="primary") for name in names] == [3, 3, 0, 12, 1.75]
     assert [kept(f"pool_{name}", pool="lists") for name in names] == [2, 0, 1, 5, 0.5]
+    report_pool(metrics, "primary", PoolState(1, 1, 0, 0, 0.0), second)  # opened anew
+    assert [kept(f"pool_{name}", pool="primary") for name in names] == [1, 1, 0, 12, 1.75]
+
+
+@pytest.mark.parametrize("metrics", [PrometheusMetrics(), NO_METRICS])
+def test_every_metric_is_taken_as_often_as_it_comes(metrics: Metrics) -> None:
+    for metric in PROCESS_METRICS * 2:
+        metrics.count(metric, *metric.labels) if metric.kind == "counter" else metrics.observe(
+            metric, 0.5, *metric.labels
+        )
 
 
 def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
@@ -224,7 +251,7 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     assert value(seen, "meetcore_retention_round_seconds", records="meetings") == 60
     assert value(seen, "meetcore_build_info", version="1.2") == 1
     names = {name for name, _ in seen}
-    assert {family.name for family in FAMILIES if family.of_store} - names == {"meetcore_endpoints"}
+    assert {metric.name for metric in FIGURES.values()} - names == {"meetcore_endpoints"}
     unseen = samples_of(Exposition(tmp_path, Figures, "1.2").render().decode())
     of_standbys = {"meetcore_standbys_streaming", "meetcore_replication_lag_bytes"}
     assert of_standbys & {name for name, _ in unseen} == set()
@@ -244,13 +271,19 @@ def test_figures_that_the_service_may_not_see_are_left_out(tmp_path: Path) -> No
 def test_processes_that_ended_leave_their_counts_and_only_so_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exposition, "_is_kept", lambda file, pid: pid == 1)
+    monkeypatch.setattr(prometheus, "_is_kept", lambda file, pid: pid == 1)
     for pid in range(1, ENDED_KEPT + 12):
         for kind in ("counter", "gauge_livesum"):
             (tmp_path / f"{kind}_{pid}.db").touch()
     forget_ended(tmp_path)
     assert [file.name for file in tmp_path.glob("gauge_*")] == ["gauge_livesum_1.db"]
     assert len(list(tmp_path.glob("counter_*"))) == ENDED_KEPT + 1
+
+
+def test_a_process_that_has_just_opened_its_file_is_left_out(tmp_path: Path) -> None:
+    with (tmp_path / f"counter_{os.getpid()}.db").open("wb"):
+        seen = samples_of(Exposition(tmp_path, lambda: None, "1").render().decode())
+    assert {name for name, _ in seen} == {"meetcore_build_info", "meetcore_store_figures_up"}
 
 
 def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: Path) -> None:
@@ -264,7 +297,6 @@ def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: P
 
 
 def test_names_follow_the_conventions() -> None:
-    for family in FAMILIES:
-        assert family.name.startswith("meetcore_")
-        assert family.name.endswith("_total") is (family.kind.value == "counter"), family.name
-    assert len({family.name for family in FAMILIES}) == len(FAMILIES)
+    names = [metric.name for metric in (*PROCESS_METRICS, BUILD, UP, *FIGURES.values())]
+    assert all(name.startswith("meetcore_") for name in names)
+    assert len(set(names)) == len(names) == 48

@@ -8,39 +8,39 @@ import structlog
 from attrs import evolve
 from structlog.testing import capture_logs
 
-from meetcore.adapters.memory.mail_texts import PlainMailTexts
-from meetcore.adapters.memory.mailer import MemoryMailer
-from meetcore.adapters.worker import note_worker
+from meetcore.adapters.worker import scheduler
 from meetcore.adapters.worker.note_worker import NoteWorker
-from meetcore.composition import operation_logs
+from meetcore.composition import observability
 from meetcore.composition.application import build
-from meetcore.composition.operation_logs import LOGGED
+from meetcore.composition.observability import LOGGED
 from meetcore.composition.policy import Policy
 from meetcore.domain.mails.contents import SignInLink
 from meetcore.domain.mails.mails import Recipient
+from meetcore.domain.mails.views import OutgoingMail
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.webhooks.deliveries import HELD_FOR
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, pause
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
-from meetcore.ports.deliveries import ClaimLimits
-from meetcore.ports.lease import Lease
-from meetcore.ports.mailer import MailUnavailable, OutgoingMail
-from meetcore.ports.partitions import Maintained
+from meetcore.domain.webhooks.views import ClaimLimits
+from meetcore.ports.mails import MailUnavailable
+from meetcore.ports.maintenance import Maintained
+from meetcore.ports.runtime import Lease
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
-from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
-from meetcore.testing.contracts.provider_event_inbox import add_event, claim_events, provider_event
-from meetcore.testing.contracts.transactions import KIND, new_endpoint, register, save_endpoint, top_up
-from meetcore.testing.memory_rig import MemoryRig
-from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.mails import SendMails
+from meetcore.usecases.money.turns import FailedBatch
 from meetcore.usecases.runtime import Runtime
-from meetcore.usecases.send_mails import SendMails
-from meetcore.usecases.turns import FailedBatch
+from meetcore.usecases.webhooks.deliver import DeliverWebhooks
+from tests.support.fakes import FakeMailer, FakeMailTexts
+from tests.support.outbox import BAD, GOOD, outbox
+from tests.support.postgres_rig import PostgresRig
+from tests.support.records import add_event, claim_events, provider_event
+from tests.support.transactions import KIND, new_endpoint, register, save_endpoint, top_up
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.fakes import RECORDED_AT
 from tests.unit.usecases.note_scenario import note_scenario
-from tests.unit.usecases.test_work_on_recordings import filmed_only
+from tests.unit.usecases.notes.test_work_on_recordings import filmed_only
 
 PLENTY = ClaimLimits(per_endpoint=500, per_account=500, per_host=500, per_host_per_s=500)
 SECRET = new_secret(bytes(32))
@@ -49,7 +49,7 @@ SECRET = new_secret(bytes(32))
 @pytest.fixture(autouse=True)
 def _fresh_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loggers that were used under an earlier configuration keep it, and would not be captured."""
-    for module in (operation_logs, note_worker):
+    for module in (observability, scheduler):
         monkeypatch.setattr(module, "log", structlog.get_logger("meetcore.worker"))
 
 
@@ -62,7 +62,7 @@ class Sender:
         return self.attempt
 
 
-def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverWebhooks:
+def deliver(rig: PostgresRig, sender: Sender, schedule: RetrySchedule) -> DeliverWebhooks:
     runtime = Runtime(rig.clock, SeededEntropy(5))
     return DeliverWebhooks(
         rig.store, cast(Any, sender), schedule, runtime, limits=PLENTY,
@@ -79,8 +79,8 @@ async def posted(worker: DeliverWebhooks) -> list[dict[str, Any]]:
     return [dict(line) for line in lines]
 
 
-async def test_a_failed_delivery_is_one_line_and_its_last_failure_a_warning() -> None:
-    rig, sender = MemoryRig(), Sender()
+async def test_a_failed_delivery_is_one_line_and_its_last_failure_a_warning(rig: PostgresRig) -> None:
+    sender = Sender()
     customer, endpoint = await outbox(rig, 1, secret=SECRET)
     worker = deliver(rig, sender, RetrySchedule((5,)))
     [again] = await posted(worker)
@@ -96,15 +96,15 @@ async def test_a_failed_delivery_is_one_line_and_its_last_failure_a_warning() ->
         assert endpoint.url not in str(line)
 
 
-async def test_a_delivery_that_succeeds_is_no_line() -> None:
-    rig, sender = MemoryRig(), Sender()
+async def test_a_delivery_that_succeeds_is_no_line(rig: PostgresRig) -> None:
+    sender = Sender()
     await outbox(rig, 3, secret=SECRET)
     sender.attempt = GOOD
     assert await posted(deliver(rig, sender, RetrySchedule())) == []
 
 
-async def test_an_endpoint_that_failures_disable_is_one_line() -> None:
-    rig, sender = MemoryRig(), Sender()
+async def test_an_endpoint_that_failures_disable_is_one_line(rig: PostgresRig) -> None:
+    sender = Sender()
     _, endpoint = await outbox(rig, DISABLE_AFTER_FAILURES + 3, secret=SECRET)
     lines = await posted(deliver(rig, sender, RetrySchedule()))
     disabled = [line for line in lines if line["event"] == "webhook disabled"]
@@ -114,8 +114,8 @@ async def test_an_endpoint_that_failures_disable_is_one_line() -> None:
     assert line["consecutive_failures"] == DISABLE_AFTER_FAILURES
 
 
-async def test_each_endpoint_disabled_with_its_host_is_one_line() -> None:
-    rig, sender = MemoryRig(), Sender()
+async def test_each_endpoint_disabled_with_its_host_is_one_line(rig: PostgresRig) -> None:
+    sender = Sender()
     customer, endpoint = await outbox(rig, 0, secret=SECRET)
     other = await register(rig, new_endpoint(customer, secret=SECRET))
     for number in range(DISABLE_AFTER_FAILURES // 2):
@@ -209,7 +209,7 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
         worker = NoteWorker(writing, [])
         with capture_logs() as lines:
             await worker._claim()
-            for work in worker._notes:
+            for work in worker._in_flight:
                 work.cancel()  # as if the process ended: nothing is given back before it has begun
         taken_over = [line for line in lines if line["event"] == "expired lease taken over"]
         assert [line["expired"] for line in taken_over] == [expired] * bool(expired)
@@ -221,8 +221,7 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
     assert lines == [], "a note that was given back has no expired lease"
 
 
-async def test_a_delivery_of_a_worker_that_died_is_one_line() -> None:
-    rig = MemoryRig()
+async def test_a_delivery_of_a_worker_that_died_is_one_line(rig: PostgresRig) -> None:
     await outbox(rig, 1, secret=SECRET)
     worker = deliver(rig, Sender(), RetrySchedule())
     with capture_logs() as lines:
@@ -263,7 +262,7 @@ async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() ->
             raise MailUnavailable("451 4.7.1")
 
     schedule = RetrySchedule((60,))
-    send = SendMails(harness.store, Away(), PlainMailTexts(), harness.runtime, schedule, LOGGED.failed_mail)
+    send = SendMails(harness.store, Away(), FakeMailTexts(), harness.runtime, schedule, LOGGED.failed_mail)
     with capture_logs() as lines:
         await send()
         harness.clock.advance(72)
@@ -283,9 +282,7 @@ async def test_a_mail_that_is_not_sent_is_one_line_and_a_warning_at_its_end() ->
     [
         (Maintained(made=("a",), ahead=4), "info"),
         (Maintained(ahead=4, is_busy=True), "info"),
-        (Maintained(ahead=4, is_fenced=True), "info"),
         (Maintained(ahead=1, is_busy=True), "warning"),
-        (Maintained(ahead=4, problems=("events_default",)), "warning"),
     ],
 )
 def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_look(
@@ -295,8 +292,18 @@ def test_a_round_of_partitions_is_one_line_and_a_warning_where_somebody_has_to_l
         LOGGED.maintained_partitions(done)
     [line] = lines
     assert (line["event"], line["log_level"], line["ahead"]) == ("partitions", level, done.ahead)
-    assert (line["is_busy"], line["is_fenced"]) == (done.is_busy, done.is_fenced)
-    assert (line["made"], line["problems"]) == (list(done.made), list(done.problems))
+    assert line["is_busy"] == done.is_busy
+    assert line["made"] == list(done.made)
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(0, ["partitions not looked after"]), (4, [])])
+def test_a_role_that_can_do_nothing_is_logged_once_few_partitions_are_ahead(
+    ahead: int, expected: list[str]
+) -> None:
+    with capture_logs() as lines:
+        LOGGED.maintained_partitions(Maintained(ahead=ahead, refusal="not the owner"))
+        LOGGED.maintained_partitions(Maintained(ahead=4))
+    assert [line["event"] for line in lines] == expected
 
 
 async def test_a_mail_of_a_worker_that_died_is_one_line() -> None:
@@ -308,7 +315,7 @@ async def test_a_mail_of_a_worker_that_died_is_one_line() -> None:
         [lost] = await tx.mails.claim_due(1, Lease(harness.caller.account.id, 30.0))
     harness.clock.advance(31)
     send = SendMails(
-        harness.store, MemoryMailer(), PlainMailTexts(), harness.runtime, on_expired_lease=report
+        harness.store, FakeMailer(), FakeMailTexts(), harness.runtime, on_expired_lease=report
     )  # fmt: skip
     with capture_logs() as lines:
         await send()
@@ -317,8 +324,7 @@ async def test_a_mail_of_a_worker_that_died_is_one_line() -> None:
     assert "dewi" not in str(line)
 
 
-async def test_an_event_of_a_provider_whose_worker_died_is_one_line() -> None:
-    rig = MemoryRig()
+async def test_an_event_of_a_provider_whose_worker_died_is_one_line(rig: PostgresRig) -> None:
     id_ = await add_event(rig, provider_event())
     await claim_events(rig, seconds=-1)
     ports = evolve(ApplicationHarness().process().ports, clock=rig.clock, store=rig.store)
@@ -329,8 +335,7 @@ async def test_an_event_of_a_provider_whose_worker_died_is_one_line() -> None:
     assert (line["provider_event_id"], line["tries"]) == (str(id_), 2)
 
 
-async def test_deliveries_that_end_without_an_attempt_are_one_line_each() -> None:
-    rig = MemoryRig()
+async def test_deliveries_that_end_without_an_attempt_are_one_line_each(rig: PostgresRig) -> None:
     _, endpoint = await outbox(rig, 2, secret=SECRET)
     worker = evolve(deliver(rig, Sender(), RetrySchedule()), events_kept=timedelta(days=30))
     await worker.claim(1)

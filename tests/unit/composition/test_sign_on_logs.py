@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from meetcore.adapters.memory.rate_counters import MemoryRateCounters
-from meetcore.composition.operation_logs import LOGGED
+from meetcore.adapters.in_process import InProcessRateCounters
+from meetcore.composition.observability import LOGGED
 from meetcore.domain.errors import Unprocessable
 from meetcore.domain.members.identities import FlowSecrets, Identity, flow_secrets, identity_refused
-from meetcore.ports.identity_provider import IdentityRefused, IdentityUnavailable, ProviderAnswer
-from meetcore.usecases.redeem_sign_in_link import Browser
-from meetcore.usecases.sign_in_with_identity import SignInWithIdentity
+from meetcore.ports.identity import IdentityRefused, IdentityUnavailable, ProviderAnswer
+from meetcore.usecases.members.sessions import SignInWithIdentity
+from meetcore.usecases.members.sign_in_links import Browser
 from tests.unit.usecases.application import ApplicationHarness
 
 TOKEN = "t" * 43
@@ -47,7 +47,7 @@ async def test_a_refusal_is_one_line_with_its_reason(
 ) -> None:
     harness = await ApplicationHarness().start()
     sign_in = SignInWithIdentity(
-        harness.store, MemoryRateCounters(), harness.runtime, Provider(outcome), "https://meet.example/callback",
+        harness.store, InProcessRateCounters(), harness.runtime, Provider(outcome), "https://meet.example/callback",
         is_operators=is_operators, report=LOGGED.failed_sign_on,
     )  # fmt: skip
     state = state or flow_secrets(TOKEN).state
@@ -61,7 +61,7 @@ async def test_a_refusal_is_one_line_with_its_reason(
 async def test_a_provider_that_is_away_is_logged_at_the_start() -> None:
     harness = await ApplicationHarness().start()
     sign_in = SignInWithIdentity(
-        harness.store, MemoryRateCounters(), harness.runtime, Provider(IdentityRefused("x")), "https://a.example",
+        harness.store, InProcessRateCounters(), harness.runtime, Provider(IdentityRefused("x")), "https://a.example",
         report=LOGGED.failed_sign_on,
     )  # fmt: skip
     with capture_logs() as lines, pytest.raises(Unprocessable):

@@ -52,9 +52,7 @@ def loaded_by(fake_recordings: Path, *modules: str) -> set[str]:
     return set(ran.stdout.split())
 
 
-def test_the_whole_domain_loads_only_the_standard_library_and_attrs(
-    fake_recordings: Path,
-) -> None:
+def test_the_whole_domain_loads_only_the_standard_library_and_attrs(fake_recordings: Path) -> None:
     loaded = loaded_by(fake_recordings, "meetcore.domain", *MODULES)
     assert loaded - ALLOWED == set()
     assert loaded & OF_THE_WORLD == set()

@@ -1,4 +1,6 @@
-"""The limits of texts: lengths in code points, and which characters."""
+"""Limits of texts, and words of titles."""
+
+from __future__ import annotations
 
 from unicodedata import category
 
@@ -6,9 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from meetcore.domain.texts import TextLimits
+from meetcore.domain.texts import MAX_SEARCH, MAX_SEARCH_WORDS, TextLimits, is_blank, search_words
 
 TITLE, LINES = TextLimits(200, min_length=1), TextLimits(200, has_lines=True)
+UNSEEN = "must have a character that can be seen"
 CONTROLS = "must not contain control characters or lone surrogates"
 ANY_TEXT = st.text(st.characters(categories=("L", "C", "Z")), max_size=9)
 
@@ -19,6 +22,11 @@ ANY_TEXT = st.text(st.characters(categories=("L", "C", "Z")), max_size=9)
     (TITLE, "x" * 201, ["must be 1 to 200 characters long"]),
     (TITLE, "\0" * 201, ["must be 1 to 200 characters long", CONTROLS]),
     (TITLE, "a\tb", [CONTROLS]),
+    (TITLE, " ", [UNSEEN]), (TITLE, "\u00a0\u3000", [UNSEEN]), (TITLE, "\u200b", [UNSEEN]),
+    (TITLE, "\u202e", [UNSEEN]), (TITLE, "\u3164\u2800", [UNSEEN]), (TITLE, "\u0301", [UNSEEN]),
+    (TITLE, "\t", [UNSEEN, CONTROLS]),
+    (TITLE, "\u202ea\u200b", []),
+    (LINES, " ", []),
     (LINES, "", []),
     (LINES, "a\tb\r\nc", []),
     (LINES, "a\x0bb", [CONTROLS]),
@@ -37,5 +45,21 @@ def test_a_text_is_accepted_by_its_length_and_its_characters(
     forbidden = [char for char in text if category(char) in ("Cc", "Cs")]
     if has_lines:
         forbidden = [char for char in forbidden if char not in "\t\n\r"]
-    is_accepted = least <= len(text) <= most and not forbidden
+    is_accepted = least <= len(text) <= most and not forbidden and not (least and is_blank(text))
     assert (TextLimits(most, least, has_lines).problems(text) == []) is is_accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Rapat Q3", ("rapat", "q3")),
+        ("  budi@example.com/notulen_7 ", ("budi", "example", "com", "notulen", "7")),
+        ("Straße ÉTUDE", ("straße", "étude")),
+        ("%_'\\&|!:*()<->", ()),
+        ("", ()),
+        ("a " * 50, ("a",) * MAX_SEARCH_WORDS),
+        ("x" * 500, ("x" * MAX_SEARCH,)),
+    ],
+)
+def test_words_are_letters_and_digits_in_lower_case(text: str, words: tuple[str, ...]) -> None:
+    assert search_words(text) == words

@@ -72,5 +72,4 @@ def test_histories_cover_what_the_rules_are_about(name: str, met: Counter[str]) 
 def test_a_history_is_of_one_account_and_begins_with_a_top_up(history: AccountHistory) -> None:
     assert history.funds.account_id == ACCOUNT
     assert history.steps[0].act is Act.TOP_UP
-    assert history.steps[0].before.entries == 0
-    assert history.funds == history.steps[-1].after
+    assert (history.steps[0].before.entries, history.funds) == (0, history.steps[-1].after)

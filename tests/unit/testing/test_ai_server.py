@@ -15,11 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from meetcore.testing.ai.faults import FAULTS
-from meetcore.testing.ai.lengths import sound_length_s
-from meetcore.testing.ai.transcription import form_of
+from meetcore.testing.ai_content import form_of
 from meetcore.testing.ai_server import AiStandIn, Fault, ai_stand_in
-from meetcore.testing.sounds import silence
+from meetcore.testing.sounds import silence, sound_length_s
 
 SCHEMA = {
     "type": "object",
@@ -148,7 +146,7 @@ async def test_calls_are_counted_and_what_is_done_twice_is_noticed(http: httpx.A
 
 
 async def test_every_fault_can_be_had_on_demand(http: httpx.AsyncClient):
-    for fault in [*FAULTS, "503"]:
+    for fault in [*Fault.FAULTS, "503"]:
         planned = {"fault": fault, "call": "completions", "slow_s": 0.01}
         assert (await http.post("/stand-in/faults", json=planned)).json() == 1
         assert (await transcribe(http, silence(1))).status_code == 200

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.testing.ai.lengths import sound_length_s
+from meetcore.testing.sounds import sound_length_s
 
 
 def page(position: int, body: bytes = b"") -> bytes:

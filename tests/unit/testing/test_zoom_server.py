@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from meetcore.testing.zoom.refusals import REFUSALS
+from meetcore.testing.zoom_account import REFUSALS
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 
 MEETING = {

@@ -1,69 +1,67 @@
-"""The whole service in memory: the use cases on memory adapters, a manual clock, the sandbox.
+"""The use cases on PostgreSQL, with the sandbox and with fakes of what else is outside, under one clock.
 
 `DyingStore` and `DyingProvider` let a process die at a chosen line: before a transaction, between its
 last write and the commit, or after the commit, and before or after the provider did its work.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from itertools import count
+from typing import Any, cast
+from uuid import UUID
 
 import msgspec
 from attrs import define, evolve, field, fields
 
-from meetcore.adapters.memory.audit import MemoryLedgerAudit
-from meetcore.adapters.memory.cipher import PlainCipher
-from meetcore.adapters.memory.clock import ManualClock
-from meetcore.adapters.memory.document_printer import MemoryDocumentPrinter
-from meetcore.adapters.memory.entropy import SeededEntropy
-from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
-from meetcore.adapters.memory.key_uses import MemoryKeyUses
-from meetcore.adapters.memory.queries import MemoryQueries
-from meetcore.adapters.memory.rate_counters import MemoryRateCounters
-from meetcore.adapters.memory.registry import MemoryRegistry
-from meetcore.adapters.memory.request_log import MemoryRequestLog
-from meetcore.adapters.memory.restores import MemoryFence
-from meetcore.adapters.memory.retention import MemoryRetention
-from meetcore.adapters.memory.state import MemoryState
-from meetcore.adapters.memory.store import MemoryStore
-from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
-from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
+from meetcore.adapters.in_process import InProcessRateCounters
+from meetcore.adapters.postgres.meetings.rows import MEETING, meeting
+from meetcore.adapters.postgres.money.rows import FUNDS, USAGE, entry
+from meetcore.adapters.postgres.notes.rows import NOTE_COLUMNS, RECORDING_COLUMNS, note, recording
+from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.requests.registry import PostgresRegistry
+from meetcore.adapters.postgres.webhooks.rows import DELIVERY, event_context
+from meetcore.adapters.sandbox import SandboxFaults, SandboxMeetingState, SandboxProvider
 from meetcore.adapters.webhook_sender import SystemResolver
-from meetcore.composition.application import Application, build
+from meetcore.composition.application import Application, NotePorts, Ports, build
 from meetcore.composition.policy import Policy
-from meetcore.composition.ports import NotePorts, Ports
-from meetcore.composition.work import Notes
+from meetcore.composition.use_cases import Notes
+from meetcore.domain.ids import RANDOM_BYTES
+from meetcore.domain.mails.mails import Mail
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingOptions,
     MeetingRequest,
-    ProviderAbilities,
     Provisioned,
 )
+from meetcore.domain.meetings.views import ProviderOrder
+from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds, first_broken
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.requests.keys import Scope, digest
+from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.events import EventKind
-from meetcore.ports.cipher import KeyedCipher
-from meetcore.ports.metrics import NO_METRICS
+from meetcore.ports.observability import NO_METRICS
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import FoundMeeting, ListedMeeting, ProviderOrder, VideoProvider
-from meetcore.usecases.administration import Administration
-from meetcore.usecases.cancel_meeting import CancelMeeting
-from meetcore.usecases.create_meeting import CreateMeeting
-from meetcore.usecases.end_due_meetings import EndDueMeetings
-from meetcore.usecases.idempotency import IdempotentRequest
-from meetcore.usecases.reconcile_meetings import ReconcileMeetings
-from meetcore.usecases.remove_orphans import RemoveOrphans
+from meetcore.ports.video_provider import VideoProvider
+from meetcore.testing.clock import SeededEntropy
+from meetcore.usecases.meetings.cancel_meeting import CancelMeeting
+from meetcore.usecases.meetings.create_meeting import CreateMeeting
+from meetcore.usecases.meetings.reconcile_meetings import EndDueMeetings, ReconcileMeetings
+from meetcore.usecases.meetings.remove_orphans import RemoveOrphans
+from meetcore.usecases.notes.recordings import WorkOnRecordings
+from meetcore.usecases.notes.write_notes import WriteNotes
+from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.runtime import Runtime
-from meetcore.usecases.work_on_recordings import WorkOnRecordings
-from meetcore.usecases.write_notes import WriteNotes
+from tests.support.fakes import FakeDocumentPrinter, FakeNotifier
+from tests.support.postgres_rig import ENTRIES, PostgresRig, StoreClock, current_rig, stored_mails
+from tests.support.sandbox_state import MemorySandboxState
 from tests.unit.usecases.fakes import (
     FakeAudioEditor,
     FakeNoteWriter,
@@ -76,6 +74,19 @@ __all__ = ["ApplicationHarness", "DyingProvider", "DyingStore", "SimulatedCrash"
 
 START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 LEASE_S = 20.0
+
+
+class RisingEntropy(SeededEntropy):
+    """Bytes of ids that rise, so that records of one instant are listed in the order of their creation."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._numbers = count()
+
+    def token_bytes(self, count: int) -> bytes:
+        """Return the next bytes; those of an id begin with a number that rises."""
+        drawn = super().token_bytes(count)
+        return next(self._numbers).to_bytes(6) + drawn[6:] if count == RANDOM_BYTES else drawn
 
 
 class SimulatedCrash(BaseException):
@@ -104,11 +115,9 @@ class DyingStore:
         self._crash_point = crash_point
 
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
-        """As the store's own."""
         return self._crashing(self._store.begin())
 
     def at_once(self) -> AbstractAsyncContextManager[Transaction]:
-        """As the store's own."""
         return self._crashing(self._store.at_once())
 
     @asynccontextmanager
@@ -127,44 +136,20 @@ class DyingProvider:
         self._provider = provider
         self._crash_point = crash_point
 
-    @property
-    def abilities(self) -> ProviderAbilities:
-        """As the provider's own."""
-        return self._provider.abilities
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
 
     async def create(self, order: ProviderOrder) -> Provisioned:
-        """As the provider's own."""
         self._crash_point.pass_point()
         made = await self._provider.create(order)
         self._crash_point.pass_point()
         return made
 
-    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
-        """As the provider's own."""
-        return await self._provider.find(order)
-
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """As the provider's own."""
         self._crash_point.pass_point()
         state = await self._provider.remove(provider_meeting_id)
         self._crash_point.pass_point()
         return state
-
-    async def end(self, provider_meeting_id: str) -> None:
-        """As the provider's own."""
-        await self._provider.end(provider_meeting_id)
-
-    async def list_host(self, provider_user_id: str) -> Sequence[ListedMeeting]:
-        """As the provider's own."""
-        return await self._provider.list_host(provider_user_id)
-
-    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
-        """As the provider's own."""
-        return await self._provider.read(provider_meeting_id)
-
-    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """As the provider's own."""
-        await self._provider.set_host_key(provider_user_id, host_key)
 
 
 def request(**changes: object) -> MeetingRequest:
@@ -183,41 +168,56 @@ def request(**changes: object) -> MeetingRequest:
 
 @define(slots=False)
 class ApplicationHarness:
-    """One account with credits and a key, some hosts, and the use cases."""
+    """One account with credits and a key, some hosts, and the use cases, on a store that it empties."""
 
     credits: int = 100
     hosts: int = 1
     daily_cap: int | None = None
-    clock: ManualClock = field(factory=lambda: ManualClock(START))
+    clock: StoreClock = field(factory=lambda: StoreClock(START))
     faults: SandboxFaults = field(factory=SandboxFaults)
 
     def __attrs_post_init__(self) -> None:
-        self.runtime = Runtime(self.clock, SeededEntropy(7))
-        self.state = MemoryState()
-        self.store: Store = MemoryStore(self.clock, SeededEntropy(8), self.state)
-        self.queries = MemoryQueries(self.state, self.clock)
-        self.registry = MemoryRegistry(self.state)
-        self.notifier = MemoryWorkerNotifier()
+        self.runtime = Runtime(self.clock, RisingEntropy(7))
+        self.notifier = FakeNotifier()
         self.fault_plan = FaultPlan()
         self.fake_recordings = FakeRecordings(self.fault_plan)
         self.editor = FakeAudioEditor(self.fault_plan)
         self.listener = FakeTranscriber(self.fault_plan)
         self.scribe = FakeNoteWriter(self.fault_plan)
-        self.notes_notifier = MemoryWorkerNotifier()
+        self.notes_notifier = FakeNotifier()
         self.resolver = SystemResolver()
         self.metrics = NO_METRICS
-        self.memo_cipher: KeyedCipher = PlainCipher()
         self.sandbox = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, timeout_s=0, now=self.clock.now,
         )  # fmt: skip
         self.provider: VideoProvider = self.sandbox
 
+    @property
+    def rig(self) -> PostgresRig:
+        """The store that use cases are tested on."""
+        return current_rig()
+
+    @property
+    def store(self) -> Store:
+        return self.rig.store
+
+    @property
+    def queries(self) -> PostgresQueries:
+        return self.rig.queries
+
+    @property
+    def registry(self) -> PostgresRegistry:
+        return self.rig.registry
+
     async def start(self) -> "ApplicationHarness":
-        """Open the account and add the hosts."""
+        """Empty the store, open the account and add the hosts."""
+        await self.rig.reset()
+        self.rig.stop_time(self.clock)
         account = await self.administration.create_account("a@example.com", "A", self.credits)
-        minted = await self.administration.create_key(account.id, tuple(Scope), self.daily_cap)
-        caller = await self.queries.find_caller(digest(minted.text))
+        minted = await self.administration.keys.create(account.id, tuple(Scope), self.daily_cap)
+        self.digest = digest(minted.text)
+        caller = await self.queries.find_caller(self.digest)
         assert caller is not None
         self.caller: Caller = caller
         for number in range(self.hosts):
@@ -227,7 +227,7 @@ class ApplicationHarness:
     async def another_caller(self) -> Caller:
         """A key of another account, which has as many credits."""
         account = await self.administration.create_account("b@example.com", "B", self.credits)
-        minted = await self.administration.create_key(account.id, tuple(Scope))
+        minted = await self.administration.keys.create(account.id, tuple(Scope))
         caller = await self.queries.find_caller(digest(minted.text))
         assert caller is not None
         return caller
@@ -236,35 +236,63 @@ class ApplicationHarness:
         """The application in another process, which crashes at a point of its work if one is given."""
         store, provider = self.store, self.provider
         if crash_point is not None:
-            store, provider = DyingStore(store, crash_point), DyingProvider(provider, crash_point)
+            store = DyingStore(store, crash_point)
+            provider = cast("VideoProvider", DyingProvider(provider, crash_point))
+        rig = self.rig
         ports = Ports(
-            self.clock, self.runtime.entropy, store, self.queries, self.registry,
-            MemoryLedgerAudit(self.state), MemoryHousekeeping(self.state, self.clock),
-            MemoryKeyUses(self.state), MemoryRequestLog(self.state),
-            MemoryRetention(self.state, self.clock), MemoryRateCounters(),
-            self.notifier, self.notes_notifier, self.resolver, MemoryDocumentPrinter(), provider,
-            self.fake_recordings,
-            notes=NotePorts(self.editor, self.listener, self.scribe), metrics=self.metrics,
-            memo_cipher=self.memo_cipher, fence=MemoryFence(),
+            self.clock, self.runtime.entropy, store, rig.queries, rig.registry, rig.audit, rig.housekeeping,
+            rig.key_uses, rig.request_log, rig.retention, InProcessRateCounters(),
+            self.notifier, self.notes_notifier, self.resolver, FakeDocumentPrinter(), provider,
+            self.fake_recordings, notes=NotePorts(self.editor, self.listener, self.scribe),
+            metrics=self.metrics,
         )  # fmt: skip
         return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))
 
     @property
     def administration(self) -> Administration:
-        """The operator's use cases."""
         return self.process().administration
 
-    def create(self, crash_point: CrashPoint | None = None, *, wait_s: float = 0.05) -> CreateMeeting:
+    def create(self, crash_point: CrashPoint | None = None, *, wait_s: float = 10.0) -> CreateMeeting:
         """The use case in a process that may crash, with short waits."""
         return evolve(self.process(crash_point).api.create_meeting, wait_s=wait_s, poll_s=0.001)
 
-    def cancel(self, crash_point: CrashPoint | None = None, *, wait_s: float = 0.05) -> CancelMeeting:
+    def cancel(self, crash_point: CrashPoint | None = None, *, wait_s: float = 10.0) -> CancelMeeting:
         """The use case in a process that may crash, with short waits."""
         return evolve(self.process(crash_point).api.cancel_meeting, wait_s=wait_s, poll_s=0.001)
+
+    async def make(
+        self, key: str | None = None, crash_point: CrashPoint | None = None, *,
+        by: Caller | None = None, use: CreateMeeting | None = None, **wanted: object,
+    ) -> Outcome:  # fmt: skip
+        """Create a meeting, by the account's own key in a process that lives unless others are given."""
+        create = use or self.create(crash_point)
+        return await create(by or self.caller, request(**wanted), self.request_key(key), self.now())
+
+    async def call_off(
+        self, meeting_id: UUID, key: str | None = None, crash_point: CrashPoint | None = None, *,
+        by: Caller | None = None, use: CancelMeeting | None = None,
+    ) -> Outcome:  # fmt: skip
+        cancel = use or self.cancel(crash_point)
+        return await cancel(by or self.caller, meeting_id, self.request_key(key), self.now())
+
+    async def with_meeting(self, **wanted: Any) -> Meeting:
+        await self.start()
+        await self.make(**wanted)
+        (meeting,) = self.meetings()
+        return meeting
+
+    async def at_sandbox(self, meeting: Meeting) -> SandboxMeetingState | None:
+        """The state of a meeting at the provider, `None` until it changed."""
+        return await self.sandbox.state.get(f"sandbox-{meeting.id}")
 
     def reconcile(self) -> ReconcileMeetings:
         """The reconciler of a process that lives."""
         return self.process().meetings.reconcile
+
+    async def recover(self) -> int:
+        """Let every lease run out, and reconcile; return how many meetings were finished or undone."""
+        self.expire_leases()
+        return await self.reconcile().sweep()
 
     def remove_orphans(self, crash_point: CrashPoint | None = None, **changes: Any) -> RemoveOrphans:
         """The use case in a process that may crash."""
@@ -288,24 +316,56 @@ class ApplicationHarness:
         return notes
 
     def recordings(self) -> list[Recording]:
-        """Every recording in any state."""
-        return [stored.recording for stored in self.state.committed.recordings.values()]
+        rows = self.rig.read(f"SELECT {RECORDING_COLUMNS} FROM recordings r ORDER BY r.created_at, r.id")
+        return [recording(row, self.rig.cipher) for row in rows]
 
     def notes(self) -> list[Note]:
         """Every note in any state, in the order in which they were asked for."""
-        return [stored.note for stored in self.state.committed.notes.values()]
+        rows = self.rig.read(f"SELECT {NOTE_COLUMNS} FROM notes n ORDER BY n.created_at, n.id")
+        return [note(row, self.rig.cipher) for row in rows]
 
     def events_of(self, kind: EventKind) -> list[dict[str, Any]]:
         """The data of every event of a kind that is kept."""
-        events = self.state.committed.events.values()
-        return [msgspec.json.decode(event.payload)["data"] for event in events if event.kind is kind]
+        return [data for found, data in self.events() if found is kind]
+
+    def read(self, statement: str, **parameters: object) -> list[dict[str, Any]]:
+        """Run a statement on the store, and return its rows."""
+        return self.rig.read(statement, **parameters)
+
+    def write(self, statement: str, **parameters: object) -> None:
+        """Change the store without triggers and references."""
+        self.rig.write(statement, **parameters)
+
+    def payloads(self) -> list[tuple[EventKind, bytes]]:
+        """Every event that is kept: its kind, and the bytes that are sent."""
+        return [
+            (
+                EventKind(row["kind"]),
+                self.rig.cipher.open(row["payload"], event_context(row["account_id"], row["id"])),
+            )
+            for row in self.read("SELECT account_id, id, kind, payload FROM events ORDER BY id")
+        ]
+
+    def deliveries(self) -> list[Delivery]:
+        rows = self.read(f"SELECT {DELIVERY.select} FROM deliveries d ORDER BY d.id")
+        return [DELIVERY.read(row) for row in rows]
+
+    def mails(self) -> list[Mail]:
+        """The mails in the outbox, in the order in which they were added."""
+        return stored_mails(self.rig)
+
+    def audit_log(self) -> list[AuditEntry]:
+        return self.rig.audit_log()
+
+    def events(self) -> list[tuple[EventKind, dict[str, Any]]]:
+        """Every event that is kept: its kind and its data."""
+        return [(kind, msgspec.json.decode(payload)["data"]) for kind, payload in self.payloads()]
 
     def request_key(self, key: str | None, body: object = "create") -> IdempotentRequest:
         """Return an idempotent request; another body is another request."""
         return IdempotentRequest(key, fingerprint("POST", "/api/v1/meetings", body))
 
     def now(self) -> datetime:
-        """The present."""
         return self.clock.now()
 
     def expire_leases(self) -> None:
@@ -314,23 +374,39 @@ class ApplicationHarness:
 
     def funds(self) -> Funds:
         """The account's funds as they are stored."""
-        return self.state.committed.accounts[self.caller.account.id].funds
+        (row,) = self.rig.read(
+            f"SELECT {FUNDS.select} FROM accounts a WHERE id = %(id)s", id=self.caller.account.id
+        )
+        return FUNDS.read(row)
+
+    def money(self) -> tuple[int, int]:
+        """Return the account's balance and held credits."""
+        funds = self.funds()
+        return funds.balance, funds.held
 
     def entries(self) -> list[Entry]:
-        """The account's history."""
-        return list(self.state.committed.entries.values())
+        rows = self.rig.read(ENTRIES, account_id=self.caller.account.id)
+        return [made for row in rows if (made := entry(row))]
 
     def meetings(self) -> list[Meeting]:
-        """Every meeting in any state."""
-        return [stored.meeting for stored in self.state.committed.meetings.values()]
+        rows = self.rig.read(f"SELECT {MEETING.select} FROM meetings m ORDER BY m.created_at, m.id")
+        return [meeting(row, self.rig.cipher) for row in rows]
 
     def usage(self) -> list[CapUsage]:
-        """What the key spent and holds, by day."""
-        return list(self.state.committed.usage.values())
+        """What the keys spent and hold, by day."""
+        rows = self.rig.read(f"SELECT {USAGE.select} FROM cap_usage u ORDER BY day")
+        return [USAGE.read(row, api_key_id=row["usage_api_key_id"]) for row in rows]
+
+    def held(self) -> list[int]:
+        """The credits of each open hold, of any account."""
+        return [row["amount"] for row in self.rig.read("SELECT amount FROM ledger_holds")]
+
+    def count(self, table: str) -> int:
+        """The number of rows of a table."""
+        return int(self.rig.read(f"SELECT count(*) AS rows FROM {table}")[0]["rows"])
 
     def prove(self) -> None:
-        """Check the ledger's invariants."""
         funds, entries = self.funds(), self.entries()
         assert first_broken(self.caller.account.id, entries) is None
         assert funds.balance == sum(entry.amount for entry in entries)
-        assert funds.held == sum(hold.amount for hold in self.state.committed.holds.values())
+        assert funds.held == sum(self.held())

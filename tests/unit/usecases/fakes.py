@@ -20,21 +20,13 @@ from attrs import define, evolve, field
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.domain.notes.transcripts import Transcript, Utterance
-from meetcore.ports.ai import AiRefused
-from meetcore.ports.audio_editor import MediaUnreadable, Sound
+from meetcore.ports.ai import AiRefused, MediaUnreadable, Sound
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
 
 __all__ = [
-    "RECORDED_AT",
-    "FakeAudioEditor",
-    "FakeNoteWriter",
-    "FakeRecordings",
-    "FakeTranscriber",
-    "FaultPlan",
-    "draft_of",
-    "recorded",
-    "written",
-]
+    "RECORDED_AT", "FakeAudioEditor", "FakeNoteWriter", "FakeRecordings", "FakeTranscriber",
+    "FaultPlan", "draft_of", "recorded", "written",
+]  # fmt: skip
 
 RECORDED_AT = datetime(2026, 12, 2, 2, 0, tzinfo=UTC)
 
@@ -110,7 +102,6 @@ class FakeRecordings:
         self.contents |= {file.provider_file_id: content for file, content in files}
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """What there is of a meeting."""
         await self.fault_plan.meet("find")
         return self.listed.get(provider_meeting_id, ())
 
@@ -143,7 +134,7 @@ class FakeRecordings:
 
 @define(slots=False)
 class FakeAudioEditor:
-    """Measures and cuts. Fills `ports.audio_editor.AudioEditor`."""
+    """Measures and cuts. Fills `ports.ai.AudioEditor`."""
 
     fault_plan: FaultPlan
     files: list[BinaryIO] = field(factory=list)
@@ -154,18 +145,15 @@ class FakeAudioEditor:
         return sum(not file.closed for file in self.files)
 
     def scratch(self) -> BinaryIO:
-        """An empty file."""
         file = BytesIO()
         self.files.append(file)
         return file
 
     async def measure(self, media: BinaryIO) -> float:
-        """What the medium says."""
         await self.fault_plan.meet("measure")
         return self._read(media)[1]
 
     async def cut(self, media: BinaryIO, from_s: float, length_s: float, *, may_copy: bool = False) -> Sound:
-        """The name of the stretch."""
         await self.fault_plan.meet("cut")
         name, seconds = self._read(media)
         file = self.scratch()
@@ -184,7 +172,7 @@ class FakeAudioEditor:
 
 @define(slots=False)
 class FakeTranscriber:
-    """Hears the name of a stretch. Fills `ports.transcriber.Transcriber`.
+    """Hears the name of a stretch. Fills `ports.ai.Transcriber`.
 
     `heard` counts each stretch, `refused` those that it did not take as they were recorded.
     """
@@ -210,12 +198,11 @@ class FakeTranscriber:
 
 @define(slots=False)
 class FakeNoteWriter:
-    """Writes a fixed draft of the transcript. Fills `ports.note_writer.NoteWriter`."""
+    """Writes a fixed draft of the transcript. Fills `ports.ai.NoteWriter`."""
 
     fault_plan: FaultPlan
 
     async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
-        """Notes that a test can predict."""
         await self.fault_plan.meet("write")
         return draft_of(transcript, language)
 

@@ -6,19 +6,19 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from attrs import define, evolve
+from attrs import define
 
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.notes.notes import Language, Note
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.domain.requests.idempotency import fingerprint
-from meetcore.usecases.create_note import NoteRequest
-from meetcore.usecases.idempotency import IdempotentRequest, Outcome
-from meetcore.usecases.write_notes import WriteNotes
-from tests.unit.usecases.application import LEASE_S, ApplicationHarness, request
+from meetcore.usecases.notes.note_charges import NoteRequest
+from meetcore.usecases.notes.write_notes import WriteNotes
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
+from tests.unit.usecases.application import LEASE_S, ApplicationHarness
 from tests.unit.usecases.fakes import recorded
 
-__all__ = ["NoteScenario", "note_scenario"]
+__all__ = ["NoteScenario", "note_asked", "note_scenario"]
 
 File = tuple[RecordingFile, bytes]
 
@@ -47,12 +47,10 @@ class NoteScenario:
 
     @property
     def recording(self) -> Recording:
-        """The one there is."""
         (recording,) = self.harness.recordings()
         return recording
 
     def status(self) -> RecordingStatus:
-        """Where the recording stands."""
         return self.recording.status
 
     def note(self, place: int = 0) -> Note:
@@ -62,7 +60,6 @@ class NoteScenario:
     async def ask(
         self, language: Language = Language.INDONESIAN, key: str | None = None, of: UUID | str | None = None
     ) -> Outcome:
-        """Ask for notes on the recording."""
         wanted = NoteRequest(str(of or self.recording.id), language)
         harness = self.harness
         request = IdempotentRequest(
@@ -71,7 +68,6 @@ class NoteScenario:
         return await harness.process().api.create_note(harness.caller, wanted, request, harness.now())
 
     async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Outcome:
-        """Delete the recording."""
         harness = self.harness
         request = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]))
         return await harness.process().api.delete_recording(
@@ -80,10 +76,7 @@ class NoteScenario:
 
     async def expire(self) -> None:
         """Let the retention of the recording be over."""
-        async with self.harness.state.change() as tables:
-            for name, stored in tables.recordings.items():
-                over = evolve(stored.recording, expires_at=self.harness.now())
-                tables.recordings[name] = evolve(stored, recording=over)
+        self.harness.write("UPDATE recordings SET expires_at = %(now)s", now=self.harness.now())
         await self.harness.process().recordings.expire()
 
     async def work(self, writing: WriteNotes | None = None) -> int:
@@ -96,8 +89,8 @@ class NoteScenario:
 
     def due_in_s(self) -> float | None:
         """The seconds until a worker takes the first note that is in progress."""
-        due = [one.due_at for one in self.harness.state.committed.notes.values() if one.due_at is not None]
-        return (min(due) - self.harness.now()).total_seconds() if due else None
+        (row,) = self.harness.read("SELECT min(due_at) AS due_at FROM notes")
+        return (row["due_at"] - self.harness.now()).total_seconds() if row["due_at"] else None
 
     async def finish(self, writing: WriteNotes | None = None, within: timedelta = timedelta(days=3)) -> None:
         """Let time pass and work until no note is in progress."""
@@ -112,9 +105,9 @@ class NoteScenario:
     def prove(self) -> None:
         """Check the ledger: held is what the notes in progress hold, and each is charged at most once."""
         self.harness.prove()
-        stored = self.harness.state.committed.notes.values()
-        open_holds = {one.hold_id for one in stored if one.due_at is not None}
-        assert open_holds == {hold.id for hold in self.harness.state.committed.holds.values()}
+        open_holds = self.harness.read("SELECT hold_id FROM notes WHERE due_at IS NOT NULL ORDER BY hold_id")
+        holds = self.harness.read("SELECT id AS hold_id FROM ledger_holds ORDER BY id")
+        assert open_holds == holds
         charges = [
             entry.transfer for entry in self.harness.entries() if entry.transfer.reference.type == "note"
         ]
@@ -130,11 +123,18 @@ async def note_scenario(
     """A meeting of 15 credits that was recorded and measured; of ten minutes where no file is given."""
     harness = await ApplicationHarness(credits=credits, daily_cap=daily_cap).start()
     body = {"with_recording": True, **options}
-    await harness.create()(harness.caller, request(**body), harness.request_key(None), harness.now())
+    await harness.make(**body)
     (meeting,) = harness.meetings()
     one = NoteScenario(harness, meeting)
     await one.record(*(files or (recorded("rapat"),)))
     await one.measure()
+    return one
+
+
+async def note_asked(*files: File, **options: Any) -> NoteScenario:
+    """A note asked for on such a meeting."""
+    one = await note_scenario(*files, **options)
+    await one.ask()
     return one
 
 

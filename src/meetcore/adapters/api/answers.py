@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from types import MappingProxyType
+from typing import ClassVar, Final
 
 import msgspec
 from attrs import frozen, has
 from cattrs.gen import make_dict_unstructure_fn
 from cattrs.preconf.msgspec import make_converter
 
-from meetcore.domain.errors import DomainError, InvalidRequest
+from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
 
 STATUS: Mapping[str, int] = {
     "invalid_request": 400,
@@ -27,7 +28,7 @@ STATUS: Mapping[str, int] = {
     "upstream_error": 502,
     "service_unavailable": 503,
 }
-"""The status of each code (rule 7/other). Codes are the contract; the classes below refine one."""
+"""The status of each code (rule 7/other). Codes are the contract; an `HttpRefusal` has its own."""
 
 JSON: Final = "application/json"
 
@@ -37,46 +38,77 @@ _converter = make_converter()
 _converter.register_unstructure_hook_factory(has, partial(make_dict_unstructure_fn, converter=_converter))
 
 
-class PayloadTooLarge(InvalidRequest):
-    """The body is larger than the limit: 413."""
+class HttpRefusal(InvalidRequest):
+    """A request that breaks a rule of HTTP, with a status and headers of its own."""
+
+    status: ClassVar[int] = 400
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
-class BodyTooSlow(InvalidRequest):
-    """The body did not come within its time: 400, and the connection is closed."""
+class PayloadTooLarge(HttpRefusal):
+    """The body is larger than the limit."""
+
+    status = 413
 
 
-class HeadTooLarge(InvalidRequest):
-    """The request line and the header fields are larger than the limit: 431."""
+class BodyTooSlow(HttpRefusal):
+    """The body did not come within its time; the connection is closed."""
+
+    headers = MappingProxyType({"Connection": "close"})
+
+
+class HeadTooLarge(HttpRefusal):
+    """The request line and the header fields are larger than the limit."""
+
+    status = 431
 
     def __init__(self, max_bytes: int, max_fields: int) -> None:
         problem = f"must not be larger than {max_bytes // 1024} KiB or have more than {max_fields} fields"
         super().__init__({"head": [problem]}, f"The head of the request {problem}.")
 
 
-class UnsupportedMediaType(InvalidRequest):
-    """The body is not declared as JSON: 415."""
+class UnsupportedMediaType(HttpRefusal):
+    """The body is not declared as JSON."""
+
+    status = 415
 
 
-class RangeNotSatisfiable(InvalidRequest):
-    """The requested range starts behind the end of the file: 416. `size_bytes` is for Content-Range."""
+class ContentEncoded(UnsupportedMediaType):
+    """The body is declared as compressed (RFC 9110, 15.5.16)."""
+
+    headers = MappingProxyType({"Accept-Encoding": "identity"})
+
+    def __init__(self) -> None:
+        problem = "must be absent: compressed bodies are not read"
+        super().__init__({"Content-Encoding": [problem]}, "Send the body without Content-Encoding.")
+
+
+class RangeNotSatisfiable(HttpRefusal):
+    """The requested range starts behind the end of the file."""
+
+    status = 416
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__({"Range": [f"must begin before byte {size_bytes}"]})
-        self.size_bytes = size_bytes
+        self.headers = {"Content-Range": f"bytes */{size_bytes}"}
 
 
-class MethodNotAllowed(InvalidRequest):
-    """The path exists, but not with this method: 405. `allow` is for the Allow header."""
+class MethodNotAllowed(HttpRefusal):
+    """The path exists, but not with this method."""
+
+    status = 405
 
     def __init__(self, method: str, allow: str) -> None:
         super().__init__(
             {"method": [f"must be one of {allow}"]}, f"{method} is not allowed here; use {allow}."
         )
-        self.allow = allow
+        self.headers = {"Allow": allow}
 
 
-class OriginNotAllowed(InvalidRequest):
-    """The request comes from a page of another origin: 403."""
+class OriginNotAllowed(HttpRefusal):
+    """The request comes from a page of another origin."""
+
+    status = 403
 
     def __init__(self) -> None:
         super().__init__({"Origin": ["must be this service's own, or absent"]})
@@ -84,36 +116,36 @@ class OriginNotAllowed(InvalidRequest):
 
 @frozen
 class ApiResponse:
-    """An answer without the headers of its request. `code` is that of a refusal."""
+    """An answer without the headers of its request; `is_replay`: an earlier one with the same key made it."""
 
     status: int
     body: bytes
     location: str | None = None
     media_type: str = JSON
     code: str = ""
+    is_replay: bool = False
 
 
 def status_of(error: DomainError) -> int:
     """Return the HTTP status of a refusal."""
-    match error:
-        case PayloadTooLarge():
-            return 413
-        case HeadTooLarge():
-            return 431
-        case UnsupportedMediaType():
-            return 415
-        case MethodNotAllowed():
-            return 405
-        case OriginNotAllowed():
-            return 403
-        case RangeNotSatisfiable():
-            return 416
+    return error.status if isinstance(error, HttpRefusal) else STATUS[error.code]
+
+
+def headers_of(refusal: DomainError) -> dict[str, str]:
+    """Return the additional headers of a refusal."""
+    match refusal:
+        case HttpRefusal():
+            return dict(refusal.headers)
+        case RateLimited() | ServiceUnavailable():
+            return {"Retry-After": str(refusal.retry_after_s)}
+        case InvalidApiKey():
+            return {"WWW-Authenticate": 'Bearer realm="meetcore"'}
         case _:
-            return STATUS[error.code]
+            return {}
 
 
 def envelope(error: DomainError, base_url: str, request_id: str) -> dict[str, object]:
-    """The error envelope of spec 7."""
+    """Build the error envelope of spec 7."""
     return envelope_of(error.code, error.message, base_url, request_id, error.details)
 
 

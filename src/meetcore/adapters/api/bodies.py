@@ -11,15 +11,11 @@ from msgspec import Meta
 
 from meetcore.adapters.api.wire_types import LINES, Rule, shown_name
 from meetcore.domain.errors import InvalidRequest
-from meetcore.domain.meetings import meetings
+from meetcore.domain.meetings import hosts, meetings, schedule
 from meetcore.domain.meetings.meetings import MeetingOptions
-from meetcore.domain.meetings.passwords import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
-from meetcore.domain.meetings.schedule import meeting_start, read_instant
 from meetcore.domain.money.pricing import MAX_DURATION
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH, UNSET, Unset
-from meetcore.domain.webhooks.events import EventKind
-from meetcore.domain.webhooks.urls import MAX_URL_LENGTH, parse_webhook_url
+from meetcore.domain.webhooks import endpoints, events, urls
 
 
 @frozen
@@ -51,7 +47,7 @@ def _url_problems(value: Any) -> list[str]:
 
 def _instant_problems(value: Any) -> list[str]:
     try:
-        read_instant(value if isinstance(value, str) else "")
+        schedule.read_instant(value if isinstance(value, str) else "")
     except ValueError as error:
         return [str(error)]
     return []
@@ -59,7 +55,7 @@ def _instant_problems(value: Any) -> list[str]:
 
 def _event_type_problems(value: Any) -> list[str]:
     texts = [kind for kind in value if isinstance(kind, str)] if isinstance(value, list) else []
-    known = [kind.value for kind in EventKind]
+    known = [kind.value for kind in events.EventKind]
     problems = []
     if unknown := [kind for kind in texts if kind not in known]:
         problems.append(f"does not know {shown_name(unknown[0])!r}; there are: {', '.join(known)}")
@@ -68,35 +64,39 @@ def _event_type_problems(value: Any) -> list[str]:
     return problems
 
 
-_DATE = _rule("date", lambda text: meeting_start(text, "00:00"))
-_TIME = _rule("start_time", lambda text: meeting_start("2000-01-01", text))
-_URL = _rule("url", parse_webhook_url)
+_DATE = _rule("date", lambda text: schedule.meeting_start(text, "00:00"))
+_TIME = _rule("start_time", lambda text: schedule.meeting_start("2000-01-01", text))
+_URL = _rule("url", urls.parse_webhook_url)
 
-# The decoder has words of its own for this: it is for the schema.
-_ONE_LINE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
+# The decoder has words of its own for this: it is for the schema. RE2, as in Go, has no \u.
+_ONE_LINE = {"pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"}
+
+
+def _line(about: str, at_least: int = 1, at_most: int | None = None, **more: Any) -> Meta:
+    """Describe a text without line breaks, its length in code points."""
+    return Meta(
+        min_length=at_least, max_length=at_most, description=about, extra_json_schema=_ONE_LINE, **more
+    )
+
 
 EndpointDescription = Annotated[
-    str, LINES, Meta(max_length=MAX_DESCRIPTION_LENGTH, description="For people; shown in lists.")
+    str, LINES, Meta(max_length=endpoints.MAX_DESCRIPTION_LENGTH, description="For people; shown in lists.")
 ]
 EventTypes = Annotated[
-    tuple[EventKind, ...],
+    tuple[events.EventKind, ...],
     Rule(_event_type_problems),
     Meta(
-        min_length=1,
-        description="The kinds to receive; none twice.",
-        extra_json_schema={"uniqueItems": True},
+        min_length=1, description="The kinds to receive; none twice.", extra_json_schema={"uniqueItems": True}
     ),
 ]
-"""What an endpoint is sent (rule 4.3/event_types)."""
-TierId = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        description="A value from GET /pricing-tiers.",
-        examples=["standard-100"],
-        extra_json_schema=_ONE_LINE,
-    ),
-]
+"""The events that an endpoint is sent (rule 4.3/event_types)."""
+TierId = Annotated[str, _line("A value from GET /pricing-tiers.", examples=["standard-100"])]
+
+
+_PASSWORD = _line(
+    "Generated when absent. A refusal names the characters that the provider takes.",
+    hosts.MIN_PASSWORD_LENGTH, hosts.MAX_PASSWORD_LENGTH,
+)  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -104,13 +104,7 @@ class CreateMeetingBody:
     """What `POST /meetings` takes (spec 4.1)."""
 
     title: Annotated[
-        str,
-        Meta(
-            min_length=meetings.TITLE.min_length,
-            max_length=meetings.TITLE.max_length,
-            description="What the meeting is called.",
-            extra_json_schema=_ONE_LINE,
-        ),
+        str, _line("What the meeting is called.", meetings.TITLE.min_length, meetings.TITLE.max_length)
     ]
     date: Annotated[
         str,
@@ -132,25 +126,10 @@ class CreateMeetingBody:
     ]
     pricing_tier_id: TierId
     description: (
-        Annotated[
-            str,
-            LINES,
-            Meta(max_length=meetings.DESCRIPTION.max_length, description="Lines of text."),
-        ]
+        Annotated[str, LINES, Meta(max_length=meetings.DESCRIPTION.max_length, description="Lines of text.")]
         | None
     ) = None
-    password: (
-        Annotated[
-            str,
-            Meta(
-                min_length=MIN_PASSWORD_LENGTH,
-                max_length=MAX_PASSWORD_LENGTH,
-                description="Generated when absent. A refusal names the characters that the provider takes.",
-                extra_json_schema=_ONE_LINE,
-            ),
-        ]
-        | None
-    ) = field(default=None, repr=False)
+    password: Annotated[str, _PASSWORD] | None = field(default=None, repr=False)
     options: MeetingOptions
 
 
@@ -183,17 +162,9 @@ EstimateBody = OneOfBody(
 class CreateNoteBody:
     """What `POST /notes` takes."""
 
-    recording_id: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="The recording's id, from GET /recordings or recording.ready.",
-            extra_json_schema=_ONE_LINE,
-        ),
-    ]
+    recording_id: Annotated[str, _line("The recording's id, from GET /recordings or recording.ready.")]
     language: Annotated[
-        Language,
-        Meta(description="What the notes are written in: Indonesian, unless English is asked for."),
+        Language, Meta(description="What the notes are written in: Indonesian, unless English is asked for.")
     ] = Language.INDONESIAN
 
 
@@ -206,7 +177,7 @@ class RegisterWebhookBody:
         Rule(_url_problems),
         Meta(
             min_length=1,
-            max_length=MAX_URL_LENGTH,
+            max_length=urls.MAX_URL_LENGTH,
             description="https, port 443, a public host.",
             examples=["https://hooks.example.com/meetcore"],
             extra_json_schema={"format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://"},
@@ -218,18 +189,15 @@ class RegisterWebhookBody:
 
 @frozen(kw_only=True)
 class UpdateWebhookBody:
-    """What `PATCH /webhooks/{id}` takes (rule 4.4/fields). `null` clears the description.
-
-    `NOT_HERE` says what to do about a field that callers expect here and that there is not.
-    """
+    """What `PATCH /webhooks/{id}` takes (rule 4.4/fields). `null` clears the description."""
 
     NOT_HERE: ClassVar[Mapping[str, str]] = {
         "url": "cannot be changed: register a new webhook for the new URL"
     }
 
-    event_types: EventTypes | Unset = UNSET
-    description: EndpointDescription | Unset | None = UNSET
-    is_active: bool | Unset = UNSET
+    event_types: EventTypes | endpoints.Unset = endpoints.UNSET
+    description: EndpointDescription | endpoints.Unset | None = endpoints.UNSET
+    is_active: bool | endpoints.Unset = endpoints.UNSET
 
 
 @frozen(kw_only=True)

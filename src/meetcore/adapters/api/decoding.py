@@ -1,11 +1,11 @@
 """Bytes to bodies: strict JSON, and every problem of every field at once.
 
-cattrs structures a body from its fields, msgspec checks the type of each. Owns the texts of the problems;
-rules that need more than the body are not checked here.
+cattrs structures a body from its fields, msgspec checks the type of each.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -16,8 +16,7 @@ from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError
 from cattrs.errors import AttributeValidationNote
 from cattrs.gen import make_dict_structure_fn, override
 
-from meetcore.adapters.api.bodies import OneOfBody
-from meetcore.adapters.api.wire_types import BodyField, body_fields, shown_name
+from meetcore.adapters.api import bodies, wire_types
 from meetcore.domain.errors import InvalidRequest
 
 MAX_DEPTH = 32
@@ -49,13 +48,11 @@ class _InvalidField(ValueError):
 
 
 def decode_json(raw: bytes) -> Any:
-    """Read a body as JSON.
-
-    Raises:
-        InvalidRequest: not JSON, NaN or infinity, not UTF-8, or nested deeper than 32.
-    """
+    """Read UTF-8 JSON nested at most 32 deep, without NaN, each name once; else raise `InvalidRequest`."""
     try:
         value = msgspec.json.decode(raw)
+        # msgspec keeps the last of two values. Numbers are not converted: only names are looked at.
+        _UNIQUE_NAMES.decode(raw.decode())
     except RecursionError:
         raise _body_problem(f"must not be nested deeper than {MAX_DEPTH}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -65,15 +62,29 @@ def decode_json(raw: bytes) -> Any:
     return value
 
 
-def decode_body(value: Any, body: Callable[..., Body] | OneOfBody) -> Body:
-    """Turn a JSON value into a request body.
+def whole(value: Any) -> Any:
+    """Return 60 for 60.0: an integer to JSON Schema 2020-12 (6.1.1); anything else is returned unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
-    Raises:
-        InvalidRequest: names every field that is missing, unknown, of a wrong type or breaks a rule.
-    """
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise InvalidRequest(
+            {wire_types.shown_name(name): ["must be given once"] for name in found if names.count(name) > 1}
+        )
+    return found
+
+
+_UNIQUE_NAMES = json.JSONDecoder(object_pairs_hook=_unique, parse_int=str, parse_float=str)
+
+
+def decode_body(value: Any, body: Callable[..., Body] | bodies.OneOfBody) -> Body:
+    """Turn a JSON value into a request body; raise `InvalidRequest` with every problem of every field."""
     if not isinstance(value, dict):
         raise _body_problem("must be a JSON object")
-    if isinstance(body, OneOfBody):
+    if isinstance(body, bodies.OneOfBody):
         body = _chosen(value, body)
     try:
         return _structure(body)(value, body)  # type: ignore[no-any-return]
@@ -84,21 +95,16 @@ def decode_body(value: Any, body: Callable[..., Body] | OneOfBody) -> Body:
 @cache
 def _structure(body: Any) -> Structure:
     """Build the function that makes a body of a JSON object."""
-    names = body_fields(body)
+    names = wire_types.body_fields(body)
     hooks: dict[str, Any] = {}
     groups: dict[str, tuple[str, ...]] = {}
     for attribute in attrs.fields(body):
         if attribute.name in names:
             hooks[attribute.name] = override(struct_hook=_reader(names[attribute.name]))
         else:
-            groups[attribute.name] = tuple(body_fields(attribute.type))
+            groups[attribute.name] = tuple(wire_types.body_fields(attribute.type))
             hooks[attribute.name] = override(struct_hook=_structure(attribute.type))
-    structure = make_dict_structure_fn(
-        body,
-        _CONVERTER,
-        _cattrs_forbid_extra_keys=True,
-        **hooks,
-    )
+    structure = make_dict_structure_fn(body, _CONVERTER, _cattrs_forbid_extra_keys=True, **hooks)
     return _grouped(structure, groups) if groups else structure
 
 
@@ -115,14 +121,12 @@ def _grouped(structure: Structure, groups: Mapping[str, tuple[str, ...]]) -> Str
     return read
 
 
-def _reader(field: BodyField) -> Callable[[Any, Any], Any]:
+def _reader(field: wire_types.BodyField) -> Callable[[Any, Any], Any]:
     """Build the function that reads the value of one field."""
     controls = _CONTROLS_IN_LINES if field.has_lines else _CONTROLS
 
     def read(given: Any, _: Any) -> Any:
-        # 60.0 is the integer 60 (JSON Schema 2020-12, 6.1.1); no field is a number with a fraction.
-        if isinstance(given, float) and given.is_integer():
-            given = int(given)
+        given = whole(given)
         for rule in field.rules:
             if problems := rule.problems(given):
                 raise _InvalidField(problems)
@@ -146,7 +150,7 @@ def _problems(
                 advice: Mapping[str, str] = getattr(body, "NOT_HERE", {})
                 for name in value:
                     if name in each.extra_fields:
-                        yield shown_name(name), [advice.get(name, _UNKNOWN_FIELD)]
+                        yield wire_types.shown_name(name), [advice.get(name, _UNKNOWN_FIELD)]
             case ClassValidationError():
                 yield from _problems(each, value, body)
             case _InvalidField():
@@ -161,13 +165,13 @@ def _field_of(error: Exception) -> str:
     return next(note.name for note in error.__notes__ if isinstance(note, AttributeValidationNote))
 
 
-def _chosen(value: dict[str, Any], choice: OneOfBody) -> Any:
+def _chosen(value: dict[str, Any], choice: bodies.OneOfBody) -> Any:
     """Return the body class a value names; if it names none, report fields unknown to every class too."""
     tag = value.get(choice.tag)
     if isinstance(tag, str) and tag in choice.bodies:
         return choice.bodies[tag]
-    known = {name for body in choice.bodies.values() for name in body_fields(body)}
-    problems = {shown_name(name): [_UNKNOWN_FIELD] for name in value if name not in known}
+    known = {name for body in choice.bodies.values() for name in wire_types.body_fields(body)}
+    problems = {wire_types.shown_name(name): [_UNKNOWN_FIELD] for name in value if name not in known}
     problem = f"must be one of {', '.join(choice.bodies)}" if choice.tag in value else "is required"
     raise InvalidRequest(problems | {choice.tag: [problem]})
 

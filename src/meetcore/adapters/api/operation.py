@@ -1,28 +1,24 @@
-"""An operation, and a decoded request to it with its caller.
-
-Owns the types of the table of operations. Knows no single operation.
-"""
+"""An operation, and a decoded request to it with its caller."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Self
 from uuid import UUID
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.answers import ApiResponse
 from meetcore.adapters.api.bodies import OneOfBody
-from meetcore.adapters.api.filters import Filter
-from meetcore.adapters.api.paging import Listing, Page
+from meetcore.adapters.api.paging import Filter, Listing, Page
 from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import parse_id
+from meetcore.domain.ids import is_id, parse_id
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.usecases.api import UseCases
-from meetcore.usecases.idempotency import IdempotentRequest, Outcome
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
 
-__all__ = ["API_ROOT", "ITS_ID", "Operation", "OperationRequest", "UseCases", "path_id"]
+__all__ = ["API_ROOT", "ITS_ID", "Operation", "OperationRequest", "UseCases", "path_id", "place_of"]
 
 API_ROOT = "/api/v1"
 """The version is part of the path (rules 1/base and 9/1)."""
@@ -31,20 +27,30 @@ ITS_ID: Final = {"id": "$response.body#/id"}
 _NO_ID = UUID(int=0)  # no record has it: ids are of version 7
 
 
-@frozen
+@define
 class OperationRequest:
-    """An authenticated and decoded request. `request_key` is there for mutating operations only.
+    """An authenticated and decoded request.
 
-    `options` are the values of those of the operation's that were given.
+    `place` is that of `place_of`, `path` the ids in it by name. `value` is the body as a JSON value and
+    `body` its decoded form. `key` is the idempotency key, if one was sent. `options` are the values of those
+    that were given. The pipeline adds the `request_key` of a mutating operation.
     """
 
     caller: Caller
     now: datetime
+    place: str
     path: dict[str, str]
-    body: Any
-    request_key: IdempotentRequest | None
+    value: Any = None
+    body: Any = None
+    key: str | None = None
     page: Page = field(factory=Page)
     options: Mapping[str, Any] = field(factory=dict)
+    request_key: IdempotentRequest | None = None
+
+    @property
+    def account_id(self) -> UUID:
+        """Return the id of the caller's account."""
+        return self.caller.account.id
 
     @property
     def required_key(self) -> IdempotentRequest:
@@ -68,12 +74,13 @@ def _nothing_else(_: dict[str, str], __: datetime) -> CallerIncludes:
 class Operation:
     """The declaration of an operation, which decorates its handler and takes its name.
 
-    `scopes` are those of which a key needs one; none of them if any key may call it. `record` is what a
-    success answers with; the pipeline encodes the outcome of a mutating operation, a read answers by itself.
-    `refusals` are the codes that its own work can decide; `refusals.refusals_of` adds those that
-    follow from its form. `options` are the parameters of a query that is no list's, `options_of_http` those
-    that agents are not given. `includes` names what is read of the account in the statement that
-    authenticates, by the parts of the path and the request's instant.
+    A key needs one of `scopes`; without any, every key may call it. `rate_class` is READ for GET and WRITE
+    for any other method unless given. `record` is the answer of a success; the pipeline encodes the outcome
+    of a mutating operation, a read answers by itself. `refusals` are the codes that its own work can decide;
+    `error_pages.refusals_of` adds those that follow from its form. `options` are the parameters of a query
+    that is no list's, `options_of_http` those that agents are not given. `includes` names what is read of the
+    account in the statement that authenticates, by the parts of the path and the request's instant. An
+    operation `reaches_out` where it may make a provider, a receiver or a name server act.
 
     For people are `summary`, `about` and `requests`, the examples of bodies by name; `example` shows the
     answer, and `links` leads from it to further operations and their parameters.
@@ -82,10 +89,10 @@ class Operation:
     method: str
     path: str
     scopes: tuple[Scope, ...]
-    rate_class: OperationClass
     summary: str
     about: str
     for_agents: str
+    rate_class: OperationClass = field()
     name: str = ""
     handle: Handler = _not_handled
     body: type | OneOfBody | None = None
@@ -99,6 +106,11 @@ class Operation:
     requests: Mapping[str, Mapping[str, object]] = field(factory=dict)
     example: Mapping[str, object] | None = None
     links: Mapping[str, Mapping[str, str]] = field(factory=dict)
+    reaches_out: bool = False
+
+    @rate_class.default
+    def _by_method(self) -> OperationClass:
+        return OperationClass.READ if self.method == "GET" else OperationClass.WRITE
 
     def __call__(self, handler: Handler) -> Self:
         """Return the operation with its handler and that one's name."""
@@ -116,15 +128,24 @@ class Operation:
 
     @property
     def reads_body(self) -> bool:
-        """Whether a body is looked at. A mutation without a body class takes an empty one, or `{}`.
+        """Whether a body is looked at: not of a read, where it has no meaning (RFC 9110, 9.3.1).
 
-        A body has no meaning on a read (RFC 9110, 9.3.1) and is not looked at there.
+        A mutation without a body class takes an empty one, or `{}`.
         """
         return self.body is not None or self.is_mutating
 
 
+def place_of(operation: Operation, ids: Mapping[str, str]) -> str:
+    """Return the path of a request with its ids in their canonical form: one record has one place."""
+    return API_ROOT + operation.path.format_map({name: _canonical(text) for name, text in ids.items()})
+
+
+def _canonical(text: str) -> str:
+    return text.lower() if is_id(text) else text
+
+
 def path_id(request: OperationRequest, name: str = "id") -> UUID:
-    """Read the id that a mutating operation names. A text that is no id is treated as an unknown id.
+    """Read the id that a mutating operation names; a text that is no id is treated as an unknown id.
 
     So that both are answered identically (rules 4.4/3 and 7/404), under an idempotency key too.
     """

@@ -1,4 +1,4 @@
-"""Pages of a list: `limit`, an opaque `cursor`, filters, and the refusal of anything else in the query.
+"""Lists: their filters, `limit`, an opaque `cursor`, and the refusal of anything else in the query.
 
 A cursor names its list and the last item seen, so that one of another list is refused. It does not contain
 the filters: the position in the order is the same under any filter.
@@ -7,16 +7,91 @@ the filters: the position in the order is the same under any filter.
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
+import attrs
 from attrs import field, frozen
 
-from meetcore.adapters.api.filters import Filter
+from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.domain.errors import InvalidRequest, NotFound
+from meetcore.domain.fields import FieldInfo
 from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings.schedule import read_instant
+from meetcore.domain.records import accounts, meetings, notes, webhooks
+
+_INSTANT = "RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB of that day."
+
+
+@frozen
+class Filter:
+    """A parameter that narrows a list, or chooses how something is done.
+
+    `read` turns its text into a value and raises ValueError with the problem. `schema` and `description`
+    document it for callers, `in_url` explains its encoding in a URL.
+    """
+
+    read: Callable[[str], object]
+    schema: Mapping[str, object]
+    description: str
+    in_url: str = ""
+
+
+def one_of(values: Mapping[str, str], description: str) -> Filter:
+    """Create a parameter that takes one of some values, by their names in the API."""
+
+    def read(text: str) -> str:
+        if text not in values:
+            raise ValueError(f"must be one of {', '.join(values)}")
+        return values[text]
+
+    return Filter(read, {"type": "string", "enum": list(values)}, description)
+
+
+def flag(description: str) -> Filter:
+    """Create a boolean parameter, `true` or `false`."""
+
+    def read(text: str) -> bool:
+        if text not in ("true", "false"):
+            raise ValueError("must be true or false")
+        return text == "true"
+
+    return Filter(read, {"type": "boolean"}, description)
+
+
+def whole_number(least: int, most: int, description: str) -> Filter:
+    """Create a parameter for a whole number within bounds."""
+
+    def read(text: str) -> int:
+        is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+        if not (is_number and least <= int(text) <= most):
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
+
+    return Filter(read, {"type": "integer", "minimum": least, "maximum": most}, description)
+
+
+def record_id(description: str) -> Filter:
+    """Create a parameter for a record id; a text that is no id matches nothing."""
+
+    def read(text: str) -> UUID:
+        if not text:
+            raise ValueError("must be an id")
+        try:
+            return parse_id(text, "record")
+        except NotFound:
+            return UUID(int=0)
+
+    return Filter(read, {"type": "string", "minLength": 1}, description)
+
+
+def instant(description: str) -> Filter:
+    """Create a parameter for an instant, or for a day, which means its beginning in WIB."""
+    forms = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
+    return Filter(read_instant, {"anyOf": forms}, f"{description} {_INSTANT}", "Write + as %2B.")
+
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -27,7 +102,7 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)  # fits the database's integ
 Item = TypeVar("Item")
 
 Query = Mapping[str, Sequence[str]]
-"""What a request asks: the values of each parameter, by its name."""
+"""The values of each parameter of a request, by its name."""
 
 
 class Named(Enum):
@@ -40,11 +115,7 @@ class Named(Enum):
 
 @frozen
 class Listing:
-    """The parameters of a list beside `limit` and `cursor`.
-
-    `filters` are the further parameters by their names, `ranges` pairs of them of which the first must not be
-    after the second.
-    """
+    """The filters of a list by their names, and `ranges`: pairs of them, the first not after the second."""
 
     filters: Mapping[str, Filter] = field(factory=dict)
     ranges: Sequence[tuple[str, str]] = ()
@@ -53,11 +124,7 @@ class Listing:
 
 @frozen
 class Page:
-    """The requested part of a list.
-
-    `of` names the list, `after` is the id of the last item seen, if any; `filters` are the values of those
-    that were given.
-    """
+    """The requested part of the list `of`, after the last item seen, if any, by the given filters."""
 
     of: str = ""
     limit: int = DEFAULT_LIMIT
@@ -71,23 +138,12 @@ class Page:
 
 
 def read_page(query: Query, listing: Listing, of: str) -> Page:
-    """Read a list's query.
+    """Read the query of a list, which has a unique name, such as its path.
 
-    Args:
-        query: the query string of the request.
-        of: a unique name of the list, such as its path.
-
-    Raises:
-        InvalidRequest: an unknown parameter, one given twice, a limit out of range, a cursor that another
-            list gave, a filter by a value that it does not know, a range that ends before it begins.
+    Raises `InvalidRequest` for an unknown parameter, one given twice, a limit out of range, a cursor that
+    another list gave, a filter by a value that it does not know, a range that ends before it begins.
     """
-    problems: dict[str, list[str]] = {}
-    for name in query:
-        if name not in ("limit", "cursor", *listing.filters):
-            problems[name[:100]] = ["is not a parameter of this list"]
-        elif len(query[name]) > 1:
-            problems[name] = ["must be given once"]
-    given = {name: values[-1] for name, values in query.items()}
+    given, problems = _given(query, ("limit", "cursor", *listing.filters), "list")
     limit = given.get("limit", str(DEFAULT_LIMIT))
     is_number = limit.isascii() and limit.isdigit() and len(limit) <= len(str(MAX_LIMIT))
     if not (is_number and 1 <= int(limit) <= MAX_LIMIT):
@@ -106,19 +162,25 @@ def read_page(query: Query, listing: Listing, of: str) -> Page:
 def read_options(query: Query, options: Mapping[str, Filter]) -> dict[str, Any]:
     """Read the query of an operation that is no list: the values of the options that were given.
 
-    Raises:
-        InvalidRequest: an unknown parameter, one given twice, a value that an option does not know.
+    Raises `InvalidRequest` for an unknown parameter, one given twice, or a value that an option does not
+    know.
     """
-    problems: dict[str, list[str]] = {}
-    for name in query:
-        if name not in options:
-            problems[name[:100]] = ["is not a parameter of this operation"]
-        elif len(query[name]) > 1:
-            problems[name] = ["must be given once"]
-    found = _read_known({name: values[-1] for name, values in query.items()}, options, problems)
+    given, problems = _given(query, options, "operation")
+    found = _read_known(given, options, problems)
     if problems:
         raise InvalidRequest(problems)
     return found
+
+
+def _given(query: Query, known: Container[str], of: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Return the last value of each parameter, and the problems of those that are unknown or given twice."""
+    problems: dict[str, list[str]] = {}
+    for name in query:
+        if name not in known:
+            problems[name[:100]] = [f"is not a parameter of this {of}"]
+        elif len(query[name]) > 1:
+            problems[name] = ["must be given once"]
+    return {name: values[-1] for name, values in query.items()}, problems
 
 
 def _read_known(
@@ -171,23 +233,23 @@ def cursor_after(page: Page, id_: str) -> str:
 def slice_page(
     items: Sequence[Item], page: Page, id_of: Callable[[Item], object]
 ) -> tuple[Sequence[Item], str | None]:
-    """A page of items that were read from its place on, one more than the limit if there was one.
-
-    Returns:
-        The items, and the next cursor if there is more.
-    """
+    """Split items from a cursor on, one more than the limit, into the page and the next cursor, if any."""
     shown = items[: page.limit]
     return shown, cursor_after(page, str(id_of(shown[-1]))) if len(items) > page.limit else None
+
+
+def render_list(
+    found: Sequence[Item], page: Page, id_of: Callable[[Item], object], to_record: Callable[[Item], object]
+) -> ApiResponse:
+    """Answer with the records of a page of items; see `slice_page`."""
+    shown, cursor = slice_page(found, page, id_of)
+    return render_record(200, {"data": [to_record(each) for each in shown], "next_cursor": cursor})
 
 
 def page_of(
     items: Sequence[Item], page: Page, id_of: Callable[[Item], str]
 ) -> tuple[Sequence[Item], str | None]:
-    """Take a page out of a short list that is fully loaded: the items, and the next cursor if there is more.
-
-    Raises:
-        InvalidRequest: the cursor names nothing in the list.
-    """
+    """Take a page out of a whole list; raise `InvalidRequest` where the cursor names nothing in it."""
     start = 0
     if page.after is not None:
         places = [place for place, item in enumerate(items) if id_of(item) == page.after]
@@ -195,3 +257,26 @@ def page_of(
             raise InvalidRequest({"cursor": [_BAD_CURSOR]})
         start = places[0] + 1
     return slice_page(items[start : start + page.limit + 1], page, id_of)
+
+
+_Cursor: Any = Annotated[
+    str | None, FieldInfo("What to give as `cursor` for the next page; null on the last.")
+]
+
+
+def _list_of(record: type, about: str) -> type:
+    fields = {
+        "data": attrs.field(type=tuple[record, ...]),  # type: ignore[valid-type]
+        "next_cursor": attrs.field(type=_Cursor),
+    }
+    return attrs.make_class(f"{record.__name__}List", fields, class_body={"__doc__": about}, frozen=True)
+
+
+MeetingList = _list_of(meetings.Meeting, "The account's meetings, the newest first.")
+TransactionList = _list_of(accounts.Transaction, "The account's transactions, the newest first.")
+WebhookList = _list_of(webhooks.Webhook, "The account's webhooks, the newest first.")
+DeliveryList = _list_of(webhooks.Delivery, "The deliveries to a webhook, the newest first.")
+EventList = _list_of(webhooks.Event, "What happened in the account, the newest first.")
+TierList = _list_of(accounts.Tier, "The tiers on sale.")
+RecordingList = _list_of(notes.Recording, "The account's recordings, the newest first.")
+NoteList = _list_of(notes.Note, "The account's notes, the newest first.")

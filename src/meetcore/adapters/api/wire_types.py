@@ -1,6 +1,7 @@
 """Annotations of records and request bodies as types of msgspec, which checks values and derives schemas."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache, reduce
 from operator import or_
@@ -12,16 +13,16 @@ import msgspec
 from attrs import frozen
 from msgspec import Meta
 
-from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.fields import FieldInfo
 from meetcore.domain.webhooks.endpoints import UNSET, Unset
 
-LINES = Meta(extra_json_schema={"pattern": r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$"})
+LINES = Meta(extra_json_schema={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*$"})
 """Marks text that may have tabs and line breaks."""
 
 
 @frozen
 class Rule:
-    """What a field's value must be beyond its type: the problems of a value, which replace the type's own."""
+    """A check of a field beyond its type: the problems of a value, which replace those of the type."""
 
     problems: Callable[[Any], list[str]]
 
@@ -38,7 +39,7 @@ class BodyField:
 
 @cache
 def body_fields(body: type) -> Mapping[str, BodyField]:
-    """Return the fields of a body. A field that is a class of its own stands for the fields of that class.
+    """Return the fields of a body; a field that is a class of its own stands for the fields of that class.
 
     `null` is a value only where the type says so beside another default than None.
     """
@@ -86,7 +87,7 @@ def record_type(record: type) -> type:
 
 
 def wire_type(annotation: Any) -> Any:
-    """Translate an annotation: what is written as `FieldInfo` becomes msgspec's `Meta`, a class a struct."""
+    """Translate an annotation: `FieldInfo` becomes msgspec's `Meta`, a class becomes a struct."""
     arguments = get_args(annotation)
     if get_origin(annotation) is Annotated:
         return _annotated(arguments[0], arguments[1:])
@@ -113,9 +114,7 @@ def _annotated(kind: Any, notes: tuple[Any, ...]) -> Any:
 def _meta(info: FieldInfo) -> Meta:
     extra = {"format": info.format} if info.format else None
     return Meta(
-        description=info.description or None,
-        examples=list(info.examples) or None,
-        extra_json_schema=extra,
+        description=info.description or None, examples=list(info.examples) or None, extra_json_schema=extra
     )
 
 
@@ -152,3 +151,47 @@ def _without_default(annotation: Any, default: object) -> Any:
     if left_out is None or not _is_union(annotation):
         return annotation
     return reduce(or_, (each for each in get_args(annotation) if each is not left_out))
+
+
+Json = dict[str, Any]
+
+_OUR_NOTE = re.compile(r" \((?:spec|rules?) [^)]*\)")
+
+
+def schemas_of(ref_template: str, *, bodies: Iterable[type] = (), records: Iterable[type] = ()) -> Json:
+    """Return the schemas of bodies, records and their parts, by name; a template with `{name}` refers.
+
+    A misspelt field of a body is refused. Records stay open: a later release may add fields and values.
+    """
+    known = [*bodies]
+    types = [*map(body_type, known), *map(record_type, records)]
+    _, schemas = msgspec.json.schema_components(types, ref_template=ref_template)
+    enums = {ref_template.format(name=name) for name, schema in schemas.items() if "enum" in schema}
+    for name, schema in schemas.items():
+        if schema.get("type") == "object" and "properties" in schema:
+            if any(name == each.__name__ for each in known):
+                schema["additionalProperties"] = False
+            else:
+                schema["properties"] = _with_open_values(schema["properties"], enums)
+            for each in schema["properties"].values():
+                # Generators of clients take a field with a default for one that is always there, and
+                # demand it of callers. The description has the effect of its absence.
+                each.pop("default", None)
+        if "enum" in schema:
+            schema["type"] = "string"
+        # The rule of the specification that a class implements is an internal note.
+        schema["description"] = _OUR_NOTE.sub("", schema["description"])
+    return dict(schemas)
+
+
+def _with_open_values(schema: Any, enums: Container[str]) -> Any:
+    """Let a field have other values than those of its enum."""
+    match schema:
+        case {"$ref": str(pointer), **beside} if pointer in enums:
+            return beside | {"anyOf": [{"$ref": pointer}, {"type": "string"}]}
+        case dict():
+            return {name: _with_open_values(each, enums) for name, each in schema.items()}
+        case list():
+            return [_with_open_values(each, enums) for each in schema]
+        case _:
+            return schema

@@ -1,18 +1,15 @@
-"""A webhook receiver and a mailbox on this machine, for `meetcore dev` only.
+"""A webhook receiver and a mailbox for `meetcore dev`.
 
-Webhooks go to public HTTPS addresses. A developer who has none registers
-`https://inbox.meetcore.test/anything` and sees on a page what a real receiver would get, and whether
-its signature holds. `certificates` makes the TLS side possible, `receiver` takes deliveries in,
-`inbox_page` and `pages` show them. Mails are not sent at all: `mail_inbox` keeps them,
-`mail_page` shows them.
+Webhooks go to public HTTPS addresses only. A developer without one registers
+`https://inbox.meetcore.test/anything` and sees on a page the delivery as a receiver would get it, and whether
+its signature is valid. `certificates` provides TLS, `receiver` takes deliveries and mails, `pages` shows
+them.
 
-It must not be exposed: it listens where `meetcore dev` puts it, on loopback, and shows everything it received
-to any client.
+It must not be exposed: it shows everything that it received to any client on loopback.
 """
 
-from meetcore.adapters.dev_inbox.certificates import INBOX_HOST, make_dev_ca
-from meetcore.adapters.dev_inbox.mail_inbox import MailInbox
+from meetcore.adapters.dev_inbox.certificates import INBOX_HOST, make_dev_certificate
 from meetcore.adapters.dev_inbox.pages import inbox_routes
-from meetcore.adapters.dev_inbox.receiver import Delivery, InboxApp
+from meetcore.adapters.dev_inbox.receiver import Delivery, InboxApp, MailInbox
 
-__all__ = ["INBOX_HOST", "Delivery", "InboxApp", "MailInbox", "inbox_routes", "make_dev_ca"]
+__all__ = ["INBOX_HOST", "Delivery", "InboxApp", "MailInbox", "inbox_routes", "make_dev_certificate"]

@@ -1,8 +1,7 @@
-"""The receiving side: accepts deliveries as a careful customer would.
+"""Receive deliveries like a careful customer, and keep mails instead of sending them.
 
-Owns the check of `X-Service-Signature` over the raw body and the memory of the last deliveries. It answers
-200 to valid deliveries and 401 to invalid ones, and keeps both until the process ends. It acts on none of
-them.
+`X-Service-Signature` is checked over the raw body: 200 if valid, else 401. The last deliveries and mails are
+kept in memory.
 """
 
 from collections import deque
@@ -19,29 +18,26 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
+from meetcore.domain.mails.views import OutgoingMail
 from meetcore.domain.webhooks.signature import SIGNATURE_HEADER, SignatureRejected, verify
+from meetcore.ports.mails import MailRefused
 
 FindSecrets = Callable[[str], Awaitable[list[str]]]
-"""The secrets of the endpoints with a URL; empty when there are none."""
+"""Returns the secrets of the endpoints with a URL."""
 
 KEPT: Final = 200
+MAILS_KEPT: Final = 100
 MAX_BODY_BYTES: Final = 1024 * 1024
 
 _SHOWN_HEADERS: Final = (
-    "X-Service-Event",
-    "X-Service-Delivery",
-    SIGNATURE_HEADER,
-    "webhook-id",
-    "webhook-timestamp",
-    "webhook-signature",
-    "Content-Type",
-    "User-Agent",
-)
+    "X-Service-Event", "X-Service-Delivery", SIGNATURE_HEADER, "webhook-id", "webhook-timestamp",
+    "webhook-signature", "Content-Type", "User-Agent",
+)  # fmt: skip
 
 
 @frozen
 class Delivery:
-    """A received delivery. `problem` is why its verification failed, or `None`."""
+    """A received delivery. `problem`: why its verification failed, or `None`."""
 
     received_at: datetime
     path: str
@@ -51,7 +47,7 @@ class Delivery:
 
     @property
     def is_verified(self) -> bool:
-        """Whether a careful receiver would accept it."""
+        """Whether the verification succeeded."""
         return self.problem is None
 
 
@@ -60,11 +56,10 @@ def _utc_now() -> datetime:
 
 
 class InboxApp:
-    """The ASGI application to put behind TLS: takes a POST to any path.
+    """The ASGI application behind TLS; takes a POST to any path.
 
-    Args:
-        find_secret: the secrets registered for a URL, `https://inbox.meetcore.test` with path and
-            query as they were sent; any of them may have signed.
+    `find_secret` returns the secrets, any of which may have signed, of a URL under
+    `https://inbox.meetcore.test`.
     """
 
     def __init__(self, find_secret: FindSecrets, *, now: Callable[[], datetime] = _utc_now) -> None:
@@ -117,7 +112,25 @@ async def _read(request: Request) -> bytes | None:
 
 
 def _target(request: Request) -> str:
-    """Return path and query as they were sent: the URL was registered in this spelling."""
+    """Return path and query as sent: the URL was registered in this spelling."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     query = request.scope["query_string"]
     return (raw + b"?" + query if query else raw).decode("latin-1")
+
+
+class MailInbox:
+    """Keeps the last 100 mails in memory; they hold one-time links."""
+
+    def __init__(self) -> None:
+        self._mails: deque[OutgoingMail] = deque(maxlen=MAILS_KEPT)
+
+    @property
+    def mails(self) -> Sequence[OutgoingMail]:
+        """The kept mails, newest first."""
+        return tuple(reversed(self._mails))
+
+    async def send(self, mail: OutgoingMail) -> None:
+        """Keep a mail."""
+        if not (mail.recipient.isprintable() and mail.subject.isprintable()):
+            raise MailRefused("header")
+        self._mails.append(mail)

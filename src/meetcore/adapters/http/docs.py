@@ -1,28 +1,116 @@
 """The documentation that the program serves, without a key and without third-party resources.
 
-`/docs` is the API reference, `/docs/errors/<code>` the page behind each `error.docs_url`, the others are the
-texts in `pages/`. Links are relative, so that all of it holds below a path, too.
+`/docs` is the API reference, `/docs/errors/<code>` the page behind each `error.docs_url`, the others are pages of
+`docs/`, which the build of the wheel puts into `pages/`. Links are relative, so that all of it holds below a path, too.
+The viewer's package is never imported: its files are sent from the disk and held in no memory.
 """
 
 from collections.abc import Sequence
 from functools import cache
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import STATUS
 from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.http.error_pages import ERROR_PAGES
-from meetcore.adapters.http.reference import reference_page, reference_routes
+
+_VIEWER: Final = "stopments"
+_FILES: Final = {"elements.js": "web-components.min.js", "elements.css": "styles.min.css"}
+"""The names of the viewer's files here and in its package."""
+
+# The viewer writes style attributes and holds its icons in data: addresses.
+# It runs no text as code, and talks to us only.
+# The static paragraph shows until the viewer's element is defined.
+_REFERENCE_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_KEPT: Final = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}
+_THEME: Final = """// The viewer's colours follow the attribute data-theme alone; the page's follow the system.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => { document.documentElement.dataset.theme = dark.matches ? "dark" : "light"; };
+dark.addEventListener("change", follow);
+follow();
+"""
+_REFERENCE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>meetcore API</title>
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<link rel="stylesheet" href="docs/assets/elements.css">
+<script src="docs/assets/theme.js"></script>
+<style>:root{{color-scheme:light dark;--line:#d8dee6;--link:#0b57d0}}
+@media(prefers-color-scheme:dark){{:root{{--line:#333d49;--link:#8ab4f8;background:#12161c;color:#dde3ea}}}}
+html,body{{height:100%;margin:0}}body{{display:flex;flex-direction:column;font:16px/1.5 system-ui,sans-serif}}
+header{{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:.6rem 1rem;border-bottom:1px solid var(--line)}}
+header b{{margin-right:auto}}header a{{color:var(--link)}}elements-api{{flex:1;min-height:0;display:block}}
+noscript{{padding:1rem}}.static{{padding:0 1rem;display:none}}
+elements-api:not(:defined){{display:none}}elements-api:not(:defined)~.static{{display:block}}</style>
+<script src="docs/assets/elements.js" defer></script></head>
+<body><header><b>meetcore</b><a href="docs/integrating">Integrate in ten minutes</a>
+<a href="docs/webhooks">Webhooks</a><a href="docs/notulen">Recordings and notes</a>
+<a href="docs/compatibility">What may change</a><a href="docs/errors">Errors</a>
+<a href=".{root}/openapi.json">OpenAPI</a></header>
+<elements-api apiDescriptionUrl=".{root}/openapi.json" router="hash" layout="responsive" hideSchemas="true"
+ tryItCredentialsPolicy="omit"></elements-api>
+<p class="static">The reference of the API appears here when its viewer has loaded. What it shows is in
+<a href=".{root}/openapi.json">the OpenAPI document</a>; <a href="docs/integrating">Integrate in ten minutes</a>
+is the guide.</p>
+<noscript>{listed}</noscript></body></html>
+"""
+
+
+@cache
+def _directory() -> Path | None:
+    spec = find_spec(_VIEWER)
+    for place in (spec and spec.submodule_search_locations) or ():
+        directory = Path(place) / "static"
+        if all((directory / name).is_file() for name in _FILES.values()):
+            return directory
+    return None
+
+
+def reference_page(listed: str) -> Response | None:
+    """Return the page, or `None` without a viewer; operations are listed for a browser without scripts."""
+    if _directory() is None:
+        return None
+    return HTMLResponse(_REFERENCE.format(root=API_ROOT, listed=listed), headers=_REFERENCE_HEADERS)
+
+
+def reference_routes() -> list[Route]:
+    """Return the routes of the viewer's files."""
+    directory = _directory()
+    if directory is None:
+        return []
+    return [
+        Route("/docs/assets/theme.js", _theme),
+        *(_file_route(*each, directory) for each in _FILES.items()),
+    ]
+
+
+async def _theme(_: Request) -> Response:
+    return Response(_THEME, headers=_KEPT, media_type="text/javascript")
+
+
+def _file_route(name: str, file: str, directory: Path) -> Route:
+    async def send(_: Request) -> Response:
+        return FileResponse(directory / file, headers=_KEPT)
+
+    return Route(f"/docs/assets/{name}", send)
+
 
 PAGES: Final = {
     "integrating": "Integrate in ten minutes",
     "webhooks": "Webhooks",
     "notulen": "Recordings and notes",
+    "compatibility": "What may change",
 }
 """The texts, and what links to them say."""
 
@@ -81,8 +169,10 @@ def docs_routes(table: Sequence[Operation]) -> list[Route]:
 
 
 def page_source(name: str) -> str:
-    """Return the Markdown source of a page."""
-    return (Path(__file__).parent / "pages" / f"{name}.md").read_text("utf-8")
+    """Return the Markdown source of a page: of the wheel, or of the checkout that is installed editable."""
+    here = Path(__file__)
+    packaged = here.parent / "pages" / f"{name}.md"
+    return (packaged if packaged.exists() else here.parents[4] / "docs" / packaged.name).read_text("utf-8")
 
 
 def _operations(table: Sequence[Operation]) -> str:

@@ -1,31 +1,24 @@
 """The OpenAPI 3.1 document, derived from the table of operations and the classes that decode bodies.
 
-Owns how an operation is described. Its refusals come from `refusals`, the events from
-`openapi_events`.
+Dates in examples move with the calendar, so that an example works on the day it is used: a meeting in an
+example is as far ahead of today as it is of the day that the examples were written for.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
 import msgspec
 
-from meetcore.adapters.api.answers import STATUS, envelope_of
+from meetcore.adapters.api import answers, wire_types
 from meetcore.adapters.api.bodies import OneOfBody
-from meetcore.adapters.api.example_events import EVENTS
-from meetcore.adapters.api.example_records import EVENT_ID, IDS
+from meetcore.adapters.api.examples import EVENT_ID, EVENTS, IDS
 from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
-from meetcore.adapters.api.schemas import schemas_of
-from meetcore.adapters.http.error_examples import DETAILS, MESSAGES
-from meetcore.adapters.http.example_days import moved_to
-from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
-from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
-from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
-from meetcore.adapters.http.texts import OVERVIEW, REASONS, SUCCESS, TAGS
+from meetcore.adapters.http import error_pages, openapi_parts
 from meetcore.domain.meetings.schedule import WIB
 
 Json = dict[str, Any]
@@ -39,7 +32,6 @@ _IDEMPOTENCY_KEY: Json = {
     "description": "Names the intent. Repeating a request with the same key and body returns the first "
     "result; another body is refused. Remembered for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-    "example": "order-4711",
 }
 
 
@@ -54,12 +46,7 @@ def daily_document(table: Sequence[Operation], base_url: str) -> Callable[[datet
 
 
 def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> bytes:
-    """Build the document as JSON (rule 9/3).
-
-    Args:
-        base_url: where the service is reached.
-        today: the day in WIB that examples are for.
-    """
+    """Build the document as JSON (rule 9/3), with examples for a day in WIB."""
     paths: dict[str, Json] = {}
     for operation in table:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, base_url)
@@ -69,10 +56,10 @@ def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> 
         "info": _info(base_url),
         "servers": [{"url": base_url + API_ROOT, "description": "This service"}],
         "security": [{"apiKey": []}],
-        "tags": [{"name": name, "description": TAGS[name]} for name in tags],
+        "tags": [{"name": name, "description": openapi_parts.TAGS[name]} for name in tags],
         "externalDocs": {"url": f"{base_url}/docs/errors", "description": "Every error code"},
         "paths": paths,
-        "webhooks": webhook_items(),
+        "webhooks": openapi_parts.webhook_items(),
         "components": _components(table, base_url),
     }
     return msgspec.json.encode(moved_to(today, document))
@@ -83,7 +70,7 @@ def _info(base_url: str) -> Json:
         "title": "meetcore",
         "version": "1.0.0",
         "summary": "Online meetings and meeting notes against prepaid credits.",
-        "description": OVERVIEW.format(base_url=base_url),
+        "description": openapi_parts.OVERVIEW.format(base_url=base_url),
         "license": {"name": "MIT", "identifier": "MIT"},
     }
 
@@ -100,7 +87,7 @@ def _components(table: Sequence[Operation], base_url: str) -> Json:
     return {
         "schemas": _schemas(table, base_url),
         "responses": dict(sorted(alone.items())),
-        "headers": HEADERS,
+        "headers": openapi_parts.HEADERS,
         "securitySchemes": {"apiKey": scheme},
     }
 
@@ -145,12 +132,7 @@ def _description(operation: Operation) -> str:
 
 def _path_parameters(operation: Operation) -> Iterator[Json]:
     for name in _PATH_PARAMETER.findall(operation.path):
-        parameter: Json = {
-            "name": name,
-            "in": "path",
-            "required": True,
-            "schema": _SOME_TEXT,
-        }
+        parameter: Json = {"name": name, "in": "path", "required": True, "schema": _SOME_TEXT}
         parameter["description"] = "A UUID; any other text is answered as an unknown id is."
         example = IDS.get(_tag(operation), {}).get(name)
         yield parameter | ({"example": example} if example else {})
@@ -163,12 +145,7 @@ def _other_parameters(operation: Operation) -> Iterator[Json]:
         limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
         about = "The `next_cursor` of the page before; opaque."
         yield {"name": "limit", "in": "query", "description": "How many at most.", "schema": limit}
-        yield {
-            "name": "cursor",
-            "in": "query",
-            "description": about,
-            "schema": _SOME_TEXT,
-        }
+        yield {"name": "cursor", "in": "query", "description": about, "schema": _SOME_TEXT}
     own = operation.options if operation.listing is None else operation.listing.filters
     for name, each in own.items():
         about = f"{each.description} {each.in_url}".strip()
@@ -187,8 +164,8 @@ def _responses(operation: Operation, base_url: str) -> Json:
 
 def _success(operation: Operation) -> Json:
     success: Json = {
-        "description": SUCCESS[operation.success],
-        "headers": headers_of(operation.success, is_mutating=operation.is_mutating),
+        "description": openapi_parts.SUCCESS[operation.success],
+        "headers": openapi_parts.headers_of(operation.success, is_mutating=operation.is_mutating),
     }
     if operation.record is not None:
         content: Json = {"schema": {"$ref": _SCHEMA.format(name=operation.record.__name__)}}
@@ -205,38 +182,38 @@ def _success(operation: Operation) -> Json:
     return success
 
 
-def _by_status(operation: Operation) -> Iterator[tuple[int, list[Refusal]]]:
-    for status, refusals in groupby(refusals_of(operation), lambda each: each.status):
+def _by_status(operation: Operation) -> Iterator[tuple[int, list[error_pages.Refusal]]]:
+    for status, refusals in groupby(error_pages.refusals_of(operation), lambda each: each.status):
         yield status, list(refusals)
 
 
-def _response_name(refusal: Refusal) -> str:
+def _response_name(refusal: error_pages.Refusal) -> str:
     special = {413: "PayloadTooLarge", 415: "UnsupportedMediaType"}
-    return special.get(refusal.status) or error_schema_name(refusal.code).removesuffix("Error")
+    return special.get(refusal.status) or error_pages.error_schema_name(refusal.code).removesuffix("Error")
 
 
-def _refusal(refusals: Sequence[Refusal], base_url: str) -> Json:
+def _refusal(refusals: Sequence[error_pages.Refusal], base_url: str) -> Json:
     status = refusals[0].status
     codes = [refusal.code for refusal in refusals]
-    schemas = [{"$ref": _SCHEMA.format(name=error_schema_name(code))} for code in codes]
+    schemas = [{"$ref": _SCHEMA.format(name=error_pages.error_schema_name(code))} for code in codes]
     examples = {code: {"value": _error_example(status, code, base_url)} for code in codes}
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return {
-        "description": f"{REASONS[status]} ({', '.join(f'`{code}`' for code in codes)}).",
-        "headers": headers_of(status, is_mutating=False),
+        "description": f"{openapi_parts.REASONS[status]} ({', '.join(f'`{code}`' for code in codes)}).",
+        "headers": openapi_parts.headers_of(status, is_mutating=False),
         "content": {"application/json": {"schema": schema, "examples": examples}},
     }
 
 
 def _error_example(status: int, code: str, base_url: str) -> Json:
-    message, details = MESSAGES[code], DETAILS.get(code, {})
+    message, details = error_pages.ERROR_PAGES[code].message, error_pages.ERROR_PAGES[code].example
     if status in (413, 415):
         name, problem = _FORM_PROBLEMS[status]
         message, details = (
             f"The request is not valid: see details.fields ({name}).",
             {"fields": {name: [problem]}},
         )
-    return envelope_of(code, message, base_url, EVENT_ID, details)
+    return answers.envelope_of(code, message, base_url, EVENT_ID, details)
 
 
 _FORM_PROBLEMS = {
@@ -252,11 +229,43 @@ def _schemas(table: Sequence[Operation], base_url: str) -> Json:
     ]
     shown = [operation.record for operation in table if operation.record is not None]
     sent = [event.record for event in EVENTS.values()]
-    schemas = schemas_of(_SCHEMA, bodies=bodies, records=dict.fromkeys([*shown, *sent]))
-    codes = [code for code in STATUS if any(_answers(operation, code) for operation in table)]
-    errors = {error_schema_name(code): error_schema(code, base_url) for code in codes}
-    return schemas | event_schemas() | errors
+    schemas = wire_types.schemas_of(_SCHEMA, bodies=bodies, records=dict.fromkeys([*shown, *sent]))
+    codes = [code for code in answers.STATUS if any(_answers(operation, code) for operation in table)]
+    errors = {error_pages.error_schema_name(code): error_pages.error_schema(code, base_url) for code in codes}
+    return openapi_parts.with_named_parts(schemas | openapi_parts.event_schemas() | errors)
 
 
 def _answers(operation: Operation, code: str) -> bool:
-    return any(refusal.code == code for refusal in refusals_of(operation))
+    return any(refusal.code == code for refusal in error_pages.refusals_of(operation))
+
+
+_WRITTEN_FOR = date(2026, 11, 21)
+_DAY = re.compile(r"(?<![0-9a-f-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9a-f-])", re.ASCII)
+
+
+def moved_to(today: date, document: Any) -> Any:
+    """Return a part of the OpenAPI document with the dates of all examples moved near `today`."""
+    match document:
+        case dict():
+            return {
+                name: _moved(each, today - _WRITTEN_FOR)
+                if name in ("example", "examples")
+                else moved_to(today, each)
+                for name, each in document.items()
+            }
+        case list():
+            return [moved_to(today, each) for each in document]
+        case _:
+            return document
+
+
+def _moved(example: Any, by: timedelta) -> Any:
+    match example:
+        case str():
+            return _DAY.sub(lambda day: str(date.fromisoformat(day[0]) + by), example)
+        case dict():
+            return {name: _moved(each, by) for name, each in example.items()}
+        case list():
+            return [_moved(each, by) for each in example]
+        case _:
+            return example

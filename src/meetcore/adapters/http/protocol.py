@@ -1,4 +1,4 @@
-"""HTTP/1.1 of uvicorn, bounded: what a connection may take before its request is whole.
+"""HTTP/1.1 of uvicorn, with bounds on a connection before its request is whole.
 
 uvicorn waits for ever for a head, keeps all of it in memory, and has no bound on connections. This protocol
 adds a time and a size for the head, a time for what is left of a body after the answer, and the bounds of
@@ -12,21 +12,58 @@ lifespan's state; without one the defaults hold.
 """
 
 import asyncio
+import socket
+import struct
+from asyncio import Transport
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import partial
 from typing import Any, Final
 
 import httptools
 from attrs import define, field
 from starlette.responses import PlainTextResponse, Response
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from meetcore.adapters.api.answers import HeadTooLarge, status_of
-from meetcore.adapters.http.abort import AbortableProtocol
+from meetcore.adapters.api.streams import ABORT
 from meetcore.adapters.http.connections import Connections
 from meetcore.domain.errors import InvalidRequest
+
+NOT_SENT_BYTES: Final = 128 * 1024
+"""Bytes that the kernel buffers unsent for a client, at most."""
+
+_AT_ONCE: Final = struct.pack("ii", 1, 0)
+
+
+class AbortableProtocol(HttpToolsProtocol):
+    """uvicorn's protocol on httptools, with droppable connections and small buffers, to measure readers."""
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        """Bound the kernel's unsent bytes for the client, which may be megabytes otherwise."""
+        super().connection_made(transport)
+        if (connection := _tcp_socket(transport)) is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, NOT_SENT_BYTES)
+
+    def on_message_begin(self) -> None:
+        """Put the extension into the scope of the request that begins."""
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT: partial(abort, self.transport)}  # type: ignore[dict-item]
+
+
+def abort(transport: Transport) -> None:
+    """Reset a connection: data that was not read yet is discarded, in the kernel too."""
+    if (connection := _tcp_socket(transport)) is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
+
+
+def _tcp_socket(transport: Transport) -> socket.socket | None:
+    found: socket.socket | None = transport.get_extra_info("socket")
+    return found if found is not None and found.family in (socket.AF_INET, socket.AF_INET6) else None
+
 
 FRONT: Final = "meetcore.front"
 """The name of the `Front` in the state of the lifespan."""
@@ -44,10 +81,9 @@ def _plain(refusal: InvalidRequest) -> Response:
 
 @define(eq=False)
 class Front:
-    """What the connections of one process share.
+    """The state that the connections of one process share.
 
-    `answer_to` makes the answer to a request that was never complete. `is_draining` says that the process is
-    about to end: connections are not kept open for another request.
+    `answer_to` answers a request that was never complete. `is_draining`: connections are not kept open.
     """
 
     connections: Connections = field(factory=Connections)
@@ -108,7 +144,7 @@ class BoundedHttpProtocol(AbortableProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, within the bounds."""
+        """Parse received bytes within the bounds."""
         if self._is_refused:
             return
         self._unset_keepalive_if_required()
@@ -130,7 +166,7 @@ class BoundedHttpProtocol(AbortableProtocol):
         if is_head_due and self._deadline is None:
             self._expire_in(self._limits.head_timeout_s)
 
-    # What the parser calls
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         """Begin a head."""
@@ -138,9 +174,12 @@ class BoundedHttpProtocol(AbortableProtocol):
         self._reading = _Reading.HEAD
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header field; a trailer field is not one."""
+        """Take a header field; a trailer field is not one.
+
+        White space around a value is no part of it (RFC 9110, 5.5); the parser leaves that after it.
+        """
         if self._reading is _Reading.HEAD:
-            super().on_header(name, value)
+            super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
         """Judge a head and start its request."""
@@ -161,7 +200,7 @@ class BoundedHttpProtocol(AbortableProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a request; what was left of its body after the answer is there, too."""
+        """End a request whose body is complete."""
         self._reading = _Reading.NOTHING
         self._progress()
         super().on_message_complete()
@@ -183,7 +222,10 @@ class BoundedHttpProtocol(AbortableProtocol):
             hosts += name == b"host"
         if size > self._limits.head_bytes or len(self.headers) > MAX_FIELDS:
             return self._head_too_large()
-        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+        version = self.parser.get_http_version()
+        if version not in ("1.0", "1.1"):  # an answer of HTTP/0.9 would be a body without a head
+            return InvalidRequest({"request": ["must be valid HTTP/1.1"]})
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
             return InvalidRequest({"Host": ["must be there once"]})
         return None
 

@@ -1,4 +1,7 @@
-"""What each kind of mail says. Names and URLs that others chose are cut to one line of printed characters."""
+"""Write mails as plain text and as HTML, with everything escaped.
+
+Names and URLs from outside are cut to one line of printable characters.
+"""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -7,17 +10,10 @@ from typing import Final
 from attrs import frozen
 from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from meetcore.adapters.catalogues import translations
-from meetcore.domain.mails.contents import (
-    EndpointDisabled,
-    Invitation,
-    LowCredits,
-    MailContent,
-    PasskeyChanged,
-    SignInLink,
-    StatementReady,
-)
+from meetcore.domain.mails import contents, views
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.deliveries import HELD_FOR
@@ -30,7 +26,7 @@ _ELLIPSIS: Final = "…"
 
 @frozen
 class Letter:
-    """A mail before it is laid out: sentences, things that they list, and one link with its label."""
+    """A mail before layout: sentences, listed items, and one link with its label."""
 
     subject: str
     sentences: tuple[str, ...]
@@ -42,28 +38,27 @@ class Letter:
 
 @frozen
 class LetterWriter:
-    """Writes letters of a site in one language."""
+    """Writes the letters of a site in one language."""
 
     site: str
     language: Language
 
-    def write(self, content: MailContent) -> Letter:
-        """Write the letter of a mail."""
+    def write(self, content: contents.MailContent) -> Letter:
         match content:
-            case SignInLink():
+            case contents.SignInLink():
                 return self._sign_in(content)
-            case Invitation():
+            case contents.Invitation():
                 return self._invitation(content)
-            case EndpointDisabled():
+            case contents.EndpointDisabled():
                 return self._disabled(content)
-            case LowCredits():
+            case contents.LowCredits():
                 return self._low_credits(content)
-            case PasskeyChanged():
+            case contents.PasskeyChanged():
                 return self._passkey(content)
-            case StatementReady():
+            case contents.StatementReady():
                 return self._statement(content)
 
-    def _sign_in(self, link: SignInLink) -> Letter:
+    def _sign_in(self, link: contents.SignInLink) -> Letter:
         _ = self._text
         return Letter(
             _("Your link to sign in to %(site)s", site=self.site),
@@ -86,13 +81,13 @@ class LetterWriter:
             ),
         )
 
-    def _invitation(self, invitation: Invitation) -> Letter:
+    def _invitation(self, invitation: contents.Invitation) -> Letter:
         _ = self._text
         names = {"member": one_line(invitation.invited_by), "account": one_line(invitation.account_name)}
         return Letter(
-            _("%(member)s invites you to %(account)s", **names),
+            _("An invitation to %(site)s", site=self.site),
             (
-                _("%(member)s invites you to work on %(account)s at %(site)s.", site=self.site, **names),
+                _("“%(member)s” invites you to work on “%(account)s” at %(site)s.", site=self.site, **names),
                 _("The invitation is valid until %(time)s.", time=self._time(invitation.expires_at)),
             ),
             _("Accept the invitation"),
@@ -100,7 +95,7 @@ class LetterWriter:
             after=(_("If you do not expect this, ignore this e-mail."),),
         )
 
-    def _disabled(self, disabled: EndpointDisabled) -> Letter:
+    def _disabled(self, disabled: contents.EndpointDisabled) -> Letter:
         _ = self._text
         count = len(disabled.urls)
         return Letter(
@@ -123,7 +118,7 @@ class LetterWriter:
             ),
         )
 
-    def _low_credits(self, low: LowCredits) -> Letter:
+    def _low_credits(self, low: contents.LowCredits) -> Letter:
         _ = self._text
         return Letter(
             _("Your credits at %(site)s are running low", site=self.site),
@@ -138,7 +133,7 @@ class LetterWriter:
             low.page_url,
         )
 
-    def _passkey(self, changed: PasskeyChanged) -> Letter:
+    def _passkey(self, changed: contents.PasskeyChanged) -> Letter:
         _ = self._text
         values = {"name": one_line(changed.name), "time": self._time(changed.changed_at), "site": self.site}
         if changed.was_added:
@@ -159,15 +154,15 @@ class LetterWriter:
             ),
         )
 
-    def _statement(self, ready: StatementReady) -> Letter:
+    def _statement(self, ready: contents.StatementReady) -> Letter:
         _ = self._text
         names = {
             "month": format_date(ready.month, "LLLL y", locale=self.language.value),
             "account": one_line(ready.account_name),
         }
         return Letter(
-            _("The statement of %(month)s for %(account)s", **names),
-            (_("The statement of %(month)s for %(account)s can be downloaded as PDF.", **names),),
+            _("The statement of %(month)s", month=names["month"]),
+            (_("The statement of %(month)s for “%(account)s” can be downloaded as PDF.", **names),),
             _("See the statements"),
             ready.page_url,
             after=(_("An owner can switch these e-mails off under Settings."),),
@@ -189,7 +184,31 @@ class LetterWriter:
 
 
 def one_line(text: str) -> str:
-    """Put a text on one line, without what is not printed, cut to `MAX_NAME` characters."""
+    """Return the text on one line, without unprintable characters, cut to `MAX_NAME`."""
     printed = "".join(character if character.isprintable() else " " for character in text)
     line = " ".join(printed.split())
     return line if len(line) <= MAX_NAME else line[: MAX_NAME - 1] + _ELLIPSIS
+
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+
+
+class TemplateMailTexts:
+    """Renders the mails of a site, such as `meet.example`."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=select_autoescape(["html"]),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._text = environment.get_template("letter.txt")
+        self._html = environment.get_template("letter.html")
+
+    def write(self, content: contents.MailContent, language: Language) -> views.MailText:
+        letter = LetterWriter(self._site, language).write(content)
+        values = {"letter": letter, "site": self._site, "language": language.value}
+        return views.MailText(one_line(letter.subject), self._text.render(values), self._html.render(values))

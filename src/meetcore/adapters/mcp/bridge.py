@@ -1,8 +1,7 @@
 """The service's tools for programs that speak over standard input and output.
 
 `meetcore mcp` runs beside the agent, with an API key and nothing else: requests go to the service's `/mcp`,
-answers come back unchanged. Owns the two ends and decides nothing: it needs no access to the database, and
-each rule is applied once, by the service.
+answers come back unchanged.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,20 +39,22 @@ class BridgeRefused(Exception):
     """The service does not answer, or refuses the key; the message says which."""
 
 
-async def bridge(base_url: str, api_key: str) -> None:
-    """Serve standard input and output until the input ends.
+async def bridge(base_url: str, api_key: str, proxy: str | None = None) -> None:
+    """Serve standard input and output with the tools of a key until the input ends.
 
-    While the service is unavailable, each call of the agent is answered with an error.
-
-    Args:
-        base_url: where the service is, without a slash at its end.
-        api_key: the key whose tools are served; never shown.
-
-    Raises:
-        BridgeRefused: nothing can be served.
+    While the service is unavailable, each call of the agent is answered with an error. Raises `BridgeRefused`
+    where nothing can be served.
     """
-    headers = {"Authorization": f"Bearer {api_key}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(CONNECT_S, read=ANSWER_S)) as http:
+    headers, timeout = {"Authorization": f"Bearer {api_key}"}, httpx2.Timeout(CONNECT_S, read=ANSWER_S)
+    try:
+        transport = httpx2.AsyncHTTPTransport(proxy=proxy)
+    except ImportError:
+        raise BridgeRefused(
+            "the environment names a SOCKS proxy: pip install 'httpx2[socks]', or put it into NO_PROXY"
+        ) from None
+    except (httpx2.InvalidURL, ValueError):
+        raise BridgeRefused("the environment names a proxy that is no address of one") from None
+    async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=transport) as http:
         far = _FarEnd(http, f"{base_url}/mcp")
         try:
             server = await far.ask(_introduced)
@@ -65,7 +66,7 @@ async def bridge(base_url: str, api_key: str) -> None:
 
 @frozen
 class _FarEnd:
-    """The service. Each request has its own session, so that one failure does not affect others.
+    """The service, with a session for each request, so that one failure affects no other.
 
     `mode` is the protocol's revision once it is known, so that nothing is negotiated twice.
     """
@@ -78,14 +79,7 @@ class _FarEnd:
     async def ask(
         self, question: Callable[["_FarEnd", Client], Awaitable[Result]], unavailable: str = _UNAVAILABLE
     ) -> Result:
-        """Send one request.
-
-        Args:
-            away: the message if the service does not answer.
-
-        Raises:
-            MCPError: the service refuses, or does not answer.
-        """
+        """Send one request; raise `MCPError` where the service refuses, or `unavailable` without answer."""
         transport = streamable_http_client(self.url, http_client=self.http)
         refusal: Exception
         try:
@@ -99,7 +93,7 @@ class _FarEnd:
         raise refusal from None
 
     async def list_tools(self, _: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """The tools of the key."""
+        """List the tools of the key."""
         wanted = PaginatedRequestParams(cursor=None if params is None else params.cursor)
         return await self.ask(lambda _, client: client.session.list_tools(params=wanted))
 

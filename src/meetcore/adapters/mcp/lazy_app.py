@@ -1,7 +1,6 @@
 """The application of the agent interface, built at its first request.
 
-The protocol's package costs half a second and some 30 MB, which a service without agents does not pay. Owns
-when the application is opened and closed.
+The protocol's package costs half a second and some 30 MB, which a service without agents does not pay.
 """
 
 import asyncio
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from meetcore.adapters.api.http_common import DEFAULT_LIMITS
-from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.http_common import DEFAULT_LIMITS, RequestLimits
 from meetcore.adapters.api.operation import UseCases
-from meetcore.usecases.admit import Admit
+from meetcore.usecases.requests.admit import Admit
 from meetcore.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -22,10 +20,7 @@ if TYPE_CHECKING:
 
 
 class LazyMcpApp:
-    """The ASGI application of the agent interface, on a `RequestPipeline` of the same arguments.
-
-    `open` it before the first request. `limits` says how slow the body of a request may be.
-    """
+    """The ASGI application of the agent interface, made of `RequestPipeline`'s arguments; `open` it first."""
 
     def __init__(
         self,

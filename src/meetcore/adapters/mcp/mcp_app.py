@@ -15,55 +15,48 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import structlog
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, ListToolsResult
+from mcp_types import INVALID_PARAMS, CallToolResult, ListToolsResult, TextContent, ToolAnnotations
+from mcp_types import Tool as ListedTool
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Scope, Send
 
-from meetcore.adapters.api.answers import STATUS, ApiResponse, OriginNotAllowed, status_of
-from meetcore.adapters.api.http_common import DEFAULT_LIMITS, MAX_BODY_BYTES, common_headers, headers_of
-from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.operation import UseCases
+from meetcore.adapters.api import answers, http_common, operation, request_pipeline
 from meetcore.adapters.api.operations import OPERATIONS
-from meetcore.adapters.api.request_pipeline import RequestPipeline
-from meetcore.adapters.mcp.arguments import ids_of, read_arguments
-from meetcore.adapters.mcp.mcp_request import McpRequest, Message, read_message
-from meetcore.adapters.mcp.results import protocol_refusal, refused, tool_listing, tool_result
-from meetcore.adapters.mcp.texts import INSTRUCTIONS
-from meetcore.adapters.mcp.tools import Tool, tools_of
-from meetcore.domain.errors import DomainError, InvalidApiKey
+from meetcore.adapters.mcp.arguments import McpRequest, Message, ids_of, present, read_arguments, read_message
+from meetcore.adapters.mcp.tools import INSTRUCTIONS, Tool, tools_of
+from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
 from meetcore.domain.requests.keys import require_scope
-from meetcore.ports.log_fields import logged_with
-from meetcore.ports.queries import NO_INCLUDES, CallerIncludes
-from meetcore.usecases.admit import Admit
+from meetcore.ports import observability, queries
+from meetcore.usecases.requests.admit import Admit
 from meetcore.usecases.runtime import Runtime
 
-_REQUEST_KEY = "meetcore.visit"
+_REQUEST_KEY = "meetcore.mcp_request"
+_ACCEPT = (b"accept", b"application/json, text/event-stream")
 
 log = structlog.get_logger("meetcore.mcp")
 
 
 class McpApp:
-    """The ASGI application of the agent interface, on a `RequestPipeline` of the same arguments.
-
-    `open` it before the first request. `limits` says how slow the body of a request may be.
-    """
+    """The ASGI application of the agent interface, made of `RequestPipeline`'s arguments; `open` it first."""
 
     def __init__(
         self,
-        use: UseCases,
+        use: operation.UseCases,
         admit: Admit,
         runtime: Runtime,
         base_url: str,
-        limits: RequestLimits = DEFAULT_LIMITS,
+        limits: http_common.RequestLimits = http_common.DEFAULT_LIMITS,
     ) -> None:
         self._limits = limits
-        self._pipeline = RequestPipeline(use, admit, runtime, base_url)
+        self._pipeline = request_pipeline.RequestPipeline(use, admit, runtime, base_url)
         self._base_url = base_url
         self._tools = {tool.name: tool for tool in tools_of(OPERATIONS)}
         self._listings = {name: tool_listing(tool) for name, tool in self._tools.items()}
@@ -76,7 +69,7 @@ class McpApp:
             on_call_tool=self._call_tool,
         )  # fmt: skip
         self._manager = StreamableHTTPSessionManager(
-            server, stateless=True, json_response=True, max_request_body_size=MAX_BODY_BYTES
+            server, stateless=True, json_response=True, max_request_body_size=http_common.MAX_BODY_BYTES
         )
 
     @asynccontextmanager
@@ -94,7 +87,7 @@ class McpApp:
             return
         mcp_request = McpRequest(self._pipeline.open(message.rate_class), message)
         reply = _Reply(send, mcp_request)
-        with logged_with(request_id=mcp_request.context.request_id):
+        with observability.logged_with(request_id=mcp_request.context.request_id):
             await self._answer(request, mcp_request, reply, receive)
 
     async def _answer(
@@ -103,7 +96,9 @@ class McpApp:
         message, scope = mcp_request.message, request.scope
         try:
             await self._admit(request, mcp_request)
-            inside = {**scope, _REQUEST_KEY: mcp_request}
+            # The answer is JSON whatever a client accepts, which RFC 9110 (12.5.1) lets a server decide.
+            headers = [(name, value) for name, value in scope["headers"] if name != b"accept"]
+            inside = {**scope, "headers": [*headers, _ACCEPT], _REQUEST_KEY: mcp_request}
             await self._manager.handle_request(inside, _replayed(message.raw, receive), reply)
         except Exception as error:  # noqa: BLE001  (the caller gets an error of the service for any fault)
             refusal = self._pipeline.to_domain_error(error, mcp_request.context)
@@ -115,28 +110,23 @@ class McpApp:
     def _log(self, mcp_request: McpRequest, status: int | None) -> None:
         """Log and count a request that was answered with a status over HTTP."""
         message, context = mcp_request.message, mcp_request.context
-        answer = mcp_request.outcome or ApiResponse(status or 0, b"", code=mcp_request.code)
-        took_ms = self._pipeline.took_ms(context)
-        name = f"tool {message.tool}" if message.tool in self._tools else "agent"
-        self._pipeline.count(context, name, answer, took_ms)
+        answer = mcp_request.outcome or answers.ApiResponse(status or 0, b"", code=mcp_request.code)
+        tool = self._tools.get(message.tool or "")
+        label, name, path = (
+            ("agent", "", None) if tool is None else (f"tool {tool.name}", tool.name, tool.operation.path)
+        )
+        took_ms = self._pipeline.finish(context, answer, label, name, path)
         log.info(
             "agent request", method=message.method, tool=message.tool, status=answer.status or None,
             request_id=context.request_id, key_id=context.key_id, duration_ms=took_ms,
+            **http_common.subject_of(context.subject_id),
         )  # fmt: skip
-        if (tool := self._tools.get(message.tool or "")) is not None:
-            self._pipeline.keep(
-                context, tool.name, tool.operation.path, answer.status or STATUS["internal_error"], took_ms
-            )
 
     async def _admit(self, request: Request, mcp_request: McpRequest) -> None:
-        """Authenticate, count and read a request.
-
-        Raises:
-            DomainError: the request has no answer but this refusal.
-        """
+        """Authenticate, count and read a request; raise a `DomainError` that no tool can answer."""
         message, headers = mcp_request.message, request.headers
         if headers.get("origin", self._origin).lower() != self._origin:
-            raise OriginNotAllowed
+            raise answers.OriginNotAllowed
         try:
             includes = self._includes_of(message, mcp_request.context.now)
             mcp_request.caller = await self._pipeline.authenticate(
@@ -148,18 +138,22 @@ class McpApp:
                 raise refusal from None
             mcp_request.refusal = refusal
         if message.problem is not None:
-            raise message.problem
+            raise mcp_request.refusal or message.problem
+        version = headers.get("mcp-protocol-version", KNOWN_PROTOCOL_VERSIONS[0])
+        if version not in KNOWN_PROTOCOL_VERSIONS and not message.has_revision:
+            known = ", ".join(KNOWN_PROTOCOL_VERSIONS)
+            raise InvalidRequest({"MCP-Protocol-Version": [f"must be one of {known}"]})
 
-    def _includes_of(self, message: Message, now: datetime) -> CallerIncludes:
+    def _includes_of(self, message: Message, now: datetime) -> queries.CallerIncludes:
         tool = self._tools.get(message.tool or "")
         ids = None if tool is None else ids_of(tool.operation, message.arguments)
-        return NO_INCLUDES if tool is None or ids is None else tool.operation.includes(ids, now)
+        return queries.NO_INCLUDES if tool is None or ids is None else tool.operation.includes(ids, now)
 
     def _refuse(self, refusal: DomainError, mcp_request: McpRequest) -> Response:
         body = protocol_refusal(
             refusal, mcp_request.message.id, self._base_url, mcp_request.context.request_id
         )
-        return Response(body, status_of(refusal), headers_of(refusal), "application/json")
+        return Response(body, answers.status_of(refusal), answers.headers_of(refusal), "application/json")
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         tool = self._tools.get(name)
@@ -173,27 +167,30 @@ class McpApp:
 
     async def _call_tool(self, context: Any, _: object) -> CallToolResult:
         mcp_request = _mcp_request_of(context)
-        context, is_replay = mcp_request.context, False
-        tool = self._tools.get(mcp_request.message.tool or "")
+        context, message = mcp_request.context, mcp_request.message
+        tool = self._tools.get(message.tool or "")
         if tool is None and mcp_request.refusal is None:
             raise MCPError(INVALID_PARAMS, "There is no such tool. tools/list names the tools.")
         try:
-            rendered, is_replay = await self._work(mcp_request, tool)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the agent gets an envelope)
+            rendered = await self._work(mcp_request, tool)
+        except Exception as error:  # noqa: BLE001  (any fault becomes an envelope)
             refusal = self._pipeline.to_domain_error(error, context)
             rendered = refused(refusal, self._base_url, context.request_id)
         mcp_request.outcome = rendered
-        return tool_result(rendered, context, is_replay=is_replay)
+        return tool_result(rendered, context)
 
-    async def _work(self, mcp_request: McpRequest, tool: Tool | None) -> tuple[ApiResponse, bool]:
+    async def _work(self, mcp_request: McpRequest, tool: Tool | None) -> answers.ApiResponse:
+        message, caller = mcp_request.message, mcp_request.caller
         if mcp_request.refusal is not None:
             raise mcp_request.refusal
-        assert mcp_request.message.is_tool_call
-        assert mcp_request.caller is not None
+        assert message.is_tool_call
+        assert caller is not None
         assert tool is not None
-        require_scope(mcp_request.caller.key, tool.operation.scopes)
-        parsed = read_arguments(tool.operation, mcp_request.message.arguments)
-        return await self._pipeline.dispatch(mcp_request.context, mcp_request.caller, tool.operation, parsed)
+        require_scope(caller.key, tool.operation.scopes)
+        context = mcp_request.context
+        arguments = present(message.arguments, tool.input_schema)
+        parsed = read_arguments(tool.operation, arguments, caller, context.now)
+        return await self._pipeline.dispatch(context, tool.operation, parsed)
 
 
 class _Reply:
@@ -207,7 +204,7 @@ class _Reply:
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = int(message["status"])
-            headers = common_headers(self._mcp_request.context)
+            headers = request_pipeline.common_headers(self._mcp_request.context)
             own = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
             names = {name for name, _ in own}
             kept = [(name, value) for name, value in message["headers"] if name.lower() not in names]
@@ -236,3 +233,62 @@ def _mcp_request_of(context: Any) -> McpRequest:
     mcp_request = context.request.scope[_REQUEST_KEY]
     assert isinstance(mcp_request, McpRequest)
     return mcp_request
+
+
+REQUEST_ID = "meetcore/request_id"
+REPLAYED = "meetcore/idempotent_replayed"
+ERROR = "meetcore/error"
+_DONE = "Deleted. No content."
+_INVALID_REQUEST = -32600
+_REFUSED = -32000
+
+
+def tool_listing(tool: Tool) -> ListedTool:
+    """Build the listing of a tool."""
+    return ListedTool(
+        name=tool.name,
+        title=tool.operation.summary,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.is_read_only,
+            destructive_hint=tool.is_destructive,
+            idempotent_hint=tool.is_idempotent,
+            open_world_hint=tool.operation.reaches_out,
+        ),
+    )
+
+
+def tool_result(rendered: answers.ApiResponse, context: request_pipeline.RequestContext) -> CallToolResult:
+    """Turn an answer into a tool result: the same JSON as text, and as a value.
+
+    A refusal's value is in `_meta`: some clients validate any structured content against the tool's output
+    schema, and drop what does not fit.
+    """
+    meta: dict[str, object] = {REQUEST_ID: context.request_id}
+    if rendered.is_replay:
+        meta[REPLAYED] = True
+    content = TextContent(type="text", text=rendered.body.decode() or _DONE)
+    value = msgspec.json.decode(rendered.body) if rendered.body else {}
+    if rendered.status >= 400:
+        return CallToolResult(content=[content], is_error=True, _meta=meta | {ERROR: value["error"]})
+    return CallToolResult(content=[content], structured_content=value, _meta=meta)
+
+
+def refused(error: DomainError, base_url: str, request_id: str) -> answers.ApiResponse:
+    """Render a refusal. The value of `Retry-After` is in its details: agents see no headers."""
+    details = dict(error.details)
+    if isinstance(error, RateLimited | ServiceUnavailable):
+        details["retry_after_seconds"] = error.retry_after_s
+    envelope = answers.envelope_of(error.code, error.message, base_url, request_id, details)
+    return answers.ApiResponse(answers.status_of(error), msgspec.json.encode(envelope), code=error.code)
+
+
+def protocol_refusal(error: DomainError, id_: str | int | None, base_url: str, request_id: str) -> bytes:
+    """Build the body of a refused request: a JSON-RPC error whose `data` is the error of spec 7."""
+    error_data = msgspec.json.decode(refused(error, base_url, request_id).body)["error"]
+    code = _INVALID_REQUEST if isinstance(error, InvalidRequest) else _REFUSED
+    return msgspec.json.encode(
+        {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": error.message, "data": error_data}}
+    )

@@ -1,7 +1,7 @@
-"""The tools, derived from the table of operations, as they are described to agents.
+"""The tools, derived from the table of operations, as agents see them.
 
-One operation is one tool, so that an agent can do what its key could do over HTTP and no more. Owns the
-shape of arguments and the hints. Independent of the protocol's package: these are values.
+One operation is one tool, so that an agent can do what its key could do over HTTP and no more. Independent of
+the protocol's package: these are values.
 """
 
 import re
@@ -10,15 +10,38 @@ from typing import Any
 
 from attrs import frozen
 
-from meetcore.adapters.api.bodies import OneOfBody
-from meetcore.adapters.api.filters import Filter
+from meetcore.adapters.api import bodies, paging, wire_types
 from meetcore.adapters.api.operation import Operation
-from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
-from meetcore.adapters.api.schemas import schemas_of
-from meetcore.adapters.mcp.texts import COSTS, FREE, KEY_OF_COST, KEY_OF_FREE
 from meetcore.domain.errors import InsufficientScope
-from meetcore.domain.requests.keys import ApiKey, require_scope
-from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.requests import keys, rate_window
+
+INSTRUCTIONS = """\
+Books online meetings and has their notes written, paid with prepaid credits.
+
+To book: list_pricing_tiers, then estimate_credits, then create_meeting, then share its join_url. Dates and times \
+of a booking are WIB (UTC+7); all others are UTC. Ask the person before you spend credits or cancel anything.
+
+For notes, once the meeting has ended: list_recordings with its meeting_id, then create_note with the recording's id, \
+then get_note until its status is completed or failed. A meeting with auto_notulen has its notes written without \
+create_note: list_notes with the meeting_id finds them. The estimate of a meeting is the meeting's price; notes are \
+charged when they are written, by the begun minute of the recording, and fail where the credits are short then.
+
+A tool that costs takes an idempotency_key: keep it over the retries of one intent, change it for a new one. \
+After a timeout or an error that says so, repeat the call with the same key and arguments: nothing is paid twice.
+
+A refusal has error.code, error.message and error.details. After rate_limited and service_unavailable wait \
+details.retry_after_seconds. After insufficient_scope ask for another key. Quote error.request_id to support.
+"""
+
+COSTS = "Costs credits, deducted from the account: call estimate_credits first."
+FREE = "Costs no credits."
+
+KEY_OF_COST = (
+    "Names this one intent, so that it is paid once. Make a new one, such as a UUID, for each new intent; keep it "
+    "and the other arguments as they are over every retry of it. A new key is a new charge. Remembered for 24 hours."
+)
+KEY_OF_FREE = "Names this one intent, so that a retry with the same arguments does it once. Optional. Remembered for 24 hours."
+
 
 Json = dict[str, Any]
 
@@ -53,36 +76,32 @@ class Tool:
 
     @property
     def is_destructive(self) -> bool:
-        """Whether it changes or ends what was there before."""
+        """Whether it changes or ends an existing record."""
         is_replacement = self.operation.method in ("DELETE", "PATCH")
-        return self.operation.is_mutating and (is_replacement or not _adds(self.operation))
+        return self.operation.is_mutating and (is_replacement or self.operation.success not in (201, 202))
 
     @property
     def is_idempotent(self) -> bool:
         """Whether the same call again changes nothing more."""
         return self.is_read_only or self.operation.method in ("DELETE", "PATCH") or costs(self.operation)
 
-    def is_open_to(self, key: ApiKey) -> bool:
-        """Whether a key may call it."""
+    def is_open_to(self, key: keys.ApiKey) -> bool:
+        """Return whether a key may call it."""
         try:
-            require_scope(key, self.operation.scopes)
+            keys.require_scope(key, self.operation.scopes)
         except InsufficientScope:
             return False
         return True
 
 
 def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
-    """Return every operation as a tool (rule 1/op/agent-tools).
-
-    Raises:
-        ValueError: two arguments of an operation would have one name.
-    """
+    """Return every operation as a tool (rule 1/op/agent-tools), with arguments of different names."""
     known = tuple(table)
     names = {f"{operation.method} {operation.path}": operation.name for operation in known}
     return tuple(
         Tool(
             operation,
-            _description(operation),
+            f"{operation.summary}. {operation.for_agents} {COSTS if costs(operation) else FREE}",
             _renamed(_input(operation), names),
             _renamed(_output(operation), names),
         )
@@ -91,22 +110,13 @@ def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
 
 
 def costs(operation: Operation) -> bool:
-    """Whether credits may be deducted for it."""
-    return operation.rate_class is OperationClass.CREDIT
+    """Return whether credits may be deducted for it."""
+    return operation.rate_class is rate_window.OperationClass.CREDIT
 
 
 def path_names(operation: Operation) -> list[str]:
     """Return the names of the ids in its path."""
     return _PATH_NAME.findall(operation.path)
-
-
-def _adds(operation: Operation) -> bool:
-    """Whether it makes something beside what is there: then it answers 201 or 202."""
-    return operation.success in (201, 202)
-
-
-def _description(operation: Operation) -> str:
-    return f"{operation.summary}. {operation.for_agents} {COSTS if costs(operation) else FREE}"
 
 
 def _input(operation: Operation) -> Json:
@@ -142,7 +152,7 @@ def _key_argument(operation: Operation) -> Json:
     return _arguments({KEY: schema}, [KEY] if is_required else [])
 
 
-def chosen_options(operation: Operation) -> Mapping[str, Filter]:
+def chosen_options(operation: Operation) -> Mapping[str, paging.Filter]:
     """Return the options of an operation, but for those of no use to agents."""
     return {name: each for name, each in operation.options.items() if name not in operation.options_of_http}
 
@@ -156,7 +166,7 @@ def _list_arguments(operation: Operation) -> Json:
             }
         )
     limit = {
-        "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
+        "type": "integer", "minimum": 1, "maximum": paging.MAX_LIMIT, "default": paging.DEFAULT_LIMIT,
         "description": "How many at most.",
     }  # fmt: skip
     cursor = {"type": "string", "minLength": 1, "description": "The next_cursor of the page before; opaque."}
@@ -167,16 +177,16 @@ def _list_arguments(operation: Operation) -> Json:
     return _arguments({"limit": limit, "cursor": cursor} | filters)
 
 
-def _body_arguments(body: type | OneOfBody | None) -> Json:
+def _body_arguments(body: type | bodies.OneOfBody | None) -> Json:
     if body is None:
         return _arguments({})
-    if isinstance(body, OneOfBody):
+    if isinstance(body, bodies.OneOfBody):
         return _choice_arguments(body)
     schema = _body_schema(body)
     return _arguments(schema["properties"], schema.get("required", ()))
 
 
-def _choice_arguments(choice: OneOfBody) -> Json:
+def _choice_arguments(choice: bodies.OneOfBody) -> Json:
     """Build one object for several bodies: models read no alternatives at the root of a schema."""
     schemas = {tag: _body_schema(body) for tag, body in choice.bodies.items()}
     names = dict.fromkeys(name for schema in schemas.values() for name in schema["properties"])
@@ -202,11 +212,34 @@ def _output(operation: Operation) -> Json:
     record = operation.record
     if record is None:
         return {"type": "object"}
-    return _whole(record.__name__, schemas_of(_POINTER + "{name}", records=[record]))
+    schema = _whole(record.__name__, wire_types.schemas_of(_POINTER + "{name}", records=[record]))
+    # A client checks each result against the list that it read once: it stays open for later fields.
+    whole: Json = _without(schema, "title", "examples", "additionalProperties")
+    if operation.listing is not None:
+        # The tool that gets one of them describes its fields; every agent pays for these texts.
+        whole["properties"]["data"] = _without(whole["properties"]["data"], "description")
+    return whole
+
+
+def _without(schema: Any, *keywords: str) -> Any:
+    """Return a schema without some keywords, at any depth; a property may have the name of one."""
+    match schema:
+        case dict():
+            return {
+                name: {each: _without(value, *keywords) for each, value in of.items()}
+                if name == "properties"
+                else _without(of, *keywords)
+                for name, of in schema.items()
+                if name not in keywords
+            }
+        case list():
+            return [_without(each, *keywords) for each in schema]
+        case _:
+            return schema
 
 
 def _body_schema(body: type) -> Json:
-    return _whole(body.__name__, schemas_of(_POINTER + "{name}", bodies=[body]))
+    return _whole(body.__name__, wire_types.schemas_of(_POINTER + "{name}", bodies=[body]))
 
 
 def _whole(name: str, schemas: Json) -> Json:

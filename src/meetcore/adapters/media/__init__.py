@@ -1,9 +1,8 @@
-"""Media on this machine: PyAV, which brings ffmpeg's libraries in its wheel, in processes of their own.
+"""Audio editing by PyAV, which bundles ffmpeg's libraries, in child processes.
 
-`editor` fills `AudioEditor`: it opens scratch files and starts one process for each command, since decoding
-untrusted files is slow, takes memory and may crash. In the process run `__main__`, `commands`
-(arguments and answers), `limits` (what it may use), `sound` (opening and measuring), `aac` (a stretch as it
-is) and `opus` (a stretch encoded anew).
+`editor` implements `AudioEditor` with one process for each command, since decoding untrusted files is slow,
+takes memory and may crash. The child runs `__main__`, `commands` (protocol, limits), `sound` (opening,
+measuring), `aac` (copying) and `opus` (encoding).
 """
 
 from meetcore.adapters.media.editor import AvAudioEditor, can_edit

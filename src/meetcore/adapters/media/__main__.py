@@ -1,7 +1,7 @@
-"""The start of a process that works on media: of meetcore only this package can be imported.
+"""Entry point of the child process; `commands` describes its arguments and reply.
 
-Run as a script, by path, in Python's isolated mode: what else lies beside the script, and what loading all of
-meetcore would cost, stays away. Its arguments and its answer are described in `commands`.
+Run as a script in Python's isolated mode: of meetcore only this folder can be imported, which spares the cost
+of loading the rest.
 """
 
 import os

@@ -1,12 +1,9 @@
-"""A stretch of sound as it is: the packets of AAC that it consists of, in M4A of their own.
+"""Cut a stretch of AAC without re-encoding: copy its packets into an M4A.
 
-What meetings are recorded in mostly is AAC. Nothing is decoded for it and nothing is lost; it takes a
-tenth of the computing that encoding anew takes. The stretch begins with its sample: an edit list
-(ISO/IEC 14496-12, 8.6.6) says how much of the first packets only prepares the decoder. It ends with a packet,
-whose last samples may lie behind the end.
-
-Owns when packets may be copied. Refuses everything but one whole run of them: gaps, damage and other codecs
-are for the decoder.
+Most meetings are recorded in AAC; copying is lossless and takes a tenth of the CPU time. An edit list
+(ISO/IEC 14496-12, 8.6.6) marks how much of the first packets only primes the decoder, so the stretch begins
+at its sample. It ends with a whole packet, which may reach past the end. Only one gapless run of packets is
+copied; gaps, damage and other codecs are left to the encoder.
 """
 
 from __future__ import annotations
@@ -15,15 +12,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from meetcore.adapters.media.sound import (
-    JITTER_S,
-    LEAST_S,
-    base_of,
-    go_to,
-    opened,
-    packets_of,
-    stream_of,
-)
+from meetcore.adapters.media import sound
 
 if TYPE_CHECKING:
     from av.audio.stream import AudioStream
@@ -31,32 +20,30 @@ if TYPE_CHECKING:
     from av.packet import Packet
 
 MAX_BYTES = 24_000_000
-"""Of the packets and what the file says of each: transcribers accept 25 MB."""
+"""Limit of packets and their table entries: transcribers accept 25 MB."""
 
 _PACKET_SAMPLES = 1024
-# What a table in the file needs for one packet, at most.
+# Upper bound of a packet's table entries.
 _ENTRY_BYTES = 16
-# A packet is decoded together with the one before it.
+# Decoding a packet needs the one before it.
 _BEFORE_SAMPLES = 2 * _PACKET_SAMPLES
 
 
 class NotCopied(Exception):
-    """It cannot be done with what is there."""
+    """The stretch cannot be copied."""
 
 
 def copy(descriptor: int, index: int, into: int, from_s: float, length_s: float) -> float:
-    """Write a stretch of a stream; gives its seconds.
+    """Write a stretch of a stream and return its seconds.
 
-    Raises:
-        NotCopied: see there; something may have been written.
-        Unreadable: the stream has no times.
+    Raises `NotCopied`, after which something may have been written, or `Unreadable` without times.
     """
     import av
 
-    with opened(descriptor) as media, open(into, "wb", closefd=False) as target:
-        stream = stream_of(media, index)
+    with sound.opened(descriptor) as media, open(into, "wb", closefd=False) as target:
+        stream = sound.stream_of(media, index)
         rate = _rate_of(stream)
-        # The end in samples by the end in seconds: the next piece begins with the one after.
+        # Round start and end, not the length: the next piece begins at the next sample.
         first = round(from_s * rate)
         total = round((from_s + length_s) * rate) - first
         end = size = 0
@@ -72,13 +59,13 @@ def copy(descriptor: int, index: int, into: int, from_s: float, length_s: float)
                 packet.pts = packet.dts = place
                 packet.duration = end - place
                 written.mux(packet)
-    if end < LEAST_S * rate:
+    if end < sound.LEAST_S * rate:
         raise NotCopied
     return end / rate
 
 
 def _rate_of(stream: AudioStream) -> int:
-    """The samples a second of plain AAC."""
+    """Return the sample rate of plain AAC."""
     codec = stream.codec_context
     is_plain = codec.name == "aac" and codec.profile == "LC" and codec.frame_size == _PACKET_SAMPLES
     if not (is_plain and codec.extradata and codec.channels in (1, 2) and codec.sample_rate):
@@ -89,17 +76,17 @@ def _rate_of(stream: AudioStream) -> int:
 def _run(
     media: InputContainer, stream: AudioStream, from_s: float, first: int, total: int
 ) -> Iterator[tuple[int, Packet[AudioStream], int]]:
-    """The packets that are needed: each with its place, from the beginning of the stretch, and its length.
+    """Yield the needed packets with place, from the start of the stretch, and length, both in samples.
 
-    In samples. The last packet of the media may have fewer audible samples than it holds.
+    The last packet of the media may have fewer audible samples than it holds.
     """
-    rate, base_s = stream.codec_context.sample_rate, float(base_of(stream))
-    start_at = go_to(media, stream, from_s)
+    rate, base_s = stream.codec_context.sample_rate, float(sound.base_of(stream))
+    start_at = sound.go_to(media, stream, from_s)
     if start_at is None:
         raise NotCopied
-    jitter = JITTER_S * rate
+    jitter = sound.JITTER_S * rate
     place: int | None = None
-    for packet in packets_of(media, stream):
+    for packet in sound.packets_of(media, stream):
         if packet.pts is None or packet.size == 0:
             continue
         at = round((packet.pts * base_s - start_at) * rate) - first

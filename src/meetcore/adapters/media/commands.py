@@ -1,13 +1,12 @@
-"""One act on one file of media, in a process of its own.
+"""Run one command on one media file, in the child process.
 
-Its arguments are the limits of CPU and wall-clock seconds, and the share of a processor; then
-`measure` and the descriptor of the media; or `copy` or `encode`, from which second, how many seconds, the
-media's descriptor and that of an empty file. `copy` encodes what cannot be copied. It writes one line of
-JSON: `seconds`, and of a stretch whether it `is_copied`; or `unreadable` and why; or `failed` and why, where
-this machine is at its end, or there is a fault in here, and the file may be fine.
+Arguments: limits of CPU seconds and wall-clock seconds, share of a processor; then `measure` and the media's
+descriptor; or `copy` or `encode`, start and length in seconds, the descriptors of the media and of an empty
+file. `copy` encodes a stretch that cannot be copied.
 
-Owns that protocol. Nothing but such a line leaves the process: a text of ffmpeg's may
-quote what is in the file.
+The reply is one line of JSON: `seconds`, and `is_copied` for a stretch; or `unreadable` with the reason; or
+`failed` with the reason, for a shortage of the machine or a bug, in which case the file may be fine. Nothing
+else leaves the process: texts of ffmpeg may quote the file.
 """
 
 from __future__ import annotations
@@ -15,59 +14,62 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import signal
 import sys
+import threading
+import time
 
-from meetcore.adapters.media.limits import end_with_parent, limit, throttle_cpu
 from meetcore.adapters.media.sound import Unreadable, longest, measure
 
-# No room on the disk, no descriptor left: nothing that a file could bring about.
+# Disk full, no descriptor left: not caused by the input file.
 _AT_OUR_END = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
-# PyAV's errors are among these.
+# Base classes of PyAV's errors.
 _FAULTS = (OSError, ValueError, ArithmeticError, MemoryError, LookupError)
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command and report its result."""
+    """Run one command and write its reply."""
     cpu_s, within_s, share, name, *values = arguments
     end_with_parent()
     signal.signal(signal.SIGXCPU, _out_of_time)
     limit(int(cpu_s), float(within_s))
     throttle_cpu(float(share))
+    return reply(outcome_of(name, values))
+
+
+def outcome_of(name: str, values: list[str]) -> dict[str, object]:
+    """Run one command and return its reply."""
     try:
         import av  # noqa: F401  (a missing library is not an unreadable file)
     except ImportError:
-        return reply({"missing": "av"})
+        return {"missing": "av"}
     try:
-        return reply(run(name, values))
+        return run(name, values)
     except Unreadable as error:
-        return reply({"unreadable": str(error)})
+        return {"unreadable": str(error)}
     except _FAULTS as error:
         if isinstance(error, OSError) and error.errno in _AT_OUR_END:
-            return reply({"failed": errno.errorcode[error.errno]})
-        # Only the kind: a text may quote what is in the file.
-        return reply({"unreadable": type(error).__name__})
+            return {"failed": errno.errorcode[error.errno]}
+        # Only the type: the text may quote the file.
+        return {"unreadable": type(error).__name__}
     except Exception as error:  # noqa: BLE001  (a fault in this program: nothing is known of the file)
         import traceback
 
         at = traceback.extract_tb(error.__traceback__)[-1]
-        return reply({"failed": f"{type(error).__name__} at {os.path.basename(at.filename)}:{at.lineno}"})
+        return {"failed": f"{type(error).__name__} at {os.path.basename(at.filename)}:{at.lineno}"}
 
 
 def _out_of_time(*_: object) -> None:
-    """Answer that the file takes too much computing; the hard limit, 5 s later, kills without an answer."""
+    """Reply that the file takes too much CPU time; the hard limit kills without a reply 5 s later."""
     reply({"unreadable": "more computing than it may take"})
     os._exit(0)
 
 
 def run(name: str, values: list[str]) -> dict[str, object]:
-    """Measure, copy or encode.
-
-    Raises:
-        Unreadable: see `measure`, `copy` and `encode`.
-    """
-    # Only what the command needs: a process is short-lived.
+    """Measure, copy or encode, or raise `Unreadable`."""
+    # Import only what the command needs: the process is short-lived.
     if name == "measure":
         return {"seconds": measure(int(values[0]))}
     from_s, length_s, media, into = float(values[0]), float(values[1]), int(values[2]), int(values[3])
@@ -90,3 +92,73 @@ def reply(values: dict[str, object]) -> int:
     sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
     return 0
+
+
+MAX_MEMORY_BYTES = 768 * 1024 * 1024
+MAX_OUTPUT_BYTES = 25_000_000
+
+LOWER_BY = 10
+"""Leaves other processes about nine times the share; lower, a busy machine would never finish."""
+
+TURN_S = 0.01
+"""CPU seconds between two pauses."""
+
+
+def end_with_parent() -> None:
+    """Exit at the end of standard input, which only the parent holds open."""
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def limit(cpu_s: int, within_s: float) -> None:
+    """Set priority, seconds, memory and output, and disable core dumps."""
+    signal.setitimer(signal.ITIMER_REAL, within_s + 1.0)  # the default action kills
+    for what, most in (
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, MAX_OUTPUT_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        try:
+            # The soft limit is the lower one: SIGXCPU comes first and is handled.
+            resource.setrlimit(what, (most, most + 5 if what == resource.RLIMIT_CPU else most))
+        except (ValueError, OSError):
+            continue  # unsupported here
+    lower_priority()
+
+
+def lower_priority() -> None:
+    """Yield to other processes; the session, which Linux's autogroups share by, is lowered too."""
+    os.nice(LOWER_BY)
+    if os.getsid(0) == os.getpid():
+        try:
+            with open("/proc/self/autogroup", "w") as group:
+                group.write(str(LOWER_BY))
+        except OSError:
+            pass  # no autogroups
+
+
+def throttle_cpu(share: float) -> None:
+    """Pause after each turn, so that at most this share of a processor is used.
+
+    With few processors a low priority is not enough: a process that wakes up still waits for the preemption
+    of this one, several times per webhook. Time spent waiting for a processor counts as a pause, and is not
+    saved up.
+    """
+    if share >= 1:
+        return
+    computed_s, resumed_at_s = time.process_time(), time.monotonic()
+
+    def pause(*_: object) -> None:
+        nonlocal computed_s, resumed_at_s
+        turn_s = time.process_time() - computed_s
+        time.sleep(max(0.0, turn_s / share - (time.monotonic() - resumed_at_s)))
+        computed_s, resumed_at_s = time.process_time(), time.monotonic()
+
+    signal.signal(signal.SIGPROF, pause)
+    signal.setitimer(signal.ITIMER_PROF, TURN_S, TURN_S)

@@ -1,14 +1,11 @@
-"""The `AudioEditor` that runs each command in a process: a crash there breaks nothing here.
+"""The `AudioEditor` that runs each command in a child process: a crash there is contained.
 
-A process gets the open files by their descriptors, no environment and no path, works at a low priority with
-rests, and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose
-other end only we hold: if this process is killed, it ends too. It is killed when its time is over or no
-caller waits for it now.
+The child gets open files by descriptor, no environment and no path, and limits its own priority, share of
+CPU, memory, time and output. Its standard input is a pipe that only this process holds, so it ends when this
+process does. It is killed when its time is over or its caller is cancelled.
 
-Only an answer of the process is a statement about the file. A process that ends without one, by a signal or
-by a fault of ours, is `EditingFailed`: the file may be fine.
-
-Owns the processes and the scratch files. ffmpeg is never loaded here.
+Only a reply of the child says something about the file. A child that ends without one is `EditingFailed`: the
+file may be fine. ffmpeg is never loaded in this process.
 """
 
 import asyncio
@@ -25,52 +22,45 @@ from typing import BinaryIO, Final, cast
 import structlog
 from attrs import frozen
 
-from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable, Sound
+from meetcore.ports.ai import EditingFailed, MediaUnreadable, Sound
 
 CPU_S: Final = 300
-"""Seconds of computing that one act may take. Two hours of sound take less than sixty."""
+"""CPU seconds of one command. Two hours of audio take less than sixty."""
 
 WITHIN_S: Final = 1800.0
-"""Seconds by the clock: a process at a low priority may have to wait for others."""
+"""Wall-clock seconds of one command, at a low priority."""
 
 MAX_PIECE_S: Final = 7200.0
-"""The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
+"""Longest stretch in seconds: below 25 MB at 24 kbit/s."""
 
 _START: Final = str(Path(__file__).with_name("__main__.py"))
 _MAX_REPLY_BYTES: Final = 64 * 1024
 _MAX_LOGGED_BYTES: Final = 4096
-# What the loader may need to find the interpreter's libraries. Nothing else: the environment holds secrets.
+# Needed to find the interpreter's libraries. Nothing else: the environment holds secrets.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 log = structlog.get_logger("meetcore")
 
 
 def can_edit() -> bool:
-    """Return whether the extra `notes` is installed; it is looked up and not loaded."""
+    """Return whether the extra `notes` is installed, without loading it."""
     return find_spec("av") is not None
 
 
 @frozen
 class _Done:
-    """What came of an act: the length of what was measured or cut, and how it was cut."""
+    """The result of a command: length in seconds, and whether a stretch was copied."""
 
     seconds: float
     is_copied: bool
 
 
 class AvAudioEditor:
-    """Measures and cuts what meetings are recorded in: MP4, Matroska and WebM, Ogg, MP3, WAV, FLAC.
+    """Measures and cuts recordings: MP4, Matroska, WebM, Ogg, MP3, WAV, FLAC.
 
-    Args:
-        directory: where scratch files lie; where the system puts such files, unless it is given. It should be
-            a disk and not memory: a recording has hundreds of megabytes.
-        processors: how many there are for all that runs here.
-        at_once: how many processes there are at the same time; two, unless it is given, or as many as leave a
-            processor to other processes.
-        share: of a processor that each of them takes, above 0 and up to 1; unless it is given, a quarter on a
-            machine of up to three processors, and all of one on others.
-        cpu_s: seconds of computing that one act may take.
-        within_s: seconds by the clock that it may take.
+    `directory` is for scratch files of hundreds of megabytes. By default `at_once` is two processes, or fewer
+    to leave one of the machine's processors free, and the `share` of a processor for each a quarter on up to
+    three, else 1. One command has `cpu_s` CPU seconds and `within_s` wall-clock seconds.
     """
 
     def __init__(
@@ -93,25 +83,15 @@ class AvAudioEditor:
         return cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory))
 
     async def measure(self, media: BinaryIO) -> float:
-        """The length in seconds of the longest stream of sound, counted over its packets.
-
-        Raises:
-            MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
-            EditingFailed: no time for it, or the process ended without an answer.
-        """
+        """Return the seconds of the longest audio stream, summed over its packets."""
         return (await self._work(["measure"], media)).seconds
 
     async def cut(self, media: BinaryIO, from_s: float, length_s: float, *, may_copy: bool = False) -> Sound:
-        """A stretch of the longest stream of sound: 16 kHz, one channel, Opus in Ogg at 24 kbit/s.
+        """Cut a stretch of the longest audio stream: 16 kHz, mono, Opus in Ogg at 24 kbit/s.
 
-        Pieces that are cut one after the other join without a gap. Where the media has a gap, or ends within
-        its last 0.2 s, there is silence: no transcriber takes less than that. What may be copied is, where
-        the media has it in plain AAC without a gap, and not in more than 24 MB.
-
-        Raises:
-            MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
-            EditingFailed: no time for it, or the process ended without an answer.
-            ValueError: the stretch begins before the media, has no length, or is longer than two hours.
+        Consecutive pieces join without a gap. Gaps of the media, and up to 0.2 s after its end, become
+        silence, since transcribers refuse shorter audio. With `may_copy`, gapless plain AAC of up to 24 MB is
+        copied. Raises `ValueError` for a negative start, no length, or one above `MAX_PIECE_S`.
         """
         if not (from_s >= 0 and 0 < length_s <= MAX_PIECE_S):
             raise ValueError(f"a piece begins at 0 s or later and has up to {MAX_PIECE_S:.0f} s")
@@ -127,7 +107,7 @@ class AvAudioEditor:
 
     async def _work(self, run: list[str], *files: BinaryIO) -> _Done:
         for file in files:
-            file.flush()  # the process sees what the kernel has
+            file.flush()  # the child reads by descriptor
         descriptors = [file.fileno() for file in files]
         limits = [str(self._cpu_s), repr(self._within_s), repr(self._share)]
         async with self._slots:
@@ -151,7 +131,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _reply(process: Process) -> tuple[bytes, bytes]:
-    """Read the answer, and the beginning of standard error."""
+    """Read the reply, and the beginning of standard error."""
     assert process.stdout is not None
     assert process.stderr is not None
     reply, stderr = await asyncio.gather(
@@ -162,7 +142,7 @@ async def _reply(process: Process) -> tuple[bytes, bytes]:
 
 
 async def _read(stream: asyncio.StreamReader, at_most: int) -> bytes:
-    """Read to the end and keep the first bytes: a full pipe would block the process."""
+    """Read to the end and keep the first bytes: a full pipe would block the child."""
     kept = bytearray()
     while piece := await stream.read(at_most):
         kept += piece[: at_most - len(kept)]
@@ -170,7 +150,7 @@ async def _read(stream: asyncio.StreamReader, at_most: int) -> bytes:
 
 
 async def _end(process: Process) -> None:
-    """End the process. Its pipes are read to their end: `wait` alone does not return at a full buffer."""
+    """Kill the child and drain its pipes: `wait` hangs while a buffer is full."""
     if process.returncode is None:
         process.kill()
     if process.stdin is not None:
@@ -179,11 +159,11 @@ async def _end(process: Process) -> None:
 
 
 def _done(run: str, reply: bytes, status: int | None, stderr: bytes) -> _Done:
-    """Read an answer; log what is not a length."""
+    """Parse a reply; log anything but a length."""
     try:
         result = json.loads(reply)
     except ValueError:
-        # It quotes nothing of the file: `commands` lets no exception out, and the rest is the interpreter's.
+        # Standard error does not quote the file: `commands` catches all exceptions.
         log.warning(
             "media process ended without an answer", act=run, ended=_ended(status),
             stderr=stderr.decode("utf-8", "replace"),

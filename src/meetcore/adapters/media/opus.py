@@ -1,7 +1,6 @@
-"""A stretch of sound, decoded and encoded anew: one channel of Opus in Ogg at 24 kbit/s.
+"""Decode a stretch and encode it: mono Opus in Ogg at 24 kbit/s.
 
-Owns the samples between the two: each has its place in the stretch, and where there is none there is silence.
-What is broken is passed over.
+Each sample keeps its place; gaps and broken packets become silence.
 """
 
 from __future__ import annotations
@@ -27,18 +26,14 @@ if TYPE_CHECKING:
 
 RATE = 16_000
 BIT_RATE = 24_000
-_BYTES = 2  # a sample of 16 bits
+_BYTES = 2  # per sample
 _LEAST_SAMPLES = round(LEAST_S * RATE)
 
 
 def encode(descriptor: int, index: int, into: int, from_s: float, length_s: float) -> float:
-    """Write a stretch of a stream; gives its seconds.
-
-    Raises:
-        Unreadable: nothing can be decoded.
-    """
+    """Write a stretch of a stream and return its seconds, or raise `Unreadable`."""
     with open(into, "wb", closefd=False) as target, Piece(target, round(length_s * RATE)) as piece:
-        # The end in samples by the end in seconds: the next piece begins with the one after.
+        # Round start and end, not the length: the next piece begins at the next sample.
         start = round(from_s * RATE)
         piece.total = round((from_s + length_s) * RATE) - start
         for is_seeking in (True, False):
@@ -50,11 +45,7 @@ def encode(descriptor: int, index: int, into: int, from_s: float, length_s: floa
 
 
 def _listen(media: InputContainer, index: int, from_s: float, piece: Piece, *, is_seeking: bool) -> bool:
-    """Decode what a piece needs; False where seeking came out behind its beginning, and nothing was done.
-
-    Raises:
-        Unreadable: nothing can be decoded.
-    """
+    """Decode into a piece; false if seeking went past its beginning and nothing was written."""
     stream = stream_of(media, index)
     start_at = go_to(media, stream, from_s if is_seeking else 0.0)
     if start_at is None:
@@ -65,23 +56,21 @@ def _listen(media: InputContainer, index: int, from_s: float, piece: Piece, *, i
     for time_s, frame in _frames(media, stream):
         at_s = time_s - start_at - from_s
         if not has_frames and is_seeking and at_s > 0 and from_s > 0:
-            return (
-                False  # between two packets, or an inexact seek: only decoding from the beginning shows which
-            )
+            return False  # a gap or an inexact seek: decode from the beginning to find out
         has_frames = True
         if at_s >= end_s:
             sound.flush()
-            piece.fill(piece.total)  # it goes on: what is missing until there is a gap
+            piece.fill(piece.total)  # the media goes on, so the rest is a gap
             return True
         sound.put(at_s, frame)
     sound.flush()
     if not has_frames and not is_seeking:
-        raise Unreadable("no sound that can be decoded")
+        raise Unreadable("no decodable audio")
     return has_frames
 
 
 def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[float, AudioFrame]]:
-    """The frames that can be decoded, with their seconds; what is broken between them is passed over."""
+    """Yield the decoded frames with their seconds; broken packets are skipped."""
     import av
 
     for packet in packets_of(media, stream):
@@ -95,10 +84,10 @@ def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[float,
 
 
 class Resampled:
-    """Frames as samples of 16 bits at 16 kHz, one channel, each with its place in the piece.
+    """Converts frames to 16-bit mono samples at 16 kHz, each run with its place in the piece.
 
-    Frames that follow each other are one run; where the times jump, another begins. A run is handed on by the
-    second: a frame has some twenty milliseconds, and handing over costs as much as encoding them.
+    A jump in time begins another run. Samples are passed on by the second: doing so for each frame of 20 ms
+    costs as much as encoding.
     """
 
     def __init__(self, put: Callable[[int, bytes], None]) -> None:
@@ -110,7 +99,7 @@ class Resampled:
         self._waiting = bytearray()
 
     def put(self, at_s: float, frame: AudioFrame) -> None:
-        """Take the next frame, which begins `at_s` seconds after the piece."""
+        """Add a frame that begins `at_s` seconds after the piece."""
         import av
 
         form = (frame.format.name, frame.layout.name, frame.sample_rate)
@@ -143,7 +132,7 @@ class Resampled:
 
 
 class Piece:
-    """An Ogg file that is being written: samples by their place, silence where there are none."""
+    """An Ogg file under construction; places without samples are silent."""
 
     def __init__(self, target: Any, total: int) -> None:
         import av
@@ -166,7 +155,7 @@ class Piece:
         self._target.close()
 
     def put(self, place: int, samples: bytes) -> None:
-        """Take samples; what lies before what is written, or behind the end, is dropped."""
+        """Write samples; those before the current place or past the end are dropped."""
         end = min(place + len(samples) // _BYTES, self.total)
         if end <= self.done:
             return
@@ -174,7 +163,7 @@ class Piece:
         self._write(samples[(self.done - place) * _BYTES : (end - place) * _BYTES])
 
     def fill(self, until: int) -> None:
-        """Silence up to there."""
+        """Write silence up to a place."""
         while self.done < until:
             self._write(bytes(_BYTES * min(RATE, until - self.done)))
 

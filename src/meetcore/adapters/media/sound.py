@@ -1,9 +1,7 @@
-"""The reading of media: what is opened at all, where its sound begins, and how long it is.
+"""Open media and measure their audio.
 
-The formats and codecs that meetings are recorded in are listed, and nothing else is tried: ffmpeg also reads
-lists of other files and addresses. It is given the one open file and opens none by itself.
-
-Owns that list and those times. Media without sound are refused.
+Only the listed formats and codecs are opened: ffmpeg also follows playlists and URLs. It gets one open file
+and may open no other.
 """
 
 from __future__ import annotations
@@ -24,26 +22,26 @@ CODECS = (
     "aac,aac_fixed,alac,flac,mp3,mp3float,opus,libopus,vorbis,ac3,eac3,"
     "pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_f32le,pcm_u8,pcm_mulaw,pcm_alaw"
 )
-MAX_LENGTH_S = 48 * 3600  # longer media have invalid times
+MAX_LENGTH_S = 48 * 3600  # beyond, times are invalid
 
 JITTER_S = 0.03
-"""Times in a file are rounded, to milliseconds in some; what is further off is a gap."""
+"""Tolerance of rounded times; a larger difference is a gap."""
 
 LEAST_S = 0.2
-"""Transcribers refuse less than a tenth of a second."""
+"""Shortest piece; transcribers refuse less than 0.1 s."""
 
-# A decoder that starts in the middle needs what is before: a few frames, and for MP3 its reservoir.
+# A decoder needs some frames before its start, for MP3 the bit reservoir.
 _PREROLL_S = 1.0
-# A header that is shorter by less than a frame accounts for the padding in the last one.
+# A header shorter by less than a frame excludes the padding of the last one.
 _PADDING_S = 0.1
 
 
 class Unreadable(Exception):
-    """No media, or media without sound."""
+    """Not a media file, or one without audio."""
 
 
 class OpenMedia:
-    """A file by its descriptor, with a position of its own: another process may read the same file."""
+    """A file by descriptor with its own position, since processes share the descriptor's."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -51,29 +49,22 @@ class OpenMedia:
         self._size = os.fstat(descriptor).st_size
 
     def read(self, count: int) -> bytes:
-        """Read on."""
         piece = os.pread(self._descriptor, count, self._position)
         self._position += len(piece)
         return piece
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go there."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         self._position = max(0, start + offset)
         return self._position
 
     def tell(self) -> int:
-        """Where it is."""
         return self._position
 
 
 @contextmanager
 def opened(descriptor: int) -> Iterator[InputContainer]:
-    """The media in a file; all streams but those of sound are passed over.
-
-    Raises:
-        Unreadable: it is no media, or has no sound.
-    """
+    """Open a media file, all streams but audio discarded; or raise `Unreadable`."""
     import av
 
     options = {"format_whitelist": FORMATS, "codec_whitelist": CODECS, "protocol_whitelist": "none"}
@@ -83,10 +74,10 @@ def opened(descriptor: int) -> Iterator[InputContainer]:
             metadata_errors="replace", buffer_size=256 * 1024,
         )  # fmt: skip
     except (av.error.FFmpegError, ValueError) as error:
-        raise Unreadable(f"no media: {type(error).__name__}") from None
+        raise Unreadable(f"not a media file: {type(error).__name__}") from None
     with media:
         if not media.streams.audio:
-            raise Unreadable("no sound")
+            raise Unreadable("no audio")
         for stream in media.streams:
             if stream.type != "audio":
                 stream.discard = av.stream.Discard.all
@@ -94,20 +85,16 @@ def opened(descriptor: int) -> Iterator[InputContainer]:
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
-    raise PermissionError("no other file is opened")
+    raise PermissionError("only one file may be opened")
 
 
 def stream_of(media: InputContainer, index: int) -> AudioStream:
-    """The stream of sound with this index."""
+    """Return the audio stream with this index."""
     return next(each for each in media.streams.audio if each.index == index)
 
 
 def longest(descriptor: int) -> int:
-    """The index of the longest stream of sound.
-
-    Raises:
-        Unreadable: there is no sound.
-    """
+    """Return the index of the longest audio stream, or raise `Unreadable`."""
     with opened(descriptor) as media:
         audio = media.streams.audio
         if len(audio) == 1:
@@ -117,23 +104,16 @@ def longest(descriptor: int) -> int:
 
 
 def measure(descriptor: int) -> float:
-    """The seconds of the longest stream of sound.
-
-    Raises:
-        Unreadable: there is no sound.
-    """
+    """Return the seconds of the longest audio stream, or raise `Unreadable`."""
     with opened(descriptor) as media:
         return max(lengths(media).values())
 
 
 def lengths(media: InputContainer) -> dict[int, float]:
-    """How long each stream of sound is, by its index: from its beginning to the end of its last packet.
+    """Return the seconds of each audio stream by index, from its start to the end of its last packet.
 
-    What is cut off at the end of a file does not count, whatever the header says. The header may only take
-    away what the last frame was filled up with.
-
-    Raises:
-        Unreadable: no packet of sound, or invalid times.
+    A truncated end does not count, despite the header, which may only subtract the padding of the last frame.
+    Raises `Unreadable` without an audio packet, or with invalid times.
     """
     import av
 
@@ -145,16 +125,16 @@ def lengths(media: InputContainer) -> dict[int, float]:
             end = packet.pts + (packet.duration or 0)
             last[packet.stream_index] = max(last.get(packet.stream_index, end), end)
     except av.error.FFmpegError:
-        pass  # as far as it goes
+        pass  # measure up to the damage
     found = {
         stream.index: _length_s(stream, last[stream.index])
         for stream in media.streams.audio
         if stream.index in last
     }
     if not found or max(found.values()) <= 0:
-        raise Unreadable("no packet of sound")
+        raise Unreadable("no audio packet")
     if max(found.values()) > MAX_LENGTH_S:
-        raise Unreadable("longer than a meeting can be")
+        raise Unreadable("invalid length")
     return found
 
 
@@ -166,23 +146,19 @@ def _length_s(stream: AudioStream, last: int) -> float:
 
 
 def base_of(stream: AudioStream) -> Fraction:
-    """The seconds in which its times are counted.
-
-    Raises:
-        Unreadable: it has no times.
-    """
+    """Return the time base of a stream in seconds, or raise `Unreadable`."""
     if not stream.time_base:
-        raise Unreadable("sound without times")
+        raise Unreadable("no time base")
     return Fraction(stream.time_base)
 
 
 def _beginning(stream: AudioStream) -> int:
-    """The time of the first audible sample; packets before it only prepare the decoder."""
+    """Return the time of the first audible sample; earlier packets prime the decoder."""
     return stream.start_time or 0
 
 
 def go_to(media: InputContainer, stream: AudioStream, from_s: float) -> float | None:
-    """Seek to shortly before this second; return the media's own start time, `None` where it cannot."""
+    """Seek to shortly before this second; return the stream's start time, `None` if seeking fails."""
     import av
 
     base = base_of(stream)
@@ -197,7 +173,7 @@ def go_to(media: InputContainer, stream: AudioStream, from_s: float) -> float | 
 
 
 def packets_of(media: InputContainer, stream: AudioStream) -> Iterator[Packet[AudioStream]]:
-    """Its packets from there on, as far as the file goes; an empty one at the end."""
+    """Yield the packets from there on, up to damage or the end."""
     import av
 
     packets = media.demux(stream)

@@ -1,10 +1,10 @@
-"""Any endpoint with OpenAI's API: speech to text, and the writing of notes.
+"""Speech to text and note writing at an endpoint with OpenAI's API.
 
-`transcriber` and `writer` fill the ports `Transcriber` and `NoteWriter` over `http` (one request) and
-`errors` (what an answer means for the note). No transcript and no key is ever logged.
+`transcriber` and `writer` implement `Transcriber` and `NoteWriter` over `endpoint`. Transcripts and keys are
+never logged.
 """
 
-from meetcore.adapters.openai.access import AiAccess
+from meetcore.adapters.openai.endpoint import AiAccess
 from meetcore.adapters.openai.transcriber import OpenAiTranscriber
 from meetcore.adapters.openai.writer import OpenAiNoteWriter
 

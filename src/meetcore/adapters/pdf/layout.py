@@ -1,8 +1,7 @@
-"""The layout of documents: A4, one family of type, headings, paragraphs, quotations, tables, page numbers.
+"""Page layout: A4, headings, paragraphs, quotations, tables, page numbers.
 
-The only module that imports fpdf2. The type is Noto Sans from the package `fontpkg-noto-sans`: Latin with
-every accent, Greek, Cyrillic, Devanagari; fonts that the operator names come after it. A character that none
-of them has is shown as U+FFFD.
+The only module that imports fpdf2. The font is Noto Sans from `fontpkg-noto-sans` (Latin, Greek, Cyrillic,
+Devanagari), followed by the operator's fonts. A character in none of them is shown as U+FFFD.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _RULE: Final = 190
 _QUOTE_INDENT_MM: Final = 6
 _POINT_INDENT_MM: Final = 4.5
 _LABEL_MM: Final = 48
-_BOLDER_MM: Final = 0.12  # the outline of letters: the font has one weight, making another takes 3 s
+_BOLDER_MM: Final = 0.12  # outline that fakes bold: instantiating another weight takes 3 s
 
 
 class Pages(FPDF):
-    """A document with a foot on each page."""
+    """A document with page numbers."""
 
     page_of = ""
 
     def printed(self, text: str) -> str:
-        """A text on one line: what has no shape is a space, what no font has is U+FFFD."""
+        """Return text on one line, unprintable characters as spaces, missing ones as U+FFFD."""
         shapes = [font.cmap for font in self.fonts.values() if isinstance(font, TTFFont)]
         shown = "".join(
             (each if any(ord(each) in shape for shape in shapes) else _MISSING) if each.isprintable() else " "
@@ -45,7 +44,6 @@ class Pages(FPDF):
         return " ".join(shown.split())
 
     def footer(self) -> None:
-        """Write the number of the page."""
         self.set_y(-14)
         self.set_font(_FONT, size=_SMALL_PT)
         self.set_text_color(_GREY)
@@ -55,7 +53,7 @@ class Pages(FPDF):
 
 
 def lay_out(document: Mapping[str, Any]) -> bytes:
-    """Lay a document out; `printer` says what it has."""
+    """Lay out a document in the form that `printer` sends."""
     pages = Pages(format="A4")
     pages.page_of = document["page_of"]
     pages.set_margins(MARGIN_MM, MARGIN_MM, MARGIN_MM)
@@ -88,7 +86,7 @@ def _load_fonts(pages: Pages, others: Iterable[str]) -> None:
 
 
 def _keep_together(pages: Pages, room_mm: float) -> None:
-    """Begin a new page where less room is left: no heading or name stands alone at the end of one."""
+    """Break the page if less room is left, so that no heading ends a page."""
     if pages.get_y() > pages.h - pages.b_margin - room_mm:
         pages.add_page()
 

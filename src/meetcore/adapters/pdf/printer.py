@@ -1,9 +1,7 @@
-"""The `DocumentPrinter` that lays out each document in a process: a fault there breaks nothing here.
+"""The `DocumentPrinter` that lays out each document in a child process: a crash there is contained.
 
-The process gets one JSON document, no environment and no path, works at a low priority and under limits of
-memory and time. It is killed when its time is over, or when nobody waits for it any more.
-
-Owns the processes and how many there are. fpdf2 is never loaded here.
+The child gets one JSON document, no environment and no path, a low priority, and limits of memory and time.
+It is killed when its time is over or its caller is cancelled.
 """
 
 import asyncio
@@ -11,7 +9,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from uuid import UUID
@@ -19,47 +17,28 @@ from uuid import UUID
 import structlog
 from attrs import asdict
 
-from meetcore.ports.document_printer import (
-    MAX_CHARACTERS,
-    Document,
-    Facts,
-    Heading,
-    Paragraph,
-    Points,
-    PrinterBusy,
-    PrintingFailed,
-    Quotation,
-    Table,
-)
+from meetcore.domain.records.documents import MAX_CHARACTERS, Document
+from meetcore.ports.runtime import PrinterBusy, PrintingFailed
 
 CPU_S: Final = 60
-"""Seconds of computing for one document; one of `MAX_CHARACTERS` takes less than half of it."""
+"""CPU seconds for one document; `MAX_CHARACTERS` take less than half."""
 WITHIN_S: Final = 90.0
-"""Seconds by the clock."""
+"""Wall-clock seconds."""
 MAX_MEMORY_BYTES: Final = 768 * 1024 * 1024
 AT_ONCE: Final = 2
-"""Processes at the same time."""
+"""Concurrent processes."""
 MAX_WAITING: Final = 8
-"""Documents that are being made or wait for it; another one is refused."""
+"""Limit of documents in progress or waiting; further ones are refused."""
 
 _START: Final = str(Path(__file__).with_name("__main__.py"))
-_NAMES: Final[Mapping[type, str]] = {
-    Heading: "heading", Paragraph: "paragraph", Points: "points", Quotation: "quotation", Facts: "facts",
-    Table: "table",
-}  # fmt: skip
-# What the loader may need to find the interpreter's libraries. Nothing else: the environment holds secrets.
+# Needed to find the interpreter's libraries. Nothing else: the environment holds secrets.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 log = structlog.get_logger("meetcore")
 
 
 class PdfPrinter:
-    """Makes PDFs of A4 pages.
-
-    Args:
-        fonts: files of fonts for characters that Noto Sans lacks, in the order in which they are tried.
-        within_s: seconds by the clock that one document may take.
-    """
+    """Prints A4 pages, each document in `within_s` seconds; `fonts` have characters that Noto Sans lacks."""
 
     def __init__(self, fonts: Sequence[str] = (), *, within_s: float = WITHIN_S) -> None:
         self._fonts = list(fonts)
@@ -79,18 +58,9 @@ class PdfPrinter:
             self._accounts.discard(account_id)
 
     def _encoded(self, document: Document) -> bytes:
-        blocks = [{"is": _NAMES[type(block)]} | asdict(block) for block in document.blocks]
-        encoded = json.dumps(
-            {
-                "title": document.title,
-                "language": document.language,
-                "made_at": document.made_at.isoformat(),
-                "page_of": document.page_of,
-                "fonts": self._fonts,
-                "blocks": blocks,
-            },
-            ensure_ascii=False,
-        )
+        blocks = [{"is": type(block).__name__.lower()} | asdict(block) for block in document.blocks]
+        others = {"made_at": document.made_at.isoformat(), "fonts": self._fonts, "blocks": blocks}
+        encoded = json.dumps(asdict(document, recurse=False) | others, ensure_ascii=False)
         if len(encoded) > MAX_CHARACTERS:
             raise PrintingFailed(f"the document has more than {MAX_CHARACTERS} characters")
         return encoded.encode("utf-8", "replace")
@@ -119,7 +89,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _end(process: Process) -> None:
-    """End the process, and read its pipes to their end."""
+    """Kill the child and drain its pipes."""
     if process.returncode is None:
         process.kill()
         await process.communicate()

@@ -1,1 +1,1 @@
-"""Every store port on PostgreSQL: the truth."""
+"""The store on PostgreSQL."""

@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar, Union, get_args, get_origin, ge
 import structlog
 from attrs import frozen
 
-from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.runtime import Cipher, CipherRefused
 
 log = structlog.get_logger("meetcore.postgres")
 
@@ -165,7 +165,7 @@ class Columns(Generic[R]):
 
 
 def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """How a value that is not null is read from a column and written to it."""
+    """Return how a value that is not null is read from a column and written to it."""
     if get_origin(type_) in (UnionType, Union):
         type_ = next(each for each in get_args(type_) if each is not NoneType)
     if get_origin(type_) is tuple:
@@ -177,14 +177,14 @@ def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]
 
 
 def _member(kind: type[Enum]) -> Callable[[Any], Enum]:
-    """How the member of an enum is found by its value: a call of the enum takes several times as long."""
+    """Return a lookup of an enum's members by value: a call of the enum takes several times as long."""
     return {member.value: member for member in kind}.__getitem__
 
 
 def _getter(
     make: Callable[..., Callable[[Any], Any]], names: tuple[str, ...]
 ) -> Callable[[Any], tuple[Any, ...]]:
-    """A getter of all names that returns a tuple, of a single one, too."""
+    """Return a getter of all names that returns a tuple, of a single name, too."""
     get = make(*names)
     return get if len(names) > 1 else lambda source: (get(source),)
 

@@ -10,7 +10,14 @@ Statements are constants, so each is parsed for its placeholders once. The drive
 fetched has a cursor of its own on each connection, for what the driver looked up for its parameters and columns. Once the
 driver has prepared it, it is executed past the cursor, which takes a third less processor time, and its rows come in the
 binary format where that is as cheap to read for each of its columns: sealed values take half the bytes so. The result and
-the parameters are let go of: they may be large, and some are to be known to nobody else.
+the parameters are let go of: they may be large, and some are secret.
+
+A statement is planned once for each connection. The plan of a table that was empty reads it from end to end, and
+goes on doing so while thousands of rows come, until the server's own statistics are renewed, which takes minutes.
+So each connection keeps how many rows the tables had when its plans were made, and discards all plans, those
+of foreign keys included, once a table has doubled. The planner goes by the size that the table has at that moment.
+
+The counts are those that the server collects for its statistics: reading them takes no lock.
 """
 
 import asyncio
@@ -21,6 +28,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, Error, OperationalError, waiting
@@ -56,7 +64,7 @@ _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
 class _Statement(NamedTuple):
-    """What a connection knows of a statement that it has executed."""
+    """A statement that a connection has executed."""
 
     cursor: AsyncRawCursor[TupleRow]
     columns: tuple[str, ...]
@@ -71,7 +79,6 @@ class Connection(AsyncConnection[DictRow]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.taken_at = 0.0
         self.planned_at = 0.0
         self.planned_rows: dict[int, int] = {}
         self._statements: dict[bytes, _Statement] = {}
@@ -195,7 +202,7 @@ class Connection(AsyncConnection[DictRow]):
         loop.remove_writer(descriptor)
 
     def is_lost(self) -> bool:
-        """Whether the server has closed this idle connection. Reads the socket state; sends nothing.
+        """Return whether the server has closed this idle connection. Reads the socket state; sends nothing.
 
         A server sends nothing to an idle connection but its farewell. For a change of its settings, which it also
         reports, a new connection is a small price.
@@ -203,7 +210,7 @@ class Connection(AsyncConnection[DictRow]):
         return self.closed or _is_readable(self.pgconn.socket)
 
     def was_cut(self, error: Error) -> bool:
-        """Whether it was the server or the network that ended this connection, and not our own deadline."""
+        """Return whether the server or the network ended this connection, and not our own deadline."""
         is_farewell = (error.sqlstate or "").startswith(ENDED_BY_SERVER)
         return not self.is_overdue and (is_farewell or self.is_lost())
 
@@ -262,3 +269,38 @@ def _is_readable(descriptor: int) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(0))
+
+
+_LOOK_EVERY_S = 1.0
+# To read so many rows for nothing takes less time than to plan.
+_SMALL_ROWS = 500
+
+# How many rows each table has, by the server's statistics.
+_SIZES = """
+SELECT oid, pg_stat_get_live_tuples(oid) AS live_rows FROM pg_class
+WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
+"""
+
+
+async def remember_sizes(connection: Connection) -> None:
+    """Store how many rows each table has: plans are made for these."""
+    connection.planned_rows = await _sizes(connection)
+    connection.planned_at = monotonic()
+
+
+async def renew_plans(connection: Connection) -> None:
+    """Let go of all plans where a table has doubled since they were made; looks once a second."""
+    if monotonic() - connection.planned_at < _LOOK_EVERY_S:
+        return
+    planned, found = connection.planned_rows, await _sizes(connection)
+    if any(rows > max(_SMALL_ROWS, 2 * planned.get(table, 0)) for table, rows in found.items()):
+        await connection.execute("DISCARD PLANS", prepare=False)
+        planned = found
+    # The server makes plans anew, too, also of tables that have shrunk.
+    connection.planned_rows = {table: min(rows, planned.get(table, rows)) for table, rows in found.items()}
+    connection.planned_at = monotonic()
+
+
+async def _sizes(connection: Connection) -> dict[int, int]:
+    rows = await (await connection.execute(_SIZES)).fetchall()
+    return {row["oid"]: row["live_rows"] for row in rows}

@@ -1,183 +1,119 @@
-"""Reads of the console in PostgreSQL: one statement for a page."""
+"""Reads of the console, and the figures that operators watch, cheap however much is stored.
 
-from collections.abc import Sequence
+Each age is the first entry of an index of what is due; each count stops at `MOST_COUNTED` entries of one. The
+credits of a day are summed over the accounts that moved any.
+"""
+
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from meetcore.adapters.postgres.callers import API_KEY
 from meetcore.adapters.postgres.columns import Columns, Row, utc
-from meetcore.adapters.postgres.ledger.parts import TITLE
-from meetcore.adapters.postgres.members.proposals import PROPOSAL
-from meetcore.adapters.postgres.registry import ACCOUNT
-from meetcore.adapters.postgres.repository import Reads
+from meetcore.adapters.postgres.money.postings import PROPOSAL
+from meetcore.adapters.postgres.partitions import LAYOUT, count_ahead, layout_of
+from meetcore.adapters.postgres.pool import Connection, Pool, translated
+from meetcore.adapters.postgres.repository import Reads, load_statements
+from meetcore.adapters.postgres.requests.registry import ACCOUNT, API_KEY
+from meetcore.adapters.postgres.roles import SERVER
 from meetcore.domain.members.members import Member
+from meetcore.domain.money import transfers, views
+from meetcore.domain.records import pages
 from meetcore.domain.requests.keys import ApiKey
-from meetcore.ports.console_queries import (
-    AccountPage,
-    AccountSearch,
-    DeliveryLine,
-    DoubtfulMeeting,
-    DoubtfulRemoval,
-    Doubts,
-    EntryLine,
-    HostBooking,
-    Liability,
-    ProposalLine,
-)
-from meetcore.ports.health import Queue, QueueName, Queues
-from meetcore.ports.ledger_totals import MonthTotal
+from meetcore.domain.requests.views import StoredAccount
+from meetcore.ports.figures import MOST_COUNTED, Figures
 from meetcore.ports.queries import MAX_PAGE
-from meetcore.ports.registry import StoredAccount
+
+SQL = load_statements(__file__, ACCOUNT=ACCOUNT, API_KEY=API_KEY, MAX_PAGE=MAX_PAGE, PROPOSAL=PROPOSAL)
+
+
+_PARAMETERS: Row = {"most": MOST_COUNTED}
+_STATES = ("active", "paused", "disabled")
+_HOST_STATES = ("free", "busy", "unavailable", "disabled")
+_STEPS = ("fetch", "transcribe", "write", "settle")
+_KINDS = tuple(kind.value for kind in transfers.TransferKind)
+
+
+class PostgresFigures:
+    """Read the figures on one connection of the pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def read(self) -> Figures:
+        with translated():
+            async with self._pool.connection() as connection:
+                return await _figures(connection)
+
+
+async def _figures(connection: Connection) -> Figures:
+    async def rows_of(statement: str) -> list[Row]:
+        return await (await connection.execute(statement, _PARAMETERS)).fetchall()
+
+    [work], [ledger], [server] = [
+        await rows_of(each) for each in (SQL["work_overview"], SQL["ledger"], SERVER)
+    ]
+    notes, [standbys] = await rows_of(SQL["notes"]), await rows_of(SQL["standbys"])
+    return Figures(
+        deliveries_oldest_due_s=_age(work, "deliveries"),
+        deliveries={state: work[state] for state in ("pending", "held", "parked")},
+        endpoints=_endpoints(await rows_of(SQL["endpoints"])),
+        provider_events_oldest_due_s=_age(work, "provider_events"),
+        mails_oldest_due_s=_age(work, "mails"),
+        mails_oldest_failing_s=_age(work, "failing_mails"),
+        meetings_oldest_in_progress_s=_age(work, "meetings"),
+        notes_oldest_due_s=_by_step(notes, "due_at"),
+        notes_oldest_failing_s=_by_step(notes, "failing"),
+        notes_oldest_s=_by_step(notes, "created_at"),
+        hosts=dict.fromkeys(_HOST_STATES, 0) | _numbers(await rows_of(SQL["hosts"])),
+        retention_rounds_s={row["kind"]: _age(row, "started_at") for row in await rows_of(SQL["retention"])},
+        ledger_verified_at=ledger["verified_at"],
+        ledger_is_sound=ledger["is_sound"],
+        oldest_transaction_s=_age(server, "xact_start") if server["may_read"] else None,
+        replication_lag_s=server["lag_s"] if server["may_read"] else None,
+        schema_version=work["schema_version"],
+        partitions_ahead=count_ahead(layout_of(await rows_of(LAYOUT)), utc(work["now"])),
+        credits_today=dict.fromkeys(_KINDS, 0) | _numbers(await rows_of(SQL["credits"])),
+        standbys_streaming=standbys["streaming"] if standbys["is_seen"] else None,
+        replication_lag_bytes=standbys["lag_bytes"] if standbys["is_seen"] else None,
+    )
+
+
+def _age(row: Row, name: str) -> float:
+    """Return for how many seconds something has been due; 0 where nothing is, or not yet."""
+    since = row[name]
+    return 0.0 if since is None else max(0.0, (row["now"] - since).total_seconds())
+
+
+def _by_step(rows: list[Row], name: str) -> Mapping[str, float]:
+    return dict.fromkeys(_STEPS, 0.0) | {row["step"]: _age(row, name) for row in rows}
+
+
+def _numbers(rows: list[Row]) -> dict[str, int]:
+    return {row["state"]: row["number"] for row in rows}
+
+
+def _endpoints(rows: list[Row]) -> Mapping[str, int]:
+    numbers = dict.fromkeys(_STATES, 0) | _numbers(rows)
+    others = numbers["paused"] + numbers["disabled"]
+    return numbers | {"active": min(MOST_COUNTED, max(0, numbers.pop("all") - others))}
+
 
 T = TypeVar("T")
 
-BOOKING = Columns(HostBooking, "r", "")
+BOOKING = Columns(pages.HostBooking, "r", "")
 
-# The accounts that any part of a search matches, each part by an index of its own. A beginning is a range, which a plan
-# for any parameter can take from an index, as it cannot a pattern. An event is found by the instant of its id.
-_SEARCH = f"""
-SELECT {ACCOUNT.select} FROM accounts a WHERE a.id IN (
-    (SELECT id FROM accounts
-    WHERE lower(email) ~>=~ lower(%(text)s) AND lower(email) ~<~ (lower(%(text)s) || chr(1114111)) LIMIT 1000)
-    UNION ALL
-    (SELECT id FROM accounts
-    WHERE lower(full_name) ~>=~ lower(%(text)s) AND lower(full_name) ~<~ (lower(%(text)s) || chr(1114111)) LIMIT 1000)
-    UNION ALL
-    (SELECT b.account_id FROM users u JOIN memberships b ON b.user_id = u.id WHERE lower(u.email) = lower(%(text)s)
-    LIMIT 1000)
-    UNION ALL
-    (SELECT account_id FROM api_keys WHERE last_four = %(last_four)s LIMIT 1000)
-    UNION ALL SELECT account_id FROM api_keys WHERE digest = %(key_digest)s
-    UNION ALL SELECT id FROM accounts WHERE id = %(id)s
-    UNION ALL SELECT account_id FROM memberships WHERE user_id = %(id)s
-    UNION ALL SELECT account_id FROM api_keys WHERE id = %(id)s
-    UNION ALL SELECT account_id FROM meetings WHERE id = %(id)s
-    UNION ALL SELECT account_id FROM api_requests WHERE id = %(id)s
-    UNION ALL SELECT account_id FROM events
-    WHERE created_at >= %(made_from)s AND created_at <= %(made_before)s AND id = %(id)s
-)
-ORDER BY a.id DESC LIMIT %(limit)s
-"""
-
-# An account with what belongs to it, as JSON: an account has few members and some keys.
-_ACCOUNT_PAGE = f"""
-SELECT {ACCOUNT.select},
-    (SELECT json_agg(json_build_object('user', row_to_json(u), 'membership', row_to_json(b))
-        ORDER BY b.created_at, b.user_id)
-    FROM memberships b JOIN users u ON u.id = b.user_id WHERE b.account_id = a.id) AS members,
-    (SELECT json_agg(k ORDER BY k.id DESC) FROM (
-        SELECT {API_KEY.names} FROM api_keys WHERE account_id = a.id ORDER BY id DESC LIMIT %(keys)s) AS k) AS keys,
-    (SELECT json_agg(e ORDER BY e.number DESC) FROM (
-        SELECT w.number, w.at, t.kind, t.reference_id, w.amount, w.balance_after, t.reference_type,
-            {TITLE} AS title
-        FROM ledger_entries w JOIN ledger_transfers t ON t.account_id = w.account_id AND t.id = w.transfer_id
-        WHERE w.account_id = a.id AND w.book = 'customer' AND w.number > a.entries - %(last)s
-        AND w.number <= a.entries) AS e) AS entries,
-    (SELECT json_agg(d ORDER BY d.id DESC) FROM (
-        SELECT w.id, w.event_id, w.event_kind, w.status, w.created_at, w.due_at AS next_attempt_at, w.attempts_made,
-            p.url, t.status_code AS last_status_code, t.error AS last_error, w.endpoint_id
-        FROM (SELECT * FROM deliveries WHERE account_id = a.id ORDER BY id DESC LIMIT %(last)s) AS w
-        LEFT JOIN webhook_endpoints p ON p.account_id = w.account_id AND p.id = w.endpoint_id
-        LEFT JOIN delivery_attempts t
-            ON t.account_id = w.account_id AND t.delivery_id = w.id AND t.number = w.attempts_made) AS d) AS deliveries
-FROM accounts a WHERE a.id = %(id)s
-"""
-
-# Meetings in progress and removals that failed, the longest first. Of the former there are as many as are being made or
-# cancelled now, of the latter a check is open for the minutes after a creation.
-_DOUBTS = """
-SELECT (SELECT json_agg(d ORDER BY d.lease_until) FROM (
-        SELECT m.account_id, a.full_name AS account_name, m.id, m.title, m.status, m.credits, m.created_at, m.start_at,
-            m.provider, m.provider_meeting_id, m.lease_until, m.idempotency_key IS NOT NULL AS can_deliver
-        FROM meetings m JOIN accounts a ON a.id = m.account_id
-        WHERE m.lease_until IS NOT NULL AND (m.status <> 'provisioning' OR m.created_at < %(made_before)s)
-        ORDER BY m.lease_until LIMIT %(limit)s) AS d) AS meetings,
-    (SELECT json_agg(d ORDER BY d.since) FROM (
-        SELECT c.account_id, a.full_name AS account_name, c.meeting_id, m.title, m.start_at, m.provider, c.failures,
-            c.since, c.due_at
-        FROM orphan_checks c JOIN meetings m ON m.account_id = c.account_id AND m.id = c.meeting_id
-        JOIN accounts a ON a.id = c.account_id
-        WHERE c.failures > 0 ORDER BY c.due_at LIMIT %(limit)s) AS d) AS removals
-"""
-
-# What all accounts have, and the totals of the ledger by month. A row of totals is of an account, a day and a kind; summed
-# by day first, they are brought to months but once a day.
-_LIABILITY = """
-SELECT count(*) AS accounts, COALESCE(sum(balance), 0)::bigint AS balance, COALESCE(sum(held), 0)::bigint AS held,
-    COALESCE(-sum(balance) FILTER (WHERE balance < 0), 0)::bigint AS debt,
-    (SELECT json_agg(m) FROM (
-        SELECT date_trunc('month', day)::date AS month, kind, sum(credits)::bigint AS credits,
-            sum(entries)::bigint AS entries
-        FROM (SELECT day, kind, sum(credits) AS credits, sum(entries) AS entries FROM ledger_day_totals
-            GROUP BY day, kind) AS d
-        GROUP BY 1, 2 ORDER BY 1, 2) AS m) AS months
-FROM accounts
-"""
-
-# What occupies each host in a range of time. A host has few meetings in a week; the index of the constraint that keeps two
-# meetings from overlapping finds them.
-_BOOKINGS = f"""
-SELECT r.host_id, r.account_id, (SELECT full_name FROM accounts WHERE id = r.account_id) AS account_name, r.meeting_id,
-    (SELECT title FROM meetings WHERE account_id = r.account_id AND id = r.meeting_id) AS title,
-    lower(r.during) AS starts_at, upper(r.during) AS ends_at
-FROM hosts h CROSS JOIN LATERAL (
-    SELECT * FROM host_reservations w
-    WHERE w.host_id = h.id AND w.during && tstzrange(%(begins_at)s, %(ends_at)s) LIMIT {MAX_PAGE}
-) AS r
-ORDER BY lower(r.during), r.meeting_id LIMIT %(limit)s
-"""
-
-# Proposals that can be decided, the first to expire first.
-_PROPOSALS = f"""
-SELECT {PROPOSAL.select}, (SELECT full_name FROM accounts WHERE id = p.account_id) AS account_name
-FROM credit_proposals p
-WHERE p.is_approved IS NULL AND NOT p.is_replaced AND p.expires_at > %(now)s ORDER BY p.expires_at LIMIT %(limit)s
-"""
-
-_MOST_COUNTED = 1001
-
-
-def _due(name: QueueName, table: str, due: str, condition: str = "true") -> str:
-    # What is due of one kind, by the index of its due times. The bound is the statement's time: a volatile one could not
-    # bound the scan.
-    return f"""
-    SELECT '{name}' AS name, count(*) AS due, min(at) AS oldest_due_at FROM (
-        SELECT {due} AS at FROM {table} WHERE {due} <= statement_timestamp() AND {condition}
-        ORDER BY {due} LIMIT {_MOST_COUNTED}) AS w"""
-
-
-# Every queue, the database's time, its schema, and its oldest transaction of those that the role may see.
-_QUEUES = f"""
-SELECT clock_timestamp() AS now, (SELECT max(number) FROM schema_migrations) AS schema,
-    (SELECT min(xact_start) FROM pg_stat_activity
-        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid())
-        AS oldest_transaction_at,
-    (SELECT json_agg(q) FROM ({
-    " UNION ALL ".join(
-        (
-            _due(QueueName.DELIVERIES, "deliveries", "due_at", "NOT is_throttled"),
-            _due(QueueName.MAILS, "mails", "due_at"),
-            _due(QueueName.NOTES, "notes", "due_at"),
-            _due(QueueName.RECORDINGS, "recordings", "due_at"),
-            _due(QueueName.PROVIDER_EVENTS, "provider_events", "due_at"),
-            _due(QueueName.MEETINGS, "meetings", "lease_until"),
-            _due(QueueName.REMOVALS, "orphan_checks", "due_at"),
-        )
-    )
-}) AS q) AS queues
-"""
 
 _EVENT_AGE = timedelta(seconds=1)
-"""How far the instant of an event's id and its time of creation lie apart at most."""
+"""The most by which the instant of an event's id and its time of creation differ."""
 
 
 class ConsoleReads(Reads):
-    """What the pages of the console show."""
+    """Reads of the console's pages."""
 
-    async def search_accounts(self, wanted: AccountSearch, limit: int) -> Sequence[StoredAccount]:
+    async def search_accounts(self, wanted: pages.AccountSearch, limit: int) -> Sequence[StoredAccount]:
         at = wanted.id_made_at
         parameters: Row = {
             "text": wanted.text,
@@ -188,51 +124,53 @@ class ConsoleReads(Reads):
             "made_before": None if at is None else at + _EVENT_AGE,
             "limit": limit,
         }
-        return [ACCOUNT.read(row) for row in await self._all(_SEARCH, parameters)]
+        return await self._list(ACCOUNT, SQL["search"], parameters)
 
-    async def find_account_page(self, account_id: UUID, keys: int, last: int) -> AccountPage | None:
-        row = await self._one(_ACCOUNT_PAGE, {"id": account_id, "keys": keys, "last": last})
+    async def find_account_page(self, account_id: UUID, keys: int, last: int) -> pages.AccountPage | None:
+        row = await self._one(SQL["account_page"], id=account_id, keys=keys, last=last)
         if row is None:
             return None
-        return AccountPage(
+        return pages.AccountPage(
             ACCOUNT.read(row),
             _records(row["members"], Member),
             _records(row["keys"], ApiKey),
-            _records(row["entries"], EntryLine),
-            _records(row["deliveries"], DeliveryLine),
+            _records(row["entries"], pages.EntryLine),
+            _records(row["deliveries"], pages.DeliveryLine),
         )
 
-    async def list_doubts(self, made_before: datetime, limit: int) -> Doubts:
-        row = await self._one(_DOUBTS, {"made_before": made_before, "limit": limit})
+    async def list_doubts(self, made_before: datetime, limit: int) -> pages.Doubts:
+        row = await self._one(SQL["doubts"], made_before=made_before, limit=limit)
         assert row is not None
-        return Doubts(_records(row["meetings"], DoubtfulMeeting), _records(row["removals"], DoubtfulRemoval))
+        return pages.Doubts(
+            _records(row["meetings"], pages.DoubtfulMeeting), _records(row["removals"], pages.DoubtfulRemoval)
+        )
 
     async def list_bookings(
         self, begins_at: datetime, ends_at: datetime, limit: int
-    ) -> Sequence[HostBooking]:
-        found = await self._all(_BOOKINGS, {"begins_at": begins_at, "ends_at": ends_at, "limit": limit})
+    ) -> Sequence[pages.HostBooking]:
+        found = await self._all(SQL["bookings"], begins_at=begins_at, ends_at=ends_at, limit=limit)
         return [BOOKING.read(row) for row in found]
 
-    async def list_proposals(self, now: datetime, limit: int) -> Sequence[ProposalLine]:
-        found = await self._all(_PROPOSALS, {"now": now, "limit": limit})
-        return [ProposalLine(PROPOSAL.read(row), row["account_name"]) for row in found]
+    async def list_proposals(self, now: datetime, limit: int) -> Sequence[pages.ProposalLine]:
+        found = await self._all(SQL["proposals"], now=now, limit=limit)
+        return [pages.ProposalLine(PROPOSAL.read(row), row["account_name"]) for row in found]
 
-    async def find_queues(self) -> Queues:
-        row = await self._one(_QUEUES, {})
+    async def find_queues(self) -> pages.Queues:
+        row = await self._one(SQL["queues"], {})
         assert row is not None
         oldest = row["oldest_transaction_at"]
-        return Queues(
+        return pages.Queues(
             utc(row["now"]),
             row["schema"],
             None if oldest is None else utc(oldest),
-            _records(row["queues"], Queue),
+            _records(row["queues"], pages.Queue),
         )
 
-    async def find_liability(self) -> tuple[Liability, Sequence[MonthTotal]]:
-        row = await self._one(_LIABILITY, {})
+    async def find_liability(self) -> tuple[pages.Liability, Sequence[views.MonthTotal]]:
+        row = await self._one(SQL["liability"], {})
         assert row is not None
-        now = Liability(row["accounts"], row["balance"], row["held"], row["debt"])
-        return now, _records(row["months"], MonthTotal)
+        now = pages.Liability(row["accounts"], row["balance"], row["held"], row["debt"])
+        return now, _records(row["months"], views.MonthTotal)
 
 
 def _records(values: Any, record: type[T]) -> Sequence[T]:

@@ -20,26 +20,24 @@ from time import monotonic
 from typing import Any
 
 import psycopg
+from attrs import frozen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
-from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
-from meetcore.adapters.postgres.kept_connections import KeepingPool
-from meetcore.adapters.postgres.plans import remember_sizes, renew_plans
-from meetcore.ports.metrics import NO_METRICS, Metrics, PoolState
+from meetcore.adapters.postgres import session
+from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection, remember_sizes, renew_plans
+from meetcore.ports.observability import NO_METRICS, NO_TRACING, STORE_UNAVAILABLE, Metrics, Tracing
 from meetcore.ports.store import (
-    StoreFenced,
     StoreFull,
     StoreLoginRefused,
     StoreReadOnly,
     StoreSessionRefused,
     StoreUnavailable,
 )
-from meetcore.ports.tracing import NO_TRACING, Tracing
 
 __all__ = [
-    "DEADLINE_S", "Connection", "Pool", "application_name", "make_pool", "network_parameters", "sent_settings",
+    "DEADLINE_S", "Connection", "Pool", "PoolState", "application_name", "make_pool", "network_parameters", "sent_settings",
     "session_options", "session_settings", "translated",
 ]  # fmt: skip
 
@@ -71,17 +69,25 @@ _UNAVAILABLE_ERRORS = (
     PoolTimeout,
     TooManyRequests,
 )
-PASSES_FENCE = "meetcore.passes_fence"
-"""The setting of a session that `refuse_while_fenced` lets write."""
-
 _READ_ONLY = "25006"
-_FENCED = "MCF01"  # of `refuse_while_fenced`
 _STATEMENT_TIMEOUT = "57014"
+_DISK_FULL = "53100"
 # Another connection may do better: it may lead to another server.
 _CONNECTION_LOST = (*ENDED_BY_SERVER, _READ_ONLY)
 
 
-class Pool(KeepingPool):
+@frozen
+class PoolState:
+    """The connections of a pool. `waiting` wait for one now; `waits` and `waited_s` are totals since the start."""
+
+    size: int = 0
+    idle: int = 0
+    waiting: int = 0
+    waits: int = 0
+    waited_s: float = 0.0
+
+
+class Pool(AsyncConnectionPool[Connection]):
     """Lends connections that were open a moment ago, each for a limited time.
 
     `deadline_s` is that time in seconds, from the request for a connection. `keeps_plans` says whether a connection's
@@ -95,6 +101,10 @@ class Pool(KeepingPool):
     metrics: Metrics = NO_METRICS
     tracing: Tracing = NO_TRACING
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._returns: set[asyncio.Task[None]] = set()
+
     @asynccontextmanager
     async def connection(
         self,
@@ -102,11 +112,7 @@ class Pool(KeepingPool):
         *,
         deadline_s: float | None = None,
     ) -> AsyncIterator[Connection]:
-        """Lend a connection.
-
-        Args:
-            timeout: how long to wait for a free one, in seconds.
-            deadline_s: for how long it is lent in all; `math.inf` for ever.
+        """Lend a connection for `deadline_s` in all; wait up to `timeout` seconds for a free one.
 
         Raises:
             psycopg.OperationalError: the server did not answer in time, or the connection was lost.
@@ -118,7 +124,7 @@ class Pool(KeepingPool):
         try:
             connection = await self.take(min(self.timeout if timeout is None else timeout, limit_s))
         except _UNAVAILABLE_ERRORS as error:
-            self.metrics.store_unavailable(kind_of(error) or "away", self.serves)
+            self.metrics.count(STORE_UNAVAILABLE, self.serves, kind_of(error) or "away")
             raise
         is_unfit = False
         timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
@@ -128,7 +134,7 @@ class Pool(KeepingPool):
             yield connection
         except psycopg.Error as error:
             if kind := "timeout" if connection.is_overdue else kind_of(error):
-                self.metrics.store_unavailable(kind, self.serves)
+                self.metrics.count(STORE_UNAVAILABLE, self.serves, kind)
             if connection.is_overdue:
                 raise psycopg.OperationalError(f"no answer within {limit_s:g} s") from error
             if (error.sqlstate or "").startswith(_CONNECTION_LOST):
@@ -142,12 +148,33 @@ class Pool(KeepingPool):
             if is_unfit or connection.is_overdue:
                 await self.drain()
 
-    async def read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
-        """Run one statement that only reads, once more where its connection was lost at the first try.
+    async def take(self, timeout_s: float) -> Connection:
+        """Return a connection that the server has not closed, or raise `PoolTimeout` after `timeout_s`.
 
-        Raises:
-            psycopg.Error, PoolTimeout: see `connection`.
+        The pool's own check is not used: it waits a second after each connection that fails it.
         """
+        give_up_at = monotonic() + timeout_s
+        while True:
+            connection = await self.getconn(give_up_at - monotonic())
+            if not connection.is_lost():
+                return connection
+            await connection.close()
+            await self.give_back(connection)
+
+    async def give_back(self, connection: Connection) -> None:
+        """Give a connection back, also where the caller is cancelled while it waits for the pool's lock."""
+        task = asyncio.get_running_loop().create_task(self.putconn(connection))
+        self._returns.add(task)
+        task.add_done_callback(self._returns.discard)
+        await asyncio.shield(task)
+
+    async def close(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109  # as the driver's pool has it
+        """Close the pool once all connections under way to it are back."""
+        await asyncio.gather(*self._returns)
+        await super().close(timeout)
+
+    async def read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run one statement that only reads, once more where its connection was lost at the first try."""
         with self.tracing.span("read"):
             return await self.read_untraced(query, parameters)
 
@@ -169,8 +196,8 @@ class Pool(KeepingPool):
         """Return how many connections there are, and how many callers wait or waited for one."""
         found = self.get_stats()
         return PoolState(
-            found.get("pool_size", 0), found.get("pool_available", 0) + self.kept, found.get("requests_waiting", 0),
-            found.get("requests_queued", 0), found.get("requests_wait_ms", 0) / 1000, self.serves,
+            found.get("pool_size", 0), found.get("pool_available", 0), found.get("requests_waiting", 0),
+            found.get("requests_queued", 0), found.get("requests_wait_ms", 0) / 1000,
         )  # fmt: skip
 
 
@@ -186,7 +213,6 @@ def make_pool(
     role: str = "",
     metrics: Metrics = NO_METRICS,
     serves: str = "primary",
-    passes_fence: bool = False,
 ) -> Pool:
     """Make a pool that is not yet open.
 
@@ -204,7 +230,6 @@ def make_pool(
         role: of this process, which the server then shows beside its pid in `application_name`.
         metrics: take each use for which the server was unavailable.
         serves: what metrics call the pool.
-        passes_fence: whether it writes while a restore is fenced, as an operator's commands do. Not through a pooler.
     """
     kwargs: dict[str, Any] = {
         "autocommit": True,
@@ -213,18 +238,16 @@ def make_pool(
         "application_name": application_name(role),
     }
     if not is_pooled:
-        kwargs["options"] = session_options(url, deadline_s) + (
-            f" -c {PASSES_FENCE}=on" if passes_fence else ""
-        )
+        kwargs["options"] = session_options(url, deadline_s)
     pool = Pool(
         url,
         connection_class=Connection,
-        kwargs=kwargs | network_parameters(url, deadline_s),
+        kwargs=kwargs | session.ENCODING | network_parameters(url, deadline_s),
         min_size=min_size,
         max_size=max_size,
         timeout=timeout_s,
         max_idle=idle_s,
-        configure=None if is_pooled else remember_sizes,
+        configure=None if is_pooled else _begin_session,
         reconnect_timeout=_RECONNECT_S,
         open=False,
     )
@@ -233,13 +256,19 @@ def make_pool(
     return pool
 
 
+async def _begin_session(connection: Connection) -> None:
+    if statement := session.corrections(connection.pgconn):
+        await connection.execute(statement, prepare=False)
+    await remember_sizes(connection)
+
+
 def application_name(role: str) -> str:
     """Return what the server shows of a connection of this process: its role and its pid."""
     return f"meetcore {role} {os.getpid()}" if role else "meetcore"
 
 
 def network_parameters(url: str, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-    """Parameters by which a host that vanished from the network is noticed; those that the address has are kept.
+    """Return parameters that notice a vanished host; the address's own win.
 
     Keepalives notice it on an idle connection, `tcp_user_timeout` on one that has sent something.
     """
@@ -256,16 +285,14 @@ def network_parameters(url: str, deadline_s: float = DEADLINE_S) -> dict[str, An
 
 
 def session_settings(deadline_s: int) -> dict[str, str]:
-    """Settings that each session needs, by name.
-
-    Args:
-        deadline_s: for how long a connection is lent. The server itself ends a statement 2 s earlier.
-    """
+    """Return a session's settings by name; the server ends a statement 2 s before `deadline_s`."""
+    statement_s = max(1, deadline_s - _SERVER_ENDS_EARLIER_S)
     return {
-        "timezone": "UTC",
+        **session.VALUES,
         # A transaction here is four short trips; whatever takes this long is stuck.
-        "statement_timeout": f"{max(1, deadline_s - _SERVER_ENDS_EARLIER_S)}s",
-        "idle_in_transaction_session_timeout": "15s",
+        "statement_timeout": f"{statement_s}s",
+        # A process that is frozen inside a transaction loses its locks before those that wait for them give up.
+        "idle_in_transaction_session_timeout": f"{max(2, statement_s // 2)}s",
     }
 
 
@@ -294,7 +321,6 @@ def translated() -> Iterator[None]:
     Raises:
         StoreFull, StoreLoginRefused, StoreSessionRefused: the server, or a pooler, refused a connection explicitly.
         StoreReadOnly: the server takes no writes, as a standby does.
-        StoreFenced: a restore is not released.
         StoreUnavailable: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
             the log: its text names addresses.
     """
@@ -305,8 +331,6 @@ def translated() -> Iterator[None]:
     except psycopg.Error as error:
         if error.sqlstate == _READ_ONLY:
             raise StoreReadOnly("the database takes no writes") from error
-        if error.sqlstate == _FENCED:
-            raise StoreFenced("the database was restored and is not released") from error
         if (error.sqlstate or "").startswith(_CONNECTION_LOST):
             raise _unavailable("") from error
         raise
@@ -325,6 +349,8 @@ def kind_of(error: BaseException) -> str | None:
         return "lost"
     if not isinstance(error, _UNAVAILABLE_ERRORS):
         return None
+    if state == _DISK_FULL:
+        return "disk_full"
     if _IS_FULL.search(str(error)):
         return "full"
     return "login" if _IS_LOGIN_REFUSED.search(str(error)) else "away"

@@ -1,4 +1,4 @@
-"""What a session needs, and how it gets it behind a pooler that lends connections for one transaction each.
+"""The settings that a session needs, and how it gets them behind a pooler that lends connections for one transaction each.
 
 PgBouncer in transaction mode refuses start-up options, or drops them silently, and a statement that was prepared on
 one connection is unknown to the next. There the role has the settings, and nothing is prepared.
@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from meetcore.adapters.postgres import session
 from meetcore.adapters.postgres.pool import (
     application_name,
     network_parameters,
@@ -19,7 +20,7 @@ from meetcore.adapters.postgres.pool import (
     translated,
 )
 
-__all__ = ["MissingSettings", "check_role_settings", "check_sent_settings"]
+__all__ = ["MissingSettings", "check_role_settings", "check_sent_settings", "other_values"]
 
 # The present settings of a session; limits in milliseconds.
 _READ = """
@@ -33,12 +34,7 @@ class MissingSettings(Exception):
 
 
 def check_role_settings(url: str, deadline_s: int) -> None:
-    """Make sure that the role has the settings of each session by itself. A shorter time limit will do, too.
-
-    Raises:
-        MissingSettings: it has not.
-        StoreUnavailable: the database does not answer.
-    """
+    """Raise `MissingSettings` unless the role itself has each session's settings, or a shorter time limit."""
     wanted = session_settings(deadline_s)
     role, lacking = _lacking(url, wanted)
     if lacking:
@@ -49,12 +45,9 @@ def check_role_settings(url: str, deadline_s: int) -> None:
 
 
 def check_sent_settings(url: str, deadline_s: int) -> None:
-    """Make sure that a session has the settings that it is begun with, as none has behind a pooler that drops them.
+    """Raise `MissingSettings` where a session lacks the settings that it is begun with, as by some poolers.
 
-    Raises:
-        MissingSettings: it has not.
-        StoreSessionRefused: a pooler refuses them.
-        StoreUnavailable: the database does not answer.
+    A pooler that refuses them raises `StoreSessionRefused`.
     """
     _, lacking = _lacking(url, sent_settings(deadline_s), options=session_options(url, deadline_s))
     if lacking:
@@ -67,19 +60,36 @@ def check_sent_settings(url: str, deadline_s: int) -> None:
 def _lacking(url: str, wanted: Mapping[str, str], **options: str) -> tuple[str, list[str]]:
     """Return the role of a session, and the names of the settings that it has not."""
     shown: dict[str, Any] = (
-        network_parameters(url) | {"application_name": application_name("check")} | options
+        network_parameters(url) | session.ENCODING | {"application_name": application_name("check")} | options
     )
     with translated(), psycopg.connect(url, autocommit=True, **shown) as connection:
         connection.prepare_threshold = None
+        if options:
+            session.correct(connection)
         rows = connection.execute(_READ.encode(), {"names": list(wanted)}).fetchall()
     lacking = [name for name, limit_ms, value, _ in rows if not _is_as_wanted(wanted[name], limit_ms, value)]
     return rows[0][3], lacking
 
 
+def other_values(url: str) -> dict[str, str]:
+    """Return how a session reads and writes values that asks for nothing, by setting, where ours differ."""
+    wanted = dict(session.VALUES)
+    shown = network_parameters(url) | {"application_name": application_name("check"), "options": ""}
+    with translated(), psycopg.connect(url, autocommit=True, **shown) as connection:
+        connection.prepare_threshold = None
+        rows = connection.execute(_READ.encode(), {"names": list(wanted)}).fetchall()
+    del wanted["timezone"]  # which differs on most servers
+    return {
+        name: value
+        for name, _, value, _ in rows
+        if name in wanted and not session.is_same(wanted[name], value)
+    }
+
+
 def _is_as_wanted(wanted: str, limit_ms: int | None, value: str) -> bool:
-    """Whether a setting has the value, or is a time limit of at most as long."""
+    """Return whether a setting has the value, or is a time limit of at most as long."""
     if limit_ms is None:
-        return value.upper() == wanted.upper()
+        return session.is_same(wanted, value)
     return 0 < limit_ms <= 1000 * int(wanted.removesuffix("s"))
 
 

@@ -1,27 +1,15 @@
-"""Reads in PostgreSQL: one statement each, outside any transaction. Each aggregate's stand in its package."""
+"""Reads on PostgreSQL, together: apart from `store`, as a command that writes a row needs none of them."""
 
 from psycopg.errors import ReadOnlySqlTransaction
 
-from meetcore.adapters.postgres.audit_log import AuditReads
-from meetcore.adapters.postgres.callers import CallerReads
-from meetcore.adapters.postgres.console import ConsoleReads
-from meetcore.adapters.postgres.dashboard import DashboardReads
-from meetcore.adapters.postgres.deliveries.events import EventReads
-from meetcore.adapters.postgres.deliveries.read import DeliveryReads
-from meetcore.adapters.postgres.endpoints.health import HealthReads
-from meetcore.adapters.postgres.endpoints.read import EndpointReads
-from meetcore.adapters.postgres.ledger.read import TransactionReads
-from meetcore.adapters.postgres.ledger.statements import StatementReads
-from meetcore.adapters.postgres.ledger.totals import TotalReads
-from meetcore.adapters.postgres.mails.read import MailReads
-from meetcore.adapters.postgres.meetings.read import MeetingReads
-from meetcore.adapters.postgres.members.read import MemberReads
-from meetcore.adapters.postgres.notes.read import NoteReads
-from meetcore.adapters.postgres.pool import translated
-from meetcore.adapters.postgres.recordings.read import RecordingReads
-from meetcore.adapters.postgres.request_log import RequestReads
-from meetcore.adapters.postgres.retention import RemovedReads
-from meetcore.ports.lists import AccountVersion
+from meetcore.adapters.postgres import console, dashboard, mails, pool
+from meetcore.adapters.postgres.meetings.reads import MeetingReads
+from meetcore.adapters.postgres.members.reads import AuditReads, MemberReads
+from meetcore.adapters.postgres.money.reads import StatementReads, TotalReads, TransactionReads
+from meetcore.adapters.postgres.notes.reads import NoteReads, RecordingReads
+from meetcore.adapters.postgres.requests import callers, idempotency, retention
+from meetcore.adapters.postgres.webhooks import endpoints, reads
+from meetcore.domain.requests.views import AccountVersion
 
 # Whether writes are refused: by a standby, or by a server or role that is set so.
 _IS_READ_ONLY = """
@@ -30,24 +18,24 @@ SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean 
 
 
 class PostgresQueries(
-    CallerReads,
+    callers.CallerReads,
     MeetingReads,
     TransactionReads,
     TotalReads,
     StatementReads,
-    EndpointReads,
-    HealthReads,
-    DeliveryReads,
-    EventReads,
+    reads.EndpointReads,
+    endpoints.HealthReads,
+    reads.DeliveryReads,
+    reads.EventReads,
     RecordingReads,
     NoteReads,
     AuditReads,
     MemberReads,
-    DashboardReads,
-    ConsoleReads,
-    RequestReads,
-    MailReads,
-    RemovedReads,
+    dashboard.DashboardReads,
+    console.ConsoleReads,
+    idempotency.RequestReads,
+    mails.MailReads,
+    retention.RemovedReads,
 ):
     """Frequent reads that must be cheap."""
 
@@ -57,7 +45,7 @@ class PostgresQueries(
 
     async def ping(self) -> None:
         """Make sure that the database answers and takes writes."""
-        with translated():
+        with pool.translated():
             async with self._pool.connection() as connection:
                 row = await (await connection.execute(_IS_READ_ONLY)).fetchone()
                 if row is None or row["is_read_only"]:

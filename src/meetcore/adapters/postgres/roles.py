@@ -1,7 +1,7 @@
 """Two roles: the owner of the tables, who migrates, and the service's, who can only add to ledger and audit log.
 
-Who owns a table can do anything to it, triggers or not. The service's role is given no DDL, and neither UPDATE
-nor DELETE nor TRUNCATE on the ledger and the audit log; its password does not suffice to change them.
+The owner of a table can do anything to it, triggers or not. The service's role has no DDL, and neither UPDATE
+nor DELETE nor TRUNCATE on the ledger and the audit log: its password does not suffice to change them.
 """
 
 from collections.abc import Iterator
@@ -11,15 +11,40 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from meetcore.adapters.postgres.partitions.layout import MARK
+from meetcore.adapters.postgres import session
 from meetcore.adapters.postgres.pool import application_name, translated
 
-APPEND_ONLY: Final = ("ledger_entries", "ledger_transfers", "ledger_seals", "audit_log")
+_MAY_READ = "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')"
+
+# Whether the role sees the activity of others; one that does not is shown what it does itself, and no lag.
+_PRIVILEGE = f"SELECT {_MAY_READ}"
+
+# The oldest transaction of others in this database, and the standby that is furthest behind, where the role sees them.
+SERVER = f"""
+SELECT {_MAY_READ} AS may_read,
+    (SELECT min(xact_start) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) AS xact_start,
+    COALESCE((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8 AS lag_s,
+    statement_timestamp() AS now
+"""
+
+
+def activity_warnings(connection: psycopg.Connection) -> list[str]:
+    """Describe what the session's role does not see of the server."""
+    row = connection.execute(_PRIVILEGE.encode()).fetchone()
+    if row is not None and row[0]:
+        return []
+    return [
+        "the role does not see transactions of others and standbys, and alerts on them never fire: "
+        "GRANT pg_read_all_stats to it"
+    ]
+
+
+APPEND_ONLY: Final = ("ledger_entries", "ledger_transfers", "audit_log")
 """Tables that are only added to."""
 VERSIONS: Final = "schema_migrations"
 
-# The tables of the service, with what its role needs on each; a partition is
-# reached through its table, and one that is being made or dropped is nobody's.
+# The tables of the service, with what its role needs on each; a partition is reached through its table.
 _NEEDED = """
 SELECT c.oid, c.relname AS name, n.nspname AS schema,
     CASE WHEN starts_with(c.relname, %(versions)s) THEN '{SELECT}'::text[]
@@ -28,7 +53,7 @@ SELECT c.oid, c.relname AS name, n.nspname AS schema,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p')
     AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
-    AND NOT c.relispartition AND obj_description(c.oid, 'pg_class') IS DISTINCT FROM %(mark)s
+    AND NOT c.relispartition
     AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
 """
 
@@ -51,7 +76,7 @@ FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(append_only)s::regclass[])
 WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper
 """
 
-_PARAMETERS: Final = {"versions": VERSIONS, "append_only": list(APPEND_ONLY), "mark": MARK}
+_PARAMETERS: Final = {"versions": VERSIONS, "append_only": list(APPEND_ONLY)}
 
 
 # Who was given the service's work before: the roles, beside the owner, that may add accounts.
@@ -67,16 +92,10 @@ class GrantRefused(Exception):
 
 
 def grant_service(url: str, role: str) -> None:
-    """Give a role what the service needs and nothing more; what it had on the tables beside is taken away.
+    """Give a role what the service needs and nothing more, as the owner of the tables.
 
-    Args:
-        url: the database, as the owner of its tables.
-        role: a role that is there already.
-
-    Raises:
-        GrantRefused: no such role, or it owns the tables or may do as their owner; or the session's role does
-            not own them.
-        StoreUnavailable: the database does not answer.
+    Raises `GrantRefused`: no such role, or it owns the tables or may do as their owner; or the session's role
+    does not own them.
     """
     with _connected(url, "migrate") as connection:
         if not _rows(connection, _NEEDED, _PARAMETERS):
@@ -95,10 +114,7 @@ def grant_service(url: str, role: str) -> None:
 
 @contextmanager
 def granting(connection: psycopg.Connection) -> Iterator[None]:
-    """Give the service's roles what they need on each table that the block makes, in its transaction.
-
-    A process that runs may need one as soon as it is there: what is posted is counted by triggers.
-    """
+    """Give the service's roles their rights on each table that the block makes, in its transaction."""
     before = {row["oid"] for row in _rows(connection, _NEEDED, _PARAMETERS)}
     yield
     made = [row for row in _rows(connection, _NEEDED, _PARAMETERS) if row["oid"] not in before]
@@ -147,11 +163,7 @@ def _grant_on(table: dict[str, Any], role: str) -> sql.Composed:
 
 
 def describe_role(url: str) -> list[str]:
-    """Describe what the role of an address lacks, and what it could do to the ledger.
-
-    Raises:
-        StoreUnavailable: the database does not answer.
-    """
+    """Describe what the role of an address lacks, and what it could do to the ledger."""
     with _connected(url, "check") as connection:
         return [*role_faults(connection), *role_warnings(connection)]
 
@@ -161,7 +173,11 @@ def _connected(url: str, role: str) -> Iterator[psycopg.Connection]:
     with (
         translated(),
         psycopg.connect(
-            url, autocommit=True, connect_timeout=10, application_name=application_name(role)
+            url,
+            autocommit=True,
+            connect_timeout=10,
+            application_name=application_name(role),
+            **session.ENCODING,
         ) as connection,
     ):
         yield connection

@@ -7,29 +7,31 @@ it, and none waits for it long. After a failure it is left alone for a while, an
 Where it is no standby any more, or stays too far behind, the connections are replaced: its address may lead to another server.
 
 How far it is behind is the time of the last transaction that it replayed, by the primary's clock at both ends. A standby that
-follows nobody any more is too far behind after that time, whatever it has; on a primary that nobody writes to, lists do
+follows no primary any more is too far behind after that time, whatever it has; on a primary that nobody writes to, lists do
 without it.
 """
 
+from enum import StrEnum
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout, TooManyRequests
 
 from meetcore.adapters.postgres.columns import Row
-from meetcore.adapters.postgres.deliveries.events import EventReads
-from meetcore.adapters.postgres.deliveries.read import DeliveryReads
-from meetcore.adapters.postgres.endpoints.read import EndpointReads
-from meetcore.adapters.postgres.meetings.read import MeetingReads
-from meetcore.adapters.postgres.notes.read import NoteReads
+from meetcore.adapters.postgres.meetings.reads import MeetingReads
+from meetcore.adapters.postgres.notes.reads import NoteReads, RecordingReads
 from meetcore.adapters.postgres.pool import Pool
-from meetcore.adapters.postgres.recordings.read import RecordingReads
-from meetcore.ports.cipher import Cipher
-from meetcore.ports.lists import AccountVersion, ListQueries
-from meetcore.ports.metrics import NO_METRICS, ListSource, Metrics
+from meetcore.adapters.postgres.webhooks.reads import DeliveryReads, EndpointReads, EventReads
+from meetcore.domain.requests.views import AccountVersion
+from meetcore.ports.observability import LISTS, NO_METRICS, Metrics
+from meetcore.ports.queries import ListQueries
+from meetcore.ports.runtime import Cipher
 
-__all__ = ["ANSWER_S", "Standby", "StandbyLists"]
+__all__ = ["ANSWER_S", "MOST_LAG_S", "ListSource", "Standby", "StandbyLists"]
+
+MOST_LAG_S: Final = 5.0
+"""Seconds that the standby may be behind in what others wrote: a list a little old is fine, one of minutes ago is not."""
 
 ANSWER_S: Final = 1.5
 """Seconds within which the standby has to answer, the wait for a connection included."""
@@ -54,14 +56,18 @@ _CONFLICT = "40"
 _TOOK_TOO_LONG = "57014"
 
 
-class Standby:
-    """A standby, and whether it is of use at the moment.
+class ListSource(StrEnum):
+    """The source of a list: the standby, or the primary for this reason."""
 
-    Args:
-        pool: connections to it, with limits of their own.
-        most_s: how many seconds it may be behind.
-        metrics: take where each list was read, and why.
-    """
+    STANDBY = "standby"
+    OWN_WRITE = "own_write"
+    BEHIND = "behind"
+    GIVEN_UP = "given_up"
+    AWAY = "away"
+
+
+class Standby:
+    """A standby, and whether it is of use at the moment: `most_s` seconds behind at most."""
 
     def __init__(self, pool: Pool, most_s: float, metrics: Metrics = NO_METRICS) -> None:
         self._pool = pool
@@ -74,7 +80,7 @@ class Standby:
     async def read(self, query: str, parameters: Row, version: AccountVersion) -> list[Row] | None:
         """Run a list's statement; `None` where the primary is to be asked."""
         source, found = await self._asked(query, parameters, version)
-        self._metrics.list_read(source)
+        self._metrics.count(LISTS, source)
         return found
 
     async def _asked(
@@ -150,8 +156,8 @@ class _Lists(MeetingReads, RecordingReads, NoteReads, EndpointReads, DeliveryRea
         self._standby = standby
         self._version = version
 
-    async def _all(self, query: str, parameters: Row) -> "list[Row]":
-        found = None
+    async def _all(self, query: str, parameters: Row | None = None, /, **named: Any) -> list[Row]:
+        values, found = (parameters or {}) | named, None
         if self._version is not None:
-            found = await self._standby.read(query, parameters, self._version)
-        return list(await super()._all(query, parameters)) if found is None else found
+            found = await self._standby.read(query, values, self._version)
+        return list(await super()._all(query, values)) if found is None else found

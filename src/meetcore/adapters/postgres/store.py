@@ -3,78 +3,113 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import get_type_hints
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import psycopg
 
-from meetcore.adapters.postgres.audit_log import PostgresAuditLog
-from meetcore.adapters.postgres.deliveries.repository import PostgresDeliveryRepository
-from meetcore.adapters.postgres.endpoints.repository import PostgresEndpointRepository
-from meetcore.adapters.postgres.erasures import PostgresErasureRepository
-from meetcore.adapters.postgres.hosts.keys import PostgresHostKeyRepository
-from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
-from meetcore.adapters.postgres.inbox.events import PostgresProviderEventInbox
-from meetcore.adapters.postgres.ledger.post import PostgresPostingRepository
-from meetcore.adapters.postgres.mails.repository import PostgresMailRepository
-from meetcore.adapters.postgres.meetings.orphans import PostgresOrphanCheckRepository
-from meetcore.adapters.postgres.meetings.repository import PostgresMeetingRepository
-from meetcore.adapters.postgres.meetings.seal import seal_join_urls
-from meetcore.adapters.postgres.members.operators import PostgresOperatorRepository
-from meetcore.adapters.postgres.members.passkeys import PostgresPasskeyRepository
-from meetcore.adapters.postgres.members.proposals import PostgresProposalRepository
-from meetcore.adapters.postgres.members.repository import PostgresMemberRepository
-from meetcore.adapters.postgres.members.sign_in import PostgresSignInRepository
-from meetcore.adapters.postgres.notes.repository import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
-from meetcore.adapters.postgres.recordings.repository import PostgresRecordingRepository
-from meetcore.adapters.postgres.registry import PostgresRegistryRepository
 from meetcore.adapters.postgres.repository import Repository
-from meetcore.adapters.postgres.restores import PostgresRestoreRepository
-from meetcore.adapters.postgres.retention import WAS_REMOVED
 from meetcore.domain.errors import NotFound
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.runtime import Cipher
 from meetcore.ports.store import CommitLost, ConnectionLost, OutcomeUnknown, StoreUnavailable
+
+if TYPE_CHECKING:
+    from meetcore.adapters.postgres.mails import PostgresMailRepository
+    from meetcore.adapters.postgres.meetings.lifecycle import PostgresMeetingRepository
+    from meetcore.adapters.postgres.meetings.upkeep import (
+        PostgresHostKeyRepository,
+        PostgresOrphanCheckRepository,
+        PostgresProviderEventInbox,
+    )
+    from meetcore.adapters.postgres.members.members import (
+        PostgresMemberRepository,
+        PostgresOperatorRepository,
+    )
+    from meetcore.adapters.postgres.members.reads import PostgresAuditLog
+    from meetcore.adapters.postgres.members.sign_in import PostgresPasskeyRepository, PostgresSignInRepository
+    from meetcore.adapters.postgres.money.postings import (
+        PostgresPostingRepository,
+        PostgresProposalRepository,
+    )
+    from meetcore.adapters.postgres.notes.recordings import PostgresRecordingRepository
+    from meetcore.adapters.postgres.notes.work import PostgresNoteRepository
+    from meetcore.adapters.postgres.requests.idempotency import PostgresIdempotencyRepository
+    from meetcore.adapters.postgres.requests.registry import PostgresRegistryRepository
+    from meetcore.adapters.postgres.requests.retention import PostgresErasureRepository
+    from meetcore.adapters.postgres.webhooks.deliveries import PostgresDeliveryRepository
+    from meetcore.adapters.postgres.webhooks.endpoints import PostgresEndpointRepository
+
+_REPOSITORIES: Final = {
+    "registry": "requests.registry:PostgresRegistryRepository",
+    "audit_log": "members.reads:PostgresAuditLog",
+    "members": "members.members:PostgresMemberRepository",
+    "sign_in": "members.sign_in:PostgresSignInRepository",
+    "operators": "members.members:PostgresOperatorRepository",
+    "proposals": "money.postings:PostgresProposalRepository",
+    "passkeys": "members.sign_in:PostgresPasskeyRepository",
+    "idempotency": "requests.idempotency:PostgresIdempotencyRepository",
+    "postings": "money.postings:PostgresPostingRepository",
+    "meetings": "meetings.lifecycle:PostgresMeetingRepository",
+    "orphan_checks": "meetings.upkeep:PostgresOrphanCheckRepository",
+    "host_keys": "meetings.upkeep:PostgresHostKeyRepository",
+    "endpoints": "webhooks.endpoints:PostgresEndpointRepository",
+    "deliveries": "webhooks.deliveries:PostgresDeliveryRepository",
+    "inbox": "meetings.upkeep:PostgresProviderEventInbox",
+    "recordings": "notes.recordings:PostgresRecordingRepository",
+    "notes": "notes.work:PostgresNoteRepository",
+    "erasures": "requests.retention:PostgresErasureRepository",
+    "mails": "mails:PostgresMailRepository",
+}
 
 # Takes the account's lock and raises the version, so that waiting readers read again.
 _LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
 
 
 @cache
-def _repositories() -> dict[str, type[Repository]]:
-    return get_type_hints(PostgresTransaction)
+def _repository(name: str) -> type[Repository] | None:
+    if name not in _REPOSITORIES:
+        return None
+    found: type[Repository] = resolve_name(f"meetcore.adapters.postgres.{_REPOSITORIES[name]}")
+    return found
+
+
+def load_repositories() -> None:
+    """Import every repository now, as a service does: the first transaction that needs one is not kept waiting."""
+    for name in _REPOSITORIES:
+        _repository(name)
 
 
 class PostgresTransaction:
     """The repositories of one open transaction, each made when it is first used: most transactions need one or two."""
 
-    registry: PostgresRegistryRepository
-    audit_log: PostgresAuditLog
-    members: PostgresMemberRepository
-    sign_in: PostgresSignInRepository
-    operators: PostgresOperatorRepository
-    proposals: PostgresProposalRepository
-    passkeys: PostgresPasskeyRepository
-    idempotency: PostgresIdempotencyRepository
-    postings: PostgresPostingRepository
-    meetings: PostgresMeetingRepository
-    orphan_checks: PostgresOrphanCheckRepository
-    host_keys: PostgresHostKeyRepository
-    endpoints: PostgresEndpointRepository
-    deliveries: PostgresDeliveryRepository
-    inbox: PostgresProviderEventInbox
-    recordings: PostgresRecordingRepository
-    notes: PostgresNoteRepository
-    erasures: PostgresErasureRepository
-    mails: PostgresMailRepository
-    restores: PostgresRestoreRepository
+    registry: "PostgresRegistryRepository"
+    audit_log: "PostgresAuditLog"
+    members: "PostgresMemberRepository"
+    sign_in: "PostgresSignInRepository"
+    operators: "PostgresOperatorRepository"
+    proposals: "PostgresProposalRepository"
+    passkeys: "PostgresPasskeyRepository"
+    idempotency: "PostgresIdempotencyRepository"
+    postings: "PostgresPostingRepository"
+    meetings: "PostgresMeetingRepository"
+    orphan_checks: "PostgresOrphanCheckRepository"
+    host_keys: "PostgresHostKeyRepository"
+    endpoints: "PostgresEndpointRepository"
+    deliveries: "PostgresDeliveryRepository"
+    inbox: "PostgresProviderEventInbox"
+    recordings: "PostgresRecordingRepository"
+    notes: "PostgresNoteRepository"
+    erasures: "PostgresErasureRepository"
+    mails: "PostgresMailRepository"
 
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
         self._cipher = cipher
 
     def __getattr__(self, name: str) -> Repository:
-        made = _repositories().get(name)
+        made = _repository(name)
         if made is None:
             raise AttributeError(name)
         repository = made(self._connection, self._cipher)
@@ -87,12 +122,14 @@ class PostgresTransaction:
             raise NotFound("No account with this id.")
 
     async def was_removed(self, account_id: UUID, record_id: UUID) -> bool:
+        from meetcore.adapters.postgres.requests.retention import SQL
+
         named = {"account_id": account_id, "id": record_id}
-        return await (await self._connection.execute(WAS_REMOVED, named)).fetchone() is not None
+        return await (await self._connection.execute(SQL["was_removed"], named)).fetchone() is not None
 
 
 class PostgresStore:
-    """Opens transactions on a pool. READ COMMITTED: the account's lock orders what must be ordered."""
+    """Open transactions on a pool. READ COMMITTED: the account's lock orders what must be ordered."""
 
     def __init__(self, pool: Pool, cipher: Cipher) -> None:
         self._pool = pool
@@ -100,7 +137,7 @@ class PostgresStore:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[PostgresTransaction]:
-        """A clean exit commits, an exception rolls back."""
+        """Open a transaction: a clean exit commits, an exception rolls back."""
         fault: StoreUnavailable | None = None
         is_sent = False
         with self._pool.tracing.span("transaction"), translated():
@@ -118,13 +155,9 @@ class PostgresStore:
                     raise
                 raise fault from error
 
-    async def seal_join_urls(self) -> int:
-        """Seal links of meetings that an earlier release wrote in the clear; how many were sealed."""
-        return await seal_join_urls(self._pool, self._cipher)
-
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PostgresTransaction]:
-        """A transaction for one call only: the statement commits by itself."""
+        """Open a transaction for one call only: the statement commits by itself."""
         fault: StoreUnavailable | None = None
         with self._pool.tracing.span("transaction"), translated():
             try:
@@ -141,12 +174,9 @@ class PostgresStore:
 
 
 def _fault_of(connection: Connection, error: psycopg.Error, *, is_sent: bool) -> StoreUnavailable | None:
-    """Return what an error says of the outcome; `None` for one that is translated as every other.
+    """Return what an error says of the outcome, before the connection is returned; `None` for any other.
 
-    Asked while the connection is still lent: later it may be another transaction's.
-
-    Args:
-        is_sent: whether the server may have been asked to commit.
+    `is_sent`: the server may have been asked to commit.
     """
     if connection.is_overdue:
         return OutcomeUnknown("the database did not answer in time") if is_sent else None

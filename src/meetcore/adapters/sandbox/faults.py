@@ -1,26 +1,22 @@
-"""Faults on demand: simulated faults of a third party, with their real delays.
+"""Simulated failures of the provider, with their real delays.
 
-There are two ways to request one. A developer writes it into a meeting's title, and the creation of that
-meeting fails this way, in any process:
+A developer requests one in a meeting's title, for its creation, in any process:
 
 ====================  ===========================================================================
 title contains        the provider
 ====================  ===========================================================================
 ``[sandbox:refuse]``  refuses at once; nothing is made (502)
-``[sandbox:hang]``    takes the call and never answers; nothing is made (502 after 10 s, then the
-                      reconciler finds nothing and undoes it)
-``[sandbox:late]``    makes the meeting, and answers after the time limit (502 after 10 s, then
-                      the reconciler finds the meeting and finishes it); ``timeout`` is the same
-``[sandbox:drop]``    makes the meeting, and the connection breaks before the answer (502 at once,
+``[sandbox:hang]``    never answers; nothing is made (502 after 10 s; the reconciler finds nothing
+                      and undoes it)
+``[sandbox:late]``    makes the meeting, answers after the time limit (502 after 10 s; the
+                      reconciler finds the meeting and finishes it); ``timeout`` is the same
+``[sandbox:drop]``    makes the meeting, breaks the connection before the answer (502 at once,
                       then as above)
 ``[sandbox:lost]``    never gets the request; the outcome is unknown (502 at once, then undone)
 ====================  ===========================================================================
 
-A test plans them one by one for each kind of call, and one more: a host that is ``full`` for the day. No
-title requests that: the next host would be tried with the same title, and one meeting would mark every host
-full.
-
-Owns which fault is due; the provider implements it.
+A test plans them for each kind of call, including a host that is ``full`` for the day. A title cannot request
+that one: the next host would get the same title, and all hosts would be marked full.
 """
 
 import re
@@ -29,11 +25,11 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from meetcore.ports.video_provider import ProviderOrder
+from meetcore.domain.meetings.views import ProviderOrder
 
 
 class SandboxFault(StrEnum):
-    """How a call goes wrong."""
+    """A failure of a call."""
 
     REFUSE = "refuse"
     HANG = "hang"
@@ -44,7 +40,7 @@ class SandboxFault(StrEnum):
 
     @property
     def does_the_work(self) -> bool:
-        """Whether the provider does the work in spite of the fault."""
+        """Whether the work is done in spite of the fault."""
         return self in (SandboxFault.LATE, SandboxFault.DROP)
 
     @property
@@ -54,7 +50,7 @@ class SandboxFault(StrEnum):
 
 
 class SandboxCall(StrEnum):
-    """A kind of call to the provider."""
+    """A kind of call."""
 
     CREATE = "create"
     FIND = "find"
@@ -67,44 +63,37 @@ class SandboxCall(StrEnum):
 
 
 _BY_WORD: Final = {fault.value: fault for fault in SandboxFault if fault is not SandboxFault.FULL} | {
-    "timeout": SandboxFault.LATE  # what it was called at first
+    "timeout": SandboxFault.LATE  # an older name
 }
 _IN_TITLE: Final = re.compile(rf"\[sandbox:({'|'.join(_BY_WORD)})\]")
 
 
 def fault_in_title(title: str) -> SandboxFault | None:
-    """Return the first fault that a title names, if any."""
+    """Return the first fault that a title names."""
     match = _IN_TITLE.search(title)
     return None if match is None else _BY_WORD[match[1]]
 
 
 class SandboxFaults:
-    """Faults that wait for the next calls of each kind, in the memory of one process."""
+    """Planned faults by kind of call, in the memory of one process."""
 
     def __init__(self) -> None:
         self._planned: defaultdict[SandboxCall, deque[SandboxFault]] = defaultdict(deque)
         self._unmade: set[UUID] = set()
 
     def plan(self, call: SandboxCall, *faults: SandboxFault) -> None:
-        """Plan faults for the next calls of this kind, one each, in this order.
-
-        Raises:
-            ValueError: a host is full for meetings that are to be made, and for nothing else.
-        """
+        """Plan faults for the next calls of this kind, in order; `FULL` is for creations alone."""
         if SandboxFault.FULL in faults and call is not SandboxCall.CREATE:
             raise ValueError(f"{SandboxFault.FULL} is a fault of {SandboxCall.CREATE}, not of {call}")
         self._planned[call].extend(faults)
 
     def due(self, call: SandboxCall) -> SandboxFault | None:
-        """Take the fault due for this call, if any."""
+        """Take the fault due for this call."""
         planned = self._planned[call]
         return planned.popleft() if planned else None
 
     def due_for(self, order: ProviderOrder) -> SandboxFault | None:
-        """Take the fault due for the creation of this meeting: a planned one, else its title's.
-
-        The latest creation decides whether the meeting exists; successful ones are not stored.
-        """
+        """Take the fault due for this creation: a planned one, else its title's. The latest one decides."""
         fault = self.due(SandboxCall.CREATE) or fault_in_title(order.title)
         if fault is None or fault.does_the_work:
             self._unmade.discard(order.meeting_id)
@@ -113,6 +102,6 @@ class SandboxFaults:
         return fault
 
     def lets_exist(self, order: ProviderOrder) -> bool:
-        """Return whether a meeting can exist: not if its creation was refused or lost."""
+        """Return whether a meeting exists: its creation was neither refused nor lost."""
         fault = fault_in_title(order.title)
         return order.meeting_id not in self._unmade and (fault is None or fault.does_the_work)

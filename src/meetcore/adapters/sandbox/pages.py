@@ -1,13 +1,13 @@
-"""The join page: what stands in for the provider's own site while the sandbox is the provider.
+"""The join page of the sandbox, in place of a provider's site.
 
-Owns three routes, their token and what a click means: the state changes, then the service gets the event that
-a provider would send. A repeated click sends it again, as providers do. A request without the token gets the
-same 404 as an unknown meeting. The token in the form's address is what keeps a foreign site from pressing the
-buttons.
+A click changes the state, then sends the event that a provider would send; a repeated click sends it again. A
+request without the token gets the 404 of an unknown meeting; the token in the form's address also prevents
+CSRF.
 """
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from html import escape
 from typing import Final, Literal
 
 from attrs import frozen
@@ -15,17 +15,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.sandbox.join_page import join_page, unknown_page
-from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
-from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.sandbox.provider import SandboxProvider, meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import SandboxMeetingState
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
+from meetcore.domain.meetings.schedule import WIB
 
 EventKind = Literal["started", "ended"]
 Lookup = Callable[[str], Awaitable[Meeting | None]]
-"""Our meeting by its provider meeting id."""
+"""Returns our meeting by its provider meeting id."""
 OnEvent = Callable[[EventKind, str], Awaitable[None]]
-"""The provider's event into the service: what happened, and the provider meeting id."""
+"""Passes an event and the provider meeting id to the service."""
 
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -33,7 +32,7 @@ _HEADERS: Final = {
         "base-uri 'none'; frame-ancestors 'none'"
     ),
     "Cache-Control": "no-store",
-    # The address holds the token.
+    # The URL holds the token.
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
@@ -51,13 +50,10 @@ def sandbox_routes(
     *,
     now: Callable[[], datetime] = _utc_now,
 ) -> list[Route]:
-    """Serve the join pages of a sandbox: `GET /sandbox/meetings/{id}?t=`, `POST …/start` and `…/end`.
+    """Serve the join pages: `GET /sandbox/meetings/{id}?t=`, `POST …/start` and `…/end`.
 
-    Args:
-        provider: whose links and state these are.
-        lookup: our meeting by its provider meeting id, `None` when there is none.
-        on_event: called with `started` or `ended` after the state has changed, again when the button is
-            pressed again, and never for a meeting that is over or was cancelled.
+    `on_event` is called with `started` or `ended` after the state changed and at each repeated click, but not
+    for ended or cancelled meetings.
     """
     pages = _Pages(provider, lookup, on_event, now)
     path = "/sandbox/meetings/{meeting_id}"
@@ -98,12 +94,12 @@ class _Pages:
             await self.provider.state.put(name, to)
             if await self.provider.state.get(name) is to:
                 await self.on_event(kind, name)
-        # Relative, so that it holds behind a proxy that serves us below a path.
+        # Relative, for a proxy that serves the application below a path.
         back = f"../{meeting.id}?t={self.provider.links.token(meeting.id)}"
         return RedirectResponse(back, status_code=303, headers=_HEADERS)
 
     async def _admitted(self, request: Request) -> Meeting | None:
-        """Return the visible meeting of this address, if the token is valid."""
+        """Return the visible meeting of a valid link."""
         meeting_id = meeting_uuid(f"sandbox-{request.path_params['meeting_id']}")
         if meeting_id is None:
             return None
@@ -117,3 +113,145 @@ class _Pages:
 
 def _unknown() -> Response:
     return HTMLResponse(unknown_page(), status_code=404, headers=_HEADERS)
+
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #17212b; --soft: #566573; --line: #dfe5ea; --card: #fff;
+  --ground: #f2f5f7; --brand: #0b6e5f; --on-brand: #fff; --off: #e9edf0;
+  --chip: #e5eef7; --chip-ink: #1d4d7a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #9fb0be; --line: #2c3843;
+  --card: #18212a; --ground: #0f161d; --brand: #4fd1b8; --on-brand: #06231e; --off: #232e38;
+  --chip: #1d3348; --chip-ink: #a9d1f5; } }
+* { box-sizing: border-box; }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem;
+  background: var(--ground); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
+main { width: 100%; max-width: 34rem; background: var(--card); border: 1px solid var(--line);
+  border-radius: 1rem; padding: clamp(1.25rem, 5vw, 2.25rem); box-shadow: 0 8px 30px rgb(0 0 0 / 7%); }
+.kind { margin: 0 0 .5rem; color: var(--soft); font-size: .875rem; }
+h1 { margin: 0 0 .75rem; font-size: clamp(1.35rem, 5vw, 1.75rem); line-height: 1.25;
+  overflow-wrap: anywhere; }
+.chip { display: inline-block; padding: .15rem .7rem; border-radius: 1rem; background: var(--chip);
+  color: var(--chip-ink); font-weight: 600; font-size: .875rem; }
+.started { background: var(--brand); color: var(--on-brand); }
+.ended, .cancelled { background: var(--off); color: var(--soft); }
+.about { margin: 1rem 0 0; white-space: pre-line; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .5rem 1.25rem; margin: 1.5rem 0;
+  padding: 1.25rem 0; border-block: 1px solid var(--line); }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+small { color: var(--soft); }
+.hint { font-family: ui-monospace, monospace; letter-spacing: .08em; }
+.buttons { display: grid; grid-template-columns: 1fr 1fr; gap: .75rem; } form { margin: 0; }
+button { width: 100%; min-height: 3rem; padding: .5rem 1rem; border: 1px solid var(--brand); cursor: pointer;
+  border-radius: .65rem; background: transparent; color: var(--brand); font: inherit; font-weight: 600; }
+.first { background: var(--brand); color: var(--on-brand); }
+button:disabled { background: var(--off); border-color: var(--off); color: var(--soft); cursor: not-allowed; }
+button:focus-visible { outline: 3px solid var(--brand); outline-offset: 3px; }
+.note { margin: 1.25rem 0 0; color: var(--soft); font-size: .875rem; }
+@media (max-width: 26rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .75rem; }
+  dd:last-child { margin-bottom: 0; } .buttons { grid-template-columns: 1fr; } }
+"""
+
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body><main>{content}</main></body>
+</html>
+"""
+
+_MEETING: Final = """
+<p class="kind">Sandbox meeting</p>
+<h1>{title}</h1>
+<span class="chip {status}">{word}</span>
+{description}
+<dl>
+<dt>When</dt><dd>{when}</dd>
+<dt>Password</dt><dd>{password}</dd>
+<dt>Seats</dt><dd>{seats}</dd>
+<dt>Recording</dt><dd>{recording}</dd>
+</dl>
+<div class="buttons">
+<form method="post" action="{id}/start?t={token}"><button{start}>Start meeting</button></form>
+<form method="post" action="{id}/end?t={token}"><button{end}>End meeting</button></form>
+</div>
+<p class="note">{note}</p>
+"""
+
+_UNKNOWN: Final = """
+<p class="kind">Sandbox meeting</p>
+<h1>This link opens no meeting</h1>
+<p>It may be cut short or belong to another installation. Use the whole join link, with everything after
+the question mark.</p>
+"""
+
+_STATUS_TEXT: Final = {
+    MeetingStatus.SCHEDULED: "Scheduled",
+    MeetingStatus.STARTED: "In progress",
+    MeetingStatus.ENDED: "Ended",
+    MeetingStatus.CANCELLED: "Cancelled",
+}
+_NOTE: Final = "No one meets here: the buttons report to the service what a video provider would."
+_NOTES: Final = {
+    MeetingStatus.SCHEDULED: _NOTE,
+    MeetingStatus.STARTED: _NOTE,
+    MeetingStatus.ENDED: "This meeting is over. Its buttons have no effect any more.",
+    MeetingStatus.CANCELLED: "This meeting was cancelled. It cannot be started any more.",
+}
+
+
+def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
+    """Render the page of a visible meeting. `status` is the one shown to customers."""
+    # The stored status: a meeting that started only by the clock still needs its event.
+    can_start = status in _OPEN and meeting.status is not MeetingStatus.STARTED
+    description = f'<p class="about">{escape(meeting.description)}</p>' if meeting.description else ""
+    content = _MEETING.format(
+        id=meeting.id,
+        token=escape(token),
+        title=escape(meeting.title),
+        status=status.value,
+        word=_STATUS_TEXT[status],
+        description=description,
+        when=_when(meeting),
+        password=_password_hint(meeting.password),
+        seats=meeting.capacity or "not limited",
+        recording="on" if meeting.options.with_recording else "off",
+        start=_button(can_start, is_next=status is MeetingStatus.SCHEDULED),
+        end=_button(status is MeetingStatus.STARTED, is_next=True),
+        note=_NOTES[status],
+    )
+    return _PAGE.format(
+        title=f"{escape(meeting.title)} · {_STATUS_TEXT[status]}", style=_STYLE, content=content
+    )
+
+
+def unknown_page() -> str:
+    """Render the page for an invalid link."""
+    return _PAGE.format(title="No such meeting", style=_STYLE, content=_UNKNOWN)
+
+
+def _button(is_enabled: bool, *, is_next: bool) -> str:
+    if not is_enabled:
+        return " disabled"
+    return ' class="first"' if is_next else ""
+
+
+def _when(meeting: Meeting) -> str:
+    start, end = meeting.start_at.astimezone(WIB), meeting.end_at.astimezone(WIB)
+    end_day = "" if start.date() == end.date() else f"{end:%a} {end.day} {end:%b}, "
+    return f"{start:%A}, {start.day} {start:%B %Y}<br>{start:%H:%M} &ndash; {end_day}{end:%H:%M} WIB"
+
+
+def _password_hint(password: str | None) -> str:
+    """Return enough of a password to recognise it, too little to learn it."""
+    if not password:
+        return "none needed"
+    dots = "•" * (len(password) - 1)
+    return (
+        f'<span class="hint" aria-hidden="true">{escape(password[0])}{dots}</span> '
+        f"<small>begins with “{escape(password[0])}”, {len(password)} characters</small>"
+    )

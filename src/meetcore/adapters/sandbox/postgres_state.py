@@ -1,7 +1,7 @@
-"""The sandbox's memory in PostgreSQL: the tables `sandbox_*`, shared by every process.
+"""The sandbox's state in PostgreSQL: the tables `sandbox_*`, shared by all processes.
 
-Kept out of the package's `__init__`, so that the sandbox works where no driver is installed. Never joins a
-transaction of the caller: a provider is another system, and a rollback of ours changes nothing there.
+Not imported by the package, so that the sandbox works without a driver. It never joins a caller's
+transaction: a provider is another system, which a rollback does not affect.
 """
 
 from collections.abc import AsyncIterator
@@ -19,10 +19,10 @@ _UNAVAILABLE_ERRORS = (
     psycopg.errors.ReadOnlySqlTransaction,
 )  # fmt: skip
 
-# What happened last to a meeting.
+# The state of a meeting.
 _GET = "SELECT state FROM sandbox_meetings WHERE provider_meeting_id = %(id)s"
 
-# Takes a step of `STEPS`: every first one, and from started to ended. A row comes back if it was taken.
+# Takes a step of `STEPS`: any first one, and from started to ended. Returns a row if taken.
 _PUT = """
 INSERT INTO sandbox_meetings AS known (provider_meeting_id, state) VALUES (%(id)s, %(state)s)
 ON CONFLICT (provider_meeting_id) DO UPDATE SET state = excluded.state, changed_at = clock_timestamp()
@@ -30,16 +30,16 @@ WHERE known.state = 'started' AND excluded.state = 'ended'
 RETURNING state
 """
 
-# The key that a host has now.
+# The current key of a host.
 _HOST_KEY = "SELECT host_key FROM sandbox_host_keys WHERE provider_user_id = %(user)s"
 
-# Another key for a host; of several at the same time the last one stays.
+# Replaces the key of a host; the last writer wins.
 _PUT_HOST_KEY = """
 INSERT INTO sandbox_host_keys (provider_user_id, host_key) VALUES (%(user)s, %(host_key)s)
 ON CONFLICT (provider_user_id) DO UPDATE SET host_key = excluded.host_key, changed_at = clock_timestamp()
 """
 
-# When a meeting ended, and what was removed of its recording; no row while it has not ended.
+# The end of a meeting and the removed files of its recording; no row before the end.
 _ENDING = """
 SELECT changed_at, ARRAY(
     SELECT provider_file_id FROM sandbox_removed_files WHERE provider_meeting_id = %(id)s
@@ -47,7 +47,7 @@ SELECT changed_at, ARRAY(
 FROM sandbox_meetings WHERE provider_meeting_id = %(id)s AND state = 'ended'
 """
 
-# Another file that is gone.
+# Records a removed file.
 _REMOVE_FILE = """
 INSERT INTO sandbox_removed_files (provider_meeting_id, provider_file_id) VALUES (%(id)s, %(file)s)
 ON CONFLICT DO NOTHING
@@ -55,11 +55,7 @@ ON CONFLICT DO NOTHING
 
 
 class PostgresSandboxState:
-    """States and keys on a pool of connections with dict rows in autocommit mode.
-
-    Args:
-        pool: opened and closed by its creator; the schema exists.
-    """
+    """Stores states and keys over a pool with dict rows in autocommit mode."""
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool

@@ -1,50 +1,88 @@
-"""The sandbox as a `VideoProvider`.
+"""The sandbox as a `VideoProvider`, and the addresses of its meetings.
 
-Creation depends on the order alone and stores nothing: two calls make one meeting, and it does not matter
-whether a process died before or after the call. So the sandbox finds every meeting that was not removed,
-whether or not it was made. What happens afterwards, and the keys of hosts, are in a `SandboxState`.
-
-Not a real provider: no video, no licences, one recording for all; capacity is reported and not enforced.
+Creation depends on the order alone and stores nothing, so it is idempotent, and every meeting is found until
+it is removed, created or not. Later states and host keys are in a `SandboxState`. Capacity is reported, not
+enforced. The token in an address keeps out clients that only know or guess an id.
 """
 
 import asyncio
+import base64
+import hmac
 import string
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Final, NoReturn
+from uuid import UUID
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
-from meetcore.adapters.sandbox.links import JoinLinks, meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxState
-from meetcore.domain.meetings.cancellation import ProviderMeetingState
-from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
-from meetcore.domain.meetings.passwords import PasswordRule
-from meetcore.ports.store import StoreUnavailable
-from meetcore.ports.video_provider import (
-    FoundMeeting,
-    HostUnavailable,
-    ListedMeeting,
-    ProviderOrder,
-    ProviderRefused,
-    ProviderUnknown,
-)
+from meetcore.domain.meetings import cancellation, hosts, meetings, views
+from meetcore.ports import store, video_provider
 
-_ABILITIES: Final = ProviderAbilities(
+_PREFIX = "sandbox-"
+_TOKEN_BYTES = 12
+"""96 bits: short, and infeasible to guess over HTTP."""
+
+
+def provider_meeting_id(meeting_id: UUID) -> str:
+    """Return the sandbox's id of a meeting."""
+    return f"{_PREFIX}{meeting_id}"
+
+
+def meeting_uuid(provider_meeting_id: str) -> UUID | None:
+    """Return our id in a sandbox id, `None` for others."""
+    text = provider_meeting_id.removeprefix(_PREFIX)
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    # One spelling per meeting: UUID() also accepts braces and capitals.
+    return found if f"{_PREFIX}{found}" == provider_meeting_id else None
+
+
+class JoinLinks:
+    """Builds and verifies join links under a base URL, by a signing key of at least 16 secret bytes."""
+
+    __slots__ = ("_base_url", "_key")
+
+    def __init__(self, base_url: str, signing_key: bytes) -> None:
+        if len(signing_key) < 16:
+            raise ValueError("the signing key of the sandbox has at least 16 bytes")
+        self._base_url = base_url.rstrip("/")
+        self._key = signing_key
+
+    def __repr__(self) -> str:
+        return f"<JoinLinks at {self._base_url}>"
+
+    def join_url(self, meeting_id: UUID) -> str:
+        return f"{self._base_url}/sandbox/meetings/{meeting_id}?t={self.token(meeting_id)}"
+
+    def token(self, meeting_id: UUID) -> str:
+        """Return the token of a meeting's link: 16 URL-safe characters."""
+        digest = hmac.digest(self._key, b"sandbox-join:" + meeting_id.bytes, "sha256")
+        return base64.urlsafe_b64encode(digest[:_TOKEN_BYTES]).decode("ascii")
+
+    def is_token(self, meeting_id: UUID, token: str) -> bool:
+        """Compare a token with the meeting's, in constant time."""
+        return hmac.compare_digest(self.token(meeting_id).encode(), token.encode("utf-8", "replace"))
+
+
+_ABILITIES: Final = meetings.ProviderAbilities(
     name="sandbox",
-    password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),
+    password=hosts.PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),
     has_recording=True,
     has_capacity=True,
     host_key_digits=6,
 )
 DEFAULT_TIMEOUT_S: Final = 60.0
-"""Far longer than any caller's time limit."""
+"""Longer than any caller's time limit."""
 
-# The error of a removal that came too late.
+# The error of a late removal.
 _TOO_LATE: Final = {
-    SandboxMeetingState.STARTED: ProviderMeetingState.IN_PROGRESS,
-    SandboxMeetingState.ENDED: ProviderMeetingState.OVER,
-    SandboxMeetingState.REMOVED: ProviderMeetingState.GONE,
+    SandboxMeetingState.STARTED: cancellation.ProviderMeetingState.IN_PROGRESS,
+    SandboxMeetingState.ENDED: cancellation.ProviderMeetingState.OVER,
+    SandboxMeetingState.REMOVED: cancellation.ProviderMeetingState.GONE,
 }
 
 
@@ -52,24 +90,15 @@ _TOO_LATE: Final = {
 def _unknown_while_unavailable() -> Iterator[None]:
     try:
         yield
-    except StoreUnavailable as error:
-        raise ProviderUnknown("the sandbox's state does not answer") from error
+    except store.StoreUnavailable as error:
+        raise video_provider.ProviderUnknown("the sandbox's state does not answer") from error
 
 
 class SandboxProvider:
-    """Makes meetings whose join page is served by `pages`.
+    """Creates meetings whose join page `pages` serves; all processes share a state.
 
-    A call raises `ProviderUnknown` while the state does not answer, and whatever a planned fault says.
-
-    Args:
-        base_url: what the service is reached by from outside.
-        state: what happened to meetings; shared by every process that answers for them.
-        signing_key: at least 16 secret bytes for the tokens of join links. Another key makes links
-            that were given out before stop working.
-        latency_s: seconds that each call takes.
-        faults: planned faults; those in titles work without.
-        timeout_s: seconds after which a call that gets no answer is unknown by itself, for callers that
-            have no shorter limit of their own.
+    A call raises `ProviderUnknown` while the state is unavailable, and as planned by `faults`. A new signing
+    key invalidates old links. A call is delayed by `latency_s`, and without an answer ends after `timeout_s`.
     """
 
     def __init__(
@@ -94,7 +123,7 @@ class SandboxProvider:
         return f"<SandboxProvider with {self._links!r}>"
 
     @property
-    def abilities(self) -> ProviderAbilities:
+    def abilities(self) -> meetings.ProviderAbilities:
         """Everything: passwords of letters, digits and `@-_*`, recording, capacity, hosts with keys."""
         return _ABILITIES
 
@@ -105,23 +134,19 @@ class SandboxProvider:
 
     @property
     def state(self) -> SandboxState:
-        """What happened to the meetings."""
+        """The states of the meetings."""
         return self._state
 
-    async def create(self, order: ProviderOrder) -> Provisioned:
-        """Make a meeting; without faults and latency this touches nothing and cannot fail.
-
-        Raises:
-            HostUnavailable, ProviderRefused, ProviderUnknown: a requested fault; see `faults`.
-        """
+    async def create(self, order: views.ProviderOrder) -> meetings.Provisioned:
+        """Create a meeting; raise a requested fault."""
         await self._pass_time()
         fault = self._faults.due_for(order)
         if fault is not None:
             await self._fail(fault)
         return self._made(order)
 
-    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
-        """Return the meeting of this order; nothing when it was removed, or its creation refused or lost."""
+    async def find(self, order: views.ProviderOrder) -> tuple[meetings.Provisioned, ...]:
+        """Return the meeting of an order unless it was removed, refused or lost."""
         fault = await self._begin(SandboxCall.FIND)
         if fault is not None:
             await self._fail(fault)
@@ -131,35 +156,29 @@ class SandboxProvider:
             state = await self._state.get(provider_meeting_id(order.meeting_id))
         return () if state is SandboxMeetingState.REMOVED else (self._made(order),)
 
-    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Remove a meeting that has not started; return its state, another if it runs, is over or gone."""
+    async def remove(self, provider_meeting_id: str) -> cancellation.ProviderMeetingState:
         if await self._step(SandboxCall.REMOVE, provider_meeting_id, SandboxMeetingState.REMOVED):
-            return ProviderMeetingState.REMOVED
+            return cancellation.ProviderMeetingState.REMOVED
         with _unknown_while_unavailable():
             state = await self._state.get(provider_meeting_id)
-        return ProviderMeetingState.GONE if state is None else _TOO_LATE[state]
+        return cancellation.ProviderMeetingState.GONE if state is None else _TOO_LATE[state]
 
     async def end(self, provider_meeting_id: str) -> None:
-        """End a meeting; one that is over or gone is fine."""
         await self._step(SandboxCall.END, provider_meeting_id, SandboxMeetingState.ENDED)
 
-    async def list_host(self, provider_user_id: str) -> tuple[ListedMeeting, ...]:
-        """Return nothing: what is not in the database exists nowhere."""
+    async def list_host(self, provider_user_id: str) -> tuple[views.ListedMeeting, ...]:
+        """Return nothing: every meeting of the sandbox is in the database."""
         return ()
 
-    async def read(self, provider_meeting_id: str) -> FoundMeeting | None:
-        """Return `None`: nothing is kept with a meeting."""
+    async def read(self, provider_meeting_id: str) -> views.FoundMeeting | None:
+        """Return `None`: nothing is stored with a meeting."""
         return None
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key; any name is a valid host here.
-
-        Raises:
-            ProviderRefused: the key has not the digits of `abilities`.
-        """
+        """Replace a host's key; any host exists here."""
         fault = await self._begin(SandboxCall.SET_HOST_KEY)
         if not (host_key.isascii() and host_key.isdigit() and len(host_key) == _ABILITIES.host_key_digits):
-            raise ProviderRefused(f"the key of a host has {_ABILITIES.host_key_digits} digits")
+            raise video_provider.ProviderRefused(f"the key of a host has {_ABILITIES.host_key_digits} digits")
         with _unknown_while_unavailable():
             await self._state.put_host_key(provider_user_id, host_key)
         if fault is not None:
@@ -174,7 +193,7 @@ class SandboxProvider:
         return is_taken
 
     async def _begin(self, call: SandboxCall) -> SandboxFault | None:
-        """Wait for the latency and raise the due fault; return it when the work comes before it."""
+        """Wait for the latency and raise the due fault; return it if the work comes first."""
         await self._pass_time()
         fault = self._faults.due(call)
         if fault is not None and not fault.does_the_work:
@@ -183,19 +202,19 @@ class SandboxProvider:
 
     async def _fail(self, fault: SandboxFault) -> NoReturn:
         if fault is SandboxFault.REFUSE:
-            raise ProviderRefused("the sandbox was asked to refuse")
+            raise video_provider.ProviderRefused("sandbox: requested refusal")
         if fault is SandboxFault.FULL:
-            raise HostUnavailable("the sandbox was asked for a full host", self._next_day())
+            raise video_provider.HostUnavailable("sandbox: requested full host", self._next_day())
         if fault.keeps_waiting:
             await asyncio.sleep(self._timeout_s)
-        raise ProviderUnknown(f"the sandbox was asked for an unknown outcome: {fault}")
+        raise video_provider.ProviderUnknown(f"sandbox: requested unknown outcome: {fault}")
 
     def _next_day(self) -> datetime:
         tomorrow = self._now().astimezone(UTC).date() + timedelta(days=1)
         return datetime.combine(tomorrow, time.min, UTC)
 
-    def _made(self, order: ProviderOrder) -> Provisioned:
-        return Provisioned(
+    def _made(self, order: views.ProviderOrder) -> meetings.Provisioned:
+        return meetings.Provisioned(
             provider_meeting_id=provider_meeting_id(order.meeting_id),
             join_url=self._links.join_url(order.meeting_id),
             password=order.password,

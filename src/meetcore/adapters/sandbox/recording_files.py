@@ -1,10 +1,7 @@
-"""The recording of a sandbox meeting: once it has ended there is one, the same for all.
+"""The recording of every ended sandbox meeting: a minute of three people who plan something.
 
-A minute of three people who plan something, as sound and as a transcript with their names: enough for notes.
-`scripts/make_sandbox_recording.py` makes it. A meeting that has not ended has none; removed files are
-recorded in the sandbox's state.
-
-Owns which files there are. The caller knows whether a meeting was sold with a recording.
+It has audio, spoken by espeak-ng, and a transcript with names. Removed files are recorded in the sandbox's
+state.
 """
 
 import asyncio
@@ -16,14 +13,14 @@ from importlib import resources
 from typing import Final
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
-from meetcore.adapters.sandbox.links import meeting_uuid
+from meetcore.adapters.sandbox.provider import meeting_uuid
 from meetcore.adapters.sandbox.state import SandboxState
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.store import StoreUnavailable
 
 LENGTH_S: Final = 59.53
-"""How long the recording is, in seconds."""
+"""Length of the recording in seconds."""
 
 _CHUNK_BYTES: Final = 64 * 1024
 _TIMEOUT_S: Final = 60.0
@@ -32,18 +29,15 @@ _IN_PACKAGE: Final = {"audio": "meeting.m4a", "transcript": "meeting.vtt"}
 
 @cache
 def _content(name: str) -> bytes:
-    """Return the content of a file: less than 200 KB, the same for every meeting."""
+    """Return the content of a file, less than 200 KB."""
     return resources.files(__package__).joinpath("recording", _IN_PACKAGE[name]).read_bytes()
 
 
 class SandboxRecordingFiles:
-    """The files of recordings while the sandbox is the provider.
+    """The recording files of the sandbox, in a state shared with the provider.
 
-    A call raises `FilesUnavailable` while the state does not answer, and where a fault is planned.
-
-    Args:
-        state: what happened to meetings; shared with the provider.
-        timeout_s: seconds after which a call without an answer fails as unavailable.
+    A call raises `FilesUnavailable` while the state is unavailable, and as planned by `faults`. Without an
+    answer it ends after `timeout_s`.
     """
 
     def __init__(
@@ -58,18 +52,12 @@ class SandboxRecordingFiles:
         return "sandbox"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """Sound and transcript of a meeting that has ended, but what was removed."""
+        """Return audio and transcript of an ended meeting, without removed files."""
         await self._raise_fault(self._faults.due(SandboxCall.FIND_FILES))
         return tuple(await self._kept(provider_meeting_id))
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
-        """Read a file, or some of it, out of the package.
-
-        Raises:
-            FileGone: it was removed, or never was.
-            RangeUnsatisfiable: the range begins behind its end.
-        """
         await self._raise_fault(self._faults.due(SandboxCall.OPEN_FILE))
         meeting, _, name = file.provider_file_id.rpartition("-")
         if file.provider_file_id not in {one.provider_file_id for one in await self._kept(meeting)}:
@@ -83,7 +71,6 @@ class SandboxRecordingFiles:
         yield OpenFile(len(content), first, last, _chunks(content[first : last + 1]))
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Record that a file is gone."""
         fault = self._faults.due(SandboxCall.REMOVE_FILE)
         if fault is None or not fault.does_the_work:
             await self._raise_fault(fault)
@@ -119,7 +106,7 @@ class SandboxRecordingFiles:
             return
         if fault.keeps_waiting:
             await asyncio.sleep(self._timeout_s)
-        raise FilesUnavailable(f"the sandbox was asked for a fault: {fault}")
+        raise FilesUnavailable(f"sandbox: requested fault: {fault}")
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:

@@ -5,6 +5,7 @@ lower case. The environment wins. An impossible value is refused with the name o
 secrets are never shown.
 """
 
+from meetcore.adapters.settings.kinds import SecretStr
 from meetcore.adapters.settings.load import load_settings, strange_variables
 from meetcore.adapters.settings.names import PREFIX
 from meetcore.adapters.settings.settings import DEFAULT_BASE_URL, PROVIDERS, Settings, SettingsRefused
@@ -13,6 +14,7 @@ __all__ = [
     "DEFAULT_BASE_URL",
     "PREFIX",
     "PROVIDERS",
+    "SecretStr",
     "Settings",
     "SettingsRefused",
     "load_settings",

@@ -1,4 +1,4 @@
-"""The types of settings: what a value must be, in the annotation of its field.
+"""The types of settings: the rule of a value, in the annotation of its field.
 
 An impossible value is refused with the name of its variable and its rule, never with the value itself.
 """
@@ -15,46 +15,42 @@ import psycopg
 from attrs import Attribute, frozen
 from attrs.validators import and_
 from psycopg.conninfo import conninfo_to_dict
-from typed_settings import SecretStr
 
-from meetcore.adapters.settings.names import PREFIX
-from meetcore.adapters.settings.tiers import read_tiers
-from meetcore.domain.mails.senders import parse_sender
+from meetcore.adapters.settings import names, tiers
+from meetcore.domain.mails.mails import parse_sender
 from meetcore.domain.requests.keys import is_prefix
-from meetcore.domain.webhooks.addresses import Network
-from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks import addresses, retry_schedule
+
+
+class SecretStr(str):
+    """A text that is not shown in the `repr` of what holds it."""
+
+    def __repr__(self) -> str:
+        return "'*******'" if self else "''"
 
 
 @frozen
 class Rule:
-    """What a value must be.
-
-    `holds` returns False or raises where it is not; `with_reason` appends the message that it raised, for one
-    that holds no secret.
-    """
+    """The rule of a value: `holds` returns False or raises for others, with a message if `with_reason`."""
 
     must: str
     holds: Callable[[Any], object]
     with_reason: bool = False
 
     def __call__(self, _: object, attribute: "Attribute[Any]", value: Any) -> None:
-        """Validate the value of a field.
-
-        Raises:
-            ValueError: names the variable and the rule.
-        """
+        """Validate the value of a field; a `ValueError` names the variable and the rule."""
         reason = ""
         try:
             if self.holds(value) is not False:
                 return
         except (ValueError, OSError, TypeError, KeyError, AttributeError) as error:
             reason = f": {error}" if self.with_reason else ""
-        raise ValueError(f"{PREFIX}{attribute.name.upper()} {self.must}{reason}")
+        raise ValueError(f"{names.PREFIX}{attribute.name.upper()} {self.must}{reason}")
 
 
 @frozen
 class Form:
-    """How a text is written before it is checked."""
+    """A normalisation of a text before its check."""
 
     of: Callable[[str], str]
 
@@ -73,45 +69,28 @@ def _from_annotation(attribute: "Attribute[Any]") -> "Attribute[Any]":
     return attribute.evolve(type=kind, validator=and_(*rules), converter=forms[0] if forms else None)
 
 
-def plain_type(annotation: Any) -> Any:
-    """Return the type of an annotation, without its rules."""
-    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
-
-
 def at_least(lowest: int) -> Rule:
-    """A whole number of at least this."""
+    """Return the rule of a whole number of at least this."""
     return Rule(f"must be a whole number of at least {lowest}", lambda number: number >= lowest)
 
 
 def one_of(*values: str) -> Rule:
-    """One of some texts."""
+    """Return the rule of one of some texts."""
     return Rule(f"must be one of: {', '.join(values)}", lambda text: text in values)
 
 
-def networks(text: str) -> tuple[Network, ...]:
-    """Read networks, comma separated.
-
-    Raises:
-        ValueError: one of them is none.
-    """
+def networks(text: str) -> tuple[addresses.Network, ...]:
+    """Read networks, comma separated; raises `ValueError`."""
     return tuple(ip_network(item) for item in _items(text))
 
 
-def schedule(text: str) -> RetrySchedule:
-    """Read delays in whole seconds, comma separated.
-
-    Raises:
-        ValueError: one of them is no delay.
-    """
-    return RetrySchedule(tuple(int(item) for item in _items(text)))
+def schedule(text: str) -> retry_schedule.RetrySchedule:
+    """Read delays in whole seconds, comma separated; raises `ValueError`."""
+    return retry_schedule.RetrySchedule(tuple(int(item) for item in _items(text)))
 
 
 def duration_s(text: str) -> int:
-    """Read a duration such as `24h`, `90m` or `3600` (seconds), in seconds.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """Read a duration such as `24h`, `90m` or `3600` (seconds), in seconds; raises `ValueError`."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS_S else (text, "s")
     if not (number.isascii() and number.isdigit() and len(number) <= 9):
         raise ValueError("no duration")
@@ -119,11 +98,7 @@ def duration_s(text: str) -> int:
 
 
 def fields(text: str) -> dict[str, str]:
-    """Read header fields such as `x-key=abc`, comma separated.
-
-    Raises:
-        ValueError: one of them is none.
-    """
+    """Read header fields such as `x-key=abc`, comma separated; raises `ValueError`."""
     pairs = [item.partition("=") for item in _items(text)]
     found = {name.strip(): value.strip() for name, _, value in pairs}
     if not all(_FIELD_NAME.fullmatch(name) and _is_printable(value) for name, value in found.items()):
@@ -141,7 +116,7 @@ def _items(text: str) -> list[str]:
 
 def _is_origin(text: str) -> bool:
     parts = urlsplit(text)
-    is_place = bool(parts.hostname) and parts.port != 0  # asking for the port refuses what is none
+    is_place = bool(parts.hostname) and parts.port != 0  # reading the port raises for an invalid one
     return parts.scheme in ("http", "https") and is_place and not (parts.query or parts.fragment)
 
 
@@ -162,8 +137,6 @@ def _is_issuer(text: str) -> bool:
 
 
 def _check_database(text: str) -> None:
-    if not text:
-        return
     if not text.startswith(("postgresql://", "postgres://")):
         raise ValueError
     try:
@@ -175,18 +148,18 @@ def _check_database(text: str) -> None:
 
 
 def _is_server(text: str, *schemes: str) -> bool:
-    """Return whether it is the address of a server, or of several with semicolons, or empty."""
-    places = [urlsplit(place) for place in text.split(";")] if text else []
+    """Return whether it is the address of a server, or of several with semicolons."""
+    places = map(urlsplit, text.split(";"))
     return all(place.scheme in schemes and place.port != 0 for place in places)
 
 
 def _is_smtp(text: str) -> bool:
-    """Return whether it is the address of a mail server, with a user and password or none, or empty."""
+    """Return whether it is the address of a mail server, with a user and password or none."""
     parts = urlsplit(text)
     is_server = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
     has_login = (parts.username is None) == (parts.password is None)
     is_bare = not (parts.path.strip("/") or parts.query or parts.fragment)
-    return not text or (is_server and has_login and is_bare)
+    return is_server and has_login and is_bare
 
 
 def _is_one_word(text: str) -> bool:
@@ -194,8 +167,21 @@ def _is_one_word(text: str) -> bool:
 
 
 def _check_authorities(path: str) -> None:
-    if path:
-        SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+
+
+def paths(text: str) -> tuple[str, ...]:
+    """Read paths, separated by commas."""
+    return tuple(_items(text))
+
+
+def _are_fonts(text: str) -> bool:
+    return all(path.lower().endswith((".ttf", ".otf")) and Path(path).is_file() for path in paths(text))
+
+
+def or_empty(must: str, holds: Callable[[str], object]) -> Rule:
+    """Return a rule that an empty text fulfils, too."""
+    return Rule(must, lambda text: not text or holds(text))
 
 
 _WITHOUT_SLASH = Form(lambda text: text.rstrip("/"))
@@ -212,40 +198,49 @@ CpuPercent = Annotated[
     int,
     Rule(
         "must be from 10 to 100, or 0 for what fits the machine",
-        lambda percent: percent == 0 or 10 <= percent <= 100,
+        lambda percent: percent in (0, *range(10, 101)),
     ),
 ]
-DatabaseUrl = Annotated[SecretStr, Rule("must be a postgresql:// address", _check_database)]
+Share = Annotated[float, Rule("must be a number from 0 to 1", lambda share: 0 <= share <= 1)]
+LogLevel = Annotated[str, Form(str.lower), one_of("debug", "info", "warning", "error")]
+KeyPrefix = Annotated[str, Rule("must be 1 to 16 lower-case letters and digits, a letter first", is_prefix)]
+Word = Annotated[str, _WORD]
+SecretWord = Annotated[SecretStr, _WORD]
+ModelName = Annotated[str, Rule("must be one word of ASCII, or empty to do it on this machine", _is_one_word)]
+Duration = Annotated[str, Rule("must be a duration such as 24h, 90m or 3600 (seconds), or 0", duration_s)]
+Schedule = Annotated[str, Rule("must be whole seconds, comma separated", schedule)]
+PrivateNetworks = Annotated[str, Rule("must be networks such as 10.0.0.0/8, comma separated", networks)]
+PublicNetworks = Annotated[str, Rule("must be networks such as 203.0.113.0/24, comma separated", networks)]
+SecretFields = Annotated[
+    SecretStr, Rule("must be header fields such as x-key=abc, comma separated, or empty", fields)
+]
+
+DatabaseUrl = Annotated[SecretStr, or_empty("must be a postgresql:// address", _check_database)]
 BrokerUrl = Annotated[
     SecretStr,
-    Rule(
+    or_empty(
         "must be a redis:// or amqp:// address, or empty for in-process",
         lambda text: _is_server(text, "redis", "rediss", "amqp", "amqps"),
     ),
 ]
 RateStoreUrl = Annotated[
     SecretStr,
-    Rule(
+    or_empty(
         "must be a redis:// address, or empty for the database",
         lambda text: _is_server(text, "redis", "rediss"),
     ),
 ]
 SmtpUrl = Annotated[
     SecretStr,
-    Rule(
+    or_empty(
         "must be an smtp:// or smtps:// address, with user:password@ where it wants a login, or empty",
         _is_smtp,
     ),
 ]
 MailFrom = Annotated[
-    str,
-    Rule(
-        "must be an e-mail address, or a name with one in angle brackets",
-        lambda text: not text or parse_sender(text),
-    ),
+    str, or_empty("must be an e-mail address, or a name with one in angle brackets", parse_sender)
 ]
 Origin = Annotated[str, _WITHOUT_SLASH, _ADDRESS]
-HttpAddress = Annotated[str, _ADDRESS]
 PublicOrigin = Annotated[
     str,
     _WITHOUT_SLASH,
@@ -254,60 +249,29 @@ PublicOrigin = Annotated[
 AiAddress = Annotated[
     str,
     _WITHOUT_SLASH,
-    Rule(
+    or_empty(
         "must be an http:// or https:// address without a user in it, or empty for this machine",
-        lambda text: not text or _is_public_origin(text),
+        _is_public_origin,
     ),
 ]
 TracesAddress = Annotated[
     str,
-    Rule(
+    or_empty(
         "must be an http:// or https:// address with a path, as http://127.0.0.1:4318/v1/traces, or empty",
-        lambda text: not text or _is_endpoint(text),
+        _is_endpoint,
     ),
 ]
-SecretFields = Annotated[
-    SecretStr, Rule("must be header fields such as x-key=abc, comma separated, or empty", fields)
-]
-Share = Annotated[float, Rule("must be a number from 0 to 1", lambda share: 0 <= share <= 1)]
 Issuer = Annotated[
-    str,
-    Rule(
-        "must be an https:// address, as the provider itself writes it, or empty",
-        lambda text: not text or _is_issuer(text),
-    ),
+    str, or_empty("must be an https:// address, as the provider itself writes it, or empty", _is_issuer)
 ]
-KeyPrefix = Annotated[str, Rule("must be 1 to 16 lower-case letters and digits, a letter first", is_prefix)]
-Word = Annotated[str, _WORD]
-SecretWord = Annotated[SecretStr, _WORD]
-ModelName = Annotated[str, Rule("must be one word of ASCII, or empty to do it on this machine", _is_one_word)]
 TiersFile = Annotated[
     str,
-    Rule("must be a TOML file of [[tier]] tables; see docs/operating.md", read_tiers, with_reason=True),
+    Rule("must be a TOML file of [[tier]] tables; see docs/operating.md", tiers.read_tiers, with_reason=True),
 ]
-PrivateNetworks = Annotated[str, Rule("must be networks such as 10.0.0.0/8, comma separated", networks)]
-PublicNetworks = Annotated[str, Rule("must be networks such as 203.0.113.0/24, comma separated", networks)]
-Authorities = Annotated[str, Rule("must be a file of PEM certificates", _check_authorities)]
-Duration = Annotated[str, Rule("must be a duration such as 24h, 90m or 3600 (seconds), or 0", duration_s)]
-Schedule = Annotated[str, Rule("must be whole seconds, comma separated", schedule)]
+Authorities = Annotated[str, or_empty("must be a file of PEM certificates", _check_authorities)]
 Directory = Annotated[
-    str,
-    Rule("must be a directory, or empty for the system", lambda path: not path or Path(path).is_dir()),
+    str, or_empty("must be a directory, or empty for the system", lambda path: Path(path).is_dir())
 ]
 FontFiles = Annotated[
-    str,
-    Rule(
-        "must be paths of font files (TTF, OTF), comma separated, or empty",
-        lambda text: _are_fonts(paths(text)),
-    ),
+    str, Rule("must be paths of font files (TTF, OTF), comma separated, or empty", _are_fonts)
 ]
-LogLevel = Annotated[str, Form(str.lower), one_of("debug", "info", "warning", "error")]
-
-
-def paths(text: str) -> tuple[str, ...]:
-    """Read paths, separated by commas."""
-    return tuple(path for part in text.split(",") if (path := part.strip()))
-
-
-def _are_fonts(files: tuple[str, ...]) -> bool:
-    return all(path.lower().endswith((".ttf", ".otf")) and Path(path).is_file() for path in files)

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -18,23 +18,13 @@ _KUBERNETES = re.compile(r"(.+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+
 
 
 def hint(name: str, known: Mapping[str, str]) -> str:
-    """Ask whether the nearest known name is meant; empty if none is near.
-
-    Args:
-        name: as it was written.
-        known: how each known name is shown.
-    """
+    """Return a question for the nearest known name, if any. `known` maps names to their shown form."""
     near = get_close_matches(name, list(known), n=1, cutoff=LIKE)
     return f"; did you mean {known[near[0]]}?" if near else ""
 
 
-def check_file(file: Path, known: Sequence[str]) -> None:
-    """Check that a file of settings contains no name that would be ignored.
-
-    Raises:
-        ValueError: it is not TOML, has a setting outside the table `[meetcore]` or no such table, or an
-            unknown name in it.
-    """
+def read_file(file: Path, known: Collection[str]) -> dict[str, object]:
+    """Read a file of settings; raise `ValueError` for no TOML, or a name that is unknown or out of place."""
     try:
         document = tomllib.loads(file.read_text("utf-8"))
     except (OSError, ValueError):
@@ -45,20 +35,15 @@ def check_file(file: Path, known: Sequence[str]) -> None:
     table = document.get("meetcore")
     if document and not isinstance(table, dict):
         raise ValueError("the file has no table [meetcore], in which settings stand")
-    for name in table or ():
-        if name.replace("-", "_") not in known:
-            raise ValueError(f"{name!r} is not a setting{hint(name, dict(zip(known, known, strict=True)))}")
+    given = {name.replace("-", "_"): value for name, value in (table or {}).items()}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{name!r} is not a setting{hint(name, {each: each for each in known})}")
+    return given
 
 
 def unknown_variables(environment: Mapping[str, str], known: Iterable[str]) -> list[str]:
-    """List the variables with our prefix that are no setting.
-
-    Left out are those of tests (`MEETCORE_TEST_…`) and those that Kubernetes makes of the names of services.
-
-    Args:
-        environment: variables by name.
-        known: names of settings, in lower case and without the prefix.
-    """
+    """List the variables with our prefix that are not `known` settings, nor of tests or of Kubernetes."""
     names = {name.upper() for name in known} | OTHERS
     suffixes = (name.removeprefix(PREFIX) for name in sorted(environment) if name.startswith(PREFIX))
     strange = (name for name in suffixes if name not in names and not name.startswith("TEST_"))
@@ -66,7 +51,7 @@ def unknown_variables(environment: Mapping[str, str], known: Iterable[str]) -> l
 
 
 def misspelt_variables(environment: Mapping[str, str], known: Iterable[str]) -> list[str]:
-    """Describe the unknown variables that are so near to a setting that they must be meant for it."""
+    """Describe the unknown variables that are near enough to a setting to be a slip."""
     names = {name.upper() for name in known}
     found = []
     for variable in unknown_variables(environment, names):

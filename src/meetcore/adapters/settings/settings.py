@@ -4,25 +4,19 @@ from datetime import timedelta
 from typing import Annotated
 
 from attrs import define
-from typed_settings import SecretStr
 
 from meetcore.adapters.settings import kinds
+from meetcore.adapters.settings.kinds import SecretStr
 from meetcore.adapters.settings.names import PREFIX
 from meetcore.adapters.settings.tiers import read_tiers
-from meetcore.domain.mails.mails import MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
-from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
-from meetcore.domain.members.sign_ups import SignUpMode
+from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
-from meetcore.domain.notes.download_limits import DownloadLimits
 from meetcore.domain.notes.recordings import RETENTION
-from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
-from meetcore.domain.requests.retention import Retention
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
-from meetcore.ports.partitions import PartitionRules
 
 __all__ = ["DEFAULT_BASE_URL", "PROVIDERS", "Settings", "SettingsRefused"]
 
@@ -41,7 +35,10 @@ class SettingsRefused(Exception):
 
 @define(field_transformer=kinds.from_annotations)
 class Settings:
-    """What an operator can set; each name is a variable with the prefix `MEETCORE_`."""
+    """What an operator can set; each name is a variable with the prefix `MEETCORE_`.
+
+    What is required and missing is refused with `SettingsRefused`, whose message names it.
+    """
 
     database_url: kinds.DatabaseUrl = _NONE
     broker_url: kinds.BrokerUrl = _NONE
@@ -56,7 +53,6 @@ class Settings:
     zoom_client_secret: kinds.SecretWord = _NONE
     zoom_webhook_token: kinds.SecretWord = _NONE
     zoom_api_url: kinds.Origin = "https://api.zoom.us/v2"
-    zoom_oauth_url: kinds.HttpAddress = "https://zoom.us/oauth/token"
     # Transcription and notes: an endpoint with OpenAI's API, or this machine.
     ai_base_url: kinds.AiAddress = ""
     ai_api_key: kinds.SecretWord = _NONE
@@ -67,11 +63,8 @@ class Settings:
     ai_timeout_s: kinds.Positive = 120
     # Without a mail server no mail is written.
     smtp_url: kinds.SmtpUrl = _NONE
-    smtp_ca_file: kinds.Authorities = ""
     mail_from: kinds.MailFrom = ""
-    mails_per_recipient: kinds.Positive = MailLimits().per_recipient
     four_eyes_above: kinds.AtLeastZero = 0
-    mails_per_account: kinds.Positive = MailLimits().per_account
     sign_up: Annotated[str, kinds.one_of(*SignUpMode)] = SignUpMode.CLOSED.value
     oidc_issuer: kinds.Issuer = ""
     oidc_client_id: kinds.Word = ""
@@ -84,42 +77,16 @@ class Settings:
     quota_write: kinds.Positive = Quotas().write
     quota_credit: kinds.Positive = Quotas().credit
     quota_tool: kinds.Positive = Quotas().tool
-    duplicates_waiting: kinds.Positive = MAX_WAITING_DUPLICATES
-    download_streams_per_link: kinds.Positive = DownloadLimits().streams_per_link
-    download_streams_per_account: kinds.Positive = DownloadLimits().streams_per_account
-    download_min_bytes_per_s: kinds.Positive = DownloadLimits().min_bytes_per_s
-    download_rate_window_s: kinds.Positive = int(DownloadLimits().rate_window_s)
     mcp: bool = True
     webhook_allowed_networks: kinds.PrivateNetworks = ""
     webhook_denied_networks: kinds.PublicNetworks = ""
-    webhook_ca_file: kinds.Authorities = ""
+    ca_file: kinds.Authorities = ""
     webhook_retry_schedule: kinds.Schedule = _DELAYS
-    # How long a process owns what it works on. Longer than the time limit of the work (10 s each), or
-    # work is taken over that is still being done; shorter is for tests.
-    webhook_lease_s: kinds.Positive = 30
-    webhook_endpoints_per_account: kinds.Positive = 50
-    webhook_posts_per_endpoint: kinds.Positive = 8
     webhook_posts_per_host: kinds.Positive = 16
-    webhook_posts_per_host_per_s: kinds.Positive = 50
-    webhook_lookups_per_account: kinds.Positive = 8
-    webhook_lookups_per_domain: kinds.Positive = 4
     webhook_posts_in_flight: kinds.Positive = 500
-    meeting_lease_s: kinds.Positive = 20
-    # What a request and a connection may take before they are whole.
-    query_parameters: kinds.Positive = 32
-    query_bytes: kinds.Positive = 4096
-    head_bytes: kinds.Positive = 32 * 1024
-    head_timeout_s: kinds.Positive = 10
-    body_timeout_s: kinds.Positive = 10
-    body_bytes_per_s: kinds.Positive = 1024
     connections: kinds.Positive = 1000
-    connections_per_address: kinds.Positive = 200
-    provider_event_bytes: kinds.Positive = 8 * 1024 * 1024
     drain_s: kinds.AtLeastZero = 5
     trusted_proxies: kinds.PrivateNetworks = ""
-    # How long after a creation the provider's list must be clean of orphans. Shorter than the five minutes
-    # that a provider may be late is for tests.
-    orphan_window_s: kinds.Positive = DEFAULT_WINDOW_S
     # Of what other accounts left of the day's creations that the provider allows its hosts.
     account_creations_percent: kinds.Percent = DEFAULT_SHARE_PERCENT
     scratch_directory: kinds.Directory = ""
@@ -133,9 +100,7 @@ class Settings:
     note_retention_days: kinds.AtLeastZero = 0
     # A delivery that is held or retried lasts some days, and a partition a week.
     event_retention_days: Annotated[int, kinds.at_least(14)] = EVENTS_KEPT.days
-    event_partition_days: kinds.Positive = PartitionRules().length.days
     notes_in_flight: kinds.Positive = 4
-    note_lease_s: kinds.Positive = 30
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
     transcript_wait_s: kinds.AtLeastZero = 0
     secrets_key: SecretStr = _NONE
@@ -147,18 +112,12 @@ class Settings:
     database_pool_size: kinds.Positive = 10
     # A standby that lists are read from.
     database_read_url: kinds.DatabaseUrl = _NONE
-    database_read_pool_size: kinds.Positive = 5
-    database_read_lag_s: kinds.Positive = 5
     database_timeout_s: Annotated[int, kinds.at_least(3)] = 12
-    unknown_keys_pool_percent: kinds.Percent = 25
-    unknown_key_remembered_s: kinds.AtLeastZero = 10
-    ready_timeout_s: kinds.Positive = 1
     verify_every: kinds.Duration = "24h"
     # Without a collector nothing is recorded.
     traces_url: kinds.TracesAddress = ""
     traces_headers: kinds.SecretFields = _NONE
     traces_sampled: kinds.Share = 0.01
-    traces_callers_per_s: kinds.AtLeastZero = 1
     log_level: kinds.LogLevel = "info"
 
     @property
@@ -168,21 +127,8 @@ class Settings:
 
     @property
     def traces_header_fields(self) -> dict[str, str]:
-        """What is sent to the collector of traces with each batch."""
+        """The header fields of each batch for the collector of traces."""
         return kinds.fields(str(self.traces_headers))
-
-    @property
-    def quotas(self) -> Quotas:
-        """Requests per key, class and minute."""
-        return Quotas(self.quota_read, self.quota_write, self.quota_credit, self.quota_tool)
-
-    @property
-    def download_limits(self) -> DownloadLimits:
-        """The limits of downloads in one process."""
-        return DownloadLimits(
-            self.download_streams_per_link, self.download_streams_per_account,
-            self.download_min_bytes_per_s, self.download_rate_window_s,
-        )  # fmt: skip
 
     @property
     def catalogue(self) -> TierCatalogue:
@@ -210,21 +156,9 @@ class Settings:
         return kinds.schedule(self.webhook_retry_schedule)
 
     @property
-    def recording_retention(self) -> timedelta:
-        """How long after its beginning a recording is kept."""
-        return timedelta(days=self.recording_retention_days)
-
-    @property
-    def retention(self) -> Retention:
-        """For how many days meetings and notes are kept."""
-        return Retention(self.meeting_retention_days, self.note_retention_days)
-
-    @property
-    def partition_rules(self) -> PartitionRules:
-        """How long events and deliveries are kept, and in which portions of time."""
-        return PartitionRules(
-            timedelta(days=self.event_retention_days), timedelta(days=self.event_partition_days)
-        )
+    def events_kept(self) -> timedelta:
+        """How long events and deliveries are kept."""
+        return timedelta(days=self.event_retention_days)
 
     @property
     def font_files(self) -> tuple[str, ...]:
@@ -236,17 +170,8 @@ class Settings:
         """The delays between tries of a note's step."""
         return kinds.schedule(self.note_retry_schedule)
 
-    @property
-    def mail_limits(self) -> MailLimits:
-        """Mails an hour."""
-        return MailLimits(self.mails_per_recipient, self.mails_per_account)
-
     def require_database(self) -> str:
-        """The database's address.
-
-        Raises:
-            SettingsRefused: it is not set.
-        """
+        """The database's address."""
         url = str(self.database_url)
         if not url:
             raise SettingsRefused(
@@ -271,38 +196,24 @@ class Settings:
         return str(self.database_direct_url) or (None if self.is_pooled else self.require_database())
 
     def require_direct_database(self) -> str:
-        """The database's address for what needs a session of its own.
-
-        Raises:
-            SettingsRefused: it is not set.
-        """
+        """The database's address for what needs a session of its own."""
         direct = self.direct_database
         if direct is None:
             raise SettingsRefused(
-                f"{PREFIX}DATABASE_DIRECT_URL is not set. Migrations and the making of partitions hold locks "
-                "of "
-                "a session, which a pooler in transaction mode does not keep: name the database's own "
-                "address."
+                f"{PREFIX}DATABASE_DIRECT_URL is not set. Migrations hold locks of a session, which a pooler "
+                "in transaction mode does not keep: name the database's own address."
             )
         return direct
 
     def require_provider(self) -> None:
-        """Make sure that all required settings of the provider are set.
-
-        Raises:
-            SettingsRefused: something is not; the message names each.
-        """
+        """Make sure that all required settings of the provider are set."""
         lacking = [name for name in _PROVIDER_NEEDS.get(self.provider, ()) if not str(getattr(self, name))]
         if lacking:
             names = ", ".join(f"{PREFIX}{name.upper()}" for name in lacking)
             raise SettingsRefused(f"MEETCORE_PROVIDER is {self.provider}, which needs {names} too.")
 
     def require_ai(self) -> None:
-        """Make sure that a key for an AI endpoint comes with the endpoint's address.
-
-        Raises:
-            SettingsRefused: the address is missing.
-        """
+        """Make sure that a key for an AI endpoint comes with the endpoint's address."""
         if str(self.ai_api_key) and not self.ai_base_url:
             raise SettingsRefused(
                 f"{PREFIX}AI_API_KEY is set, and {PREFIX}AI_BASE_URL is not: say whose key it is, such as "
@@ -310,11 +221,7 @@ class Settings:
             )
 
     def require_oidc(self) -> None:
-        """Make sure that an OpenID provider comes with its client and the client's secret, or none with any.
-
-        Raises:
-            SettingsRefused: something is missing; the message names each.
-        """
+        """Make sure that an OpenID provider comes with its client and the client's secret, or none does."""
         for prefix in ("oidc", "console_oidc"):
             names = [f"{prefix}_{each}" for each in ("issuer", "client_id", "client_secret")]
             lacking = [f"{PREFIX}{name.upper()}" for name in names if not str(getattr(self, name))]
@@ -322,11 +229,7 @@ class Settings:
                 raise SettingsRefused(f"an OpenID provider needs {', '.join(lacking)} too")
 
     def require_mail(self) -> None:
-        """Make sure that a mail server comes with an address that mails are from.
-
-        Raises:
-            SettingsRefused: the address is missing.
-        """
+        """Make sure that a mail server comes with an address that mails are from."""
         if str(self.smtp_url) and not self.mail_from:
             raise SettingsRefused(
                 f"{PREFIX}SMTP_URL is set, and {PREFIX}MAIL_FROM is not: say who mails are from, such as "

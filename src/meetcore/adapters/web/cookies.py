@@ -1,56 +1,57 @@
-"""The cookies of the pages: the session, the browser that asked for a link, and the language.
+"""The cookies of the pages, and protection against requests that another site makes a browser send (CSRF).
 
-A name with the prefix `__Host-` is bound to this host, to TLS and to the whole path (RFC 6265bis, 4.1.3.2).
-On plain http, which is for a loopback address, browsers refuse the prefix.
+A change must come from a page of ours. The browser says so in `Sec-Fetch-Site` (Fetch Metadata) or `Origin`;
+one of them must, and each form also carries a token that only the pages of the session know.
 """
 
+import base64
+import hashlib
+import hmac
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
-from attrs import frozen
+from attrs import Factory, field, frozen
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
 DASHBOARD: Final = "meetcore"
-"""What the names of the dashboard's cookies begin with."""
+"""The prefix of the dashboard's cookies."""
 LANGUAGE_KEPT: Final = timedelta(days=365)
 _MAX_COOKIE: Final = 1000
 
 
+def _named(ending: str, site: str = "") -> Any:
+    """Declare the name of a cookie, of the site if none is given."""
+
+    def name(cookies: "Cookies") -> str:
+        return f"{'__Host-' if cookies.is_secure else ''}{site or cookies.site}{ending}"
+
+    return field(init=False, default=Factory(name, takes_self=True))
+
+
 @frozen
 class Cookies:
-    """The names and attributes of the cookies of one part of the site."""
+    """The names and attributes of the cookies of one part of the site.
+
+    A name with the prefix `__Host-` is bound to this host, to TLS and to the whole path (RFC 6265bis,
+    4.1.3.2). On plain http, which is for a loopback address, browsers refuse the prefix.
+
+    `session` holds the session. A sign-in link is bound to `browser`, a sign-in at an OpenID provider to
+    `provider`; `after` is the page to go on to after signing in, `language` the language chosen.
+    """
 
     site: str
     is_secure: bool
-
-    @property
-    def session(self) -> str:
-        """The name of the session's cookie."""
-        return self._named(self.site)
-
-    @property
-    def browser(self) -> str:
-        """The name of the cookie that a sign-in link is bound to."""
-        return self._named(f"{self.site}-browser")
-
-    @property
-    def after(self) -> str:
-        """The name of the cookie with the page to go on to after signing in."""
-        return self._named(f"{self.site}-after")
-
-    @property
-    def provider(self) -> str:
-        """The name of the cookie that a sign-in at an OpenID provider is bound to."""
-        return self._named(f"{self.site}-provider")
-
-    @property
-    def language(self) -> str:
-        """The name of the cookie with the language chosen."""
-        return self._named("meetcore-language")
+    session: str = _named("")
+    browser: str = _named("-browser")
+    after: str = _named("-after")
+    provider: str = _named("-provider")
+    language: str = _named("-language", "meetcore")
 
     def read(self, request: Request, name: str) -> str | None:
-        """The value of a cookie; `None` where it is missing or longer than any of ours."""
+        """Return the value of a cookie; `None` where it is missing or longer than any of ours."""
         value = request.cookies.get(name)
         return value if value and len(value) <= _MAX_COOKIE else None
 
@@ -65,5 +66,44 @@ class Cookies:
         """Delete a cookie."""
         response.delete_cookie(name, path="/", secure=self.is_secure, httponly=True, samesite="lax")
 
-    def _named(self, name: str) -> str:
-        return f"__Host-{name}" if self.is_secure else name
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def is_same_origin(headers: Headers, base_url: str) -> bool:
+    """Return whether a page of this origin sent a change; false where the browser says nothing.
+
+    A browser's `Sec-Fetch-Site` is proof by itself: no page can set it. Without it `Origin` must be that of
+    the base URL, or name the host that was asked, which a proxy may have rewritten. The default port may be
+    written out anywhere.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        return site == "same-origin"
+    if origin is None:
+        return False
+    sent = _origin(origin)
+    return sent is not None and sent in (_origin(base_url), _origin(f"{sent[0]}://{headers.get('host', '')}"))
+
+
+def _origin(url: str) -> tuple[str, str, int | None] | None:
+    """Return scheme, host and port of an address; `None` where it has no host."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if not parts.hostname:
+        return None
+    return parts.scheme, parts.hostname, port or _DEFAULT_PORTS.get(parts.scheme)
+
+
+def form_token(cookie: str) -> str:
+    """Derive the token of forms from a cookie, so that nothing has to be stored."""
+    mac = hmac.digest(cookie.encode(), b"meetcore form", hashlib.sha256)
+    return base64.urlsafe_b64encode(mac[:24]).decode()
+
+
+def is_form_token(text: str, cookie: str) -> bool:
+    """Compare a form's token with that of a cookie, in constant time."""
+    return hmac.compare_digest(text.encode(), form_token(cookie).encode())

@@ -1,7 +1,14 @@
-"""Numbers, dates and sizes as people read them: by language, times in WIB with the zone named."""
+"""Numbers, dates, sizes and names of browsers as people read them, and the languages of the pages.
 
+Times are in WIB with the zone named.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
+from typing import Final
 
 from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal, format_percent
@@ -11,53 +18,105 @@ from meetcore.domain.notes.notes import Language
 
 
 def format_count(number: int, language: Language) -> str:
-    """A whole number with the language's separators; a minus sign, not a hyphen."""
+    """Format a whole number with the language's separators; a minus sign, not a hyphen."""
     return format_decimal(number, locale=language.value).replace("-", "\N{MINUS SIGN}")
 
 
 def format_change(credits: int, language: Language) -> str:
-    """A change of a balance, its sign always written."""
+    """Format a change of a balance, always with its sign."""
     text = format_count(credits, language)
     return f"+{text}" if credits > 0 else text
 
 
 def format_share(share: float, language: Language) -> str:
-    """A share from 0 to 1 in per cent, with at most one decimal."""
+    """Format a share from 0 to 1 in per cent, with at most one decimal."""
     return format_percent(Decimal(str(round(share, 3))), format="#,##0.#%", locale=language.value)
 
 
 def format_instant(at: datetime, language: Language) -> str:
-    """A point in time in WIB, to the minute."""
+    """Format a point in time in WIB, to the minute."""
     return format_datetime(at.astimezone(WIB), "d MMM y, HH:mm", locale=language.value) + " WIB"
 
 
 def format_time_of_day(at: datetime, language: Language) -> str:
-    """The time of day in WIB, to the second."""
+    """Format the time of day in WIB, to the second."""
     return format_datetime(at.astimezone(WIB), "HH:mm:ss", locale=language.value) + " WIB"
 
 
 def format_clock(at: datetime, language: Language) -> str:
-    """The time of day in WIB, to the minute; the zone stands beside it."""
+    """Format the time of day in WIB, to the minute, without the zone."""
     return format_datetime(at.astimezone(WIB), "HH:mm", locale=language.value)
 
 
 def format_day(day: date, language: Language) -> str:
-    """A day without its time."""
+    """Format a day."""
     return format_date(day, "d MMM y", locale=language.value)
 
 
 def format_day_of_week(day: date, language: Language) -> str:
-    """A day of a week whose year is known, short enough for the head of a column."""
+    """Format a day without its year, short enough for the head of a column."""
     return format_date(day, "EEE d MMM", locale=language.value)
 
 
 def format_month(day: date, language: Language) -> str:
-    """The month of a day."""
+    """Format the month of a day."""
     return format_date(day, "LLLL y", locale=language.value)
 
 
 def format_offset(seconds: float) -> str:
-    """A position in a recording: `m:ss`, or `h:mm:ss` from an hour on."""
+    """Format a position in a recording: `m:ss`, or `h:mm:ss` from an hour on."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+_BROWSERS: Final[Sequence[tuple[str, str]]] = (
+    ("Edg", "Edge"), ("OPR", "Opera"), ("SamsungBrowser", "Samsung Internet"), ("Firefox", "Firefox"),
+    ("FxiOS", "Firefox"), ("CriOS", "Chrome"), ("HeadlessChrome", "Chrome"), ("Chrome", "Chrome"),
+    ("Version", "Safari"),
+)  # fmt: skip
+"""The product that tells a browser from those whose names it also gives: the first that is there."""
+
+_SYSTEMS: Final[Sequence[tuple[str, str]]] = (
+    ("Android", "Android"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Windows", "Windows"),
+    ("Mac OS X", "macOS"), ("CrOS", "ChromeOS"), ("Linux", "Linux"),
+)  # fmt: skip
+
+
+def name_browser(user_agent: str) -> str:
+    """Name a browser with its version, and its system: `Firefox 140, Windows`; else 80 characters of it."""
+    for product, name in _BROWSERS:
+        if found := re.search(rf"\b{product}/(\d{{1,5}})", user_agent):
+            system = next((text for mark, text in _SYSTEMS if mark in user_agent), "")
+            return f"{name} {found[1]}, {system}" if system else f"{name} {found[1]}"
+    return user_agent if len(user_agent) <= 80 else user_agent[:79] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+CATALOGUES: Final = Path(__file__).parent / "catalogues"
+
+
+NAMES: Final[Mapping[Language, str]] = {Language.ENGLISH: "English", Language.INDONESIAN: "Bahasa Indonesia"}
+
+
+def choose_language(chosen: str | None, accepted: str) -> Language:
+    """Choose the language of a page: that of the cookie, else of `Accept-Language`, else English.
+
+    The order in the header decides (RFC 9110, 12.5.4), weights are not read.
+    """
+    if chosen in set(Language):
+        return Language(chosen)
+    ranked = sorted((_weighted(item) for item in accepted.split(",")[:20]), key=lambda pair: -pair[1])
+    for tag, weight in ranked:
+        code = "id" if tag == "in" else tag  # browsers of old Android say "in"
+        if weight > 0 and code in set(Language):
+            return Language(code)
+    return Language.ENGLISH
+
+
+def _weighted(item: str) -> tuple[str, float]:
+    tag, _, parameter = item.strip().lower().partition(";")
+    try:
+        weight = float(parameter.strip().removeprefix("q=")) if parameter else 1.0
+    except ValueError:
+        weight = 0.0
+    return tag.strip().partition("-")[0], weight

@@ -1,4 +1,4 @@
-"""Signing in and out, and the choice of the language: the routes that need no session.
+"""Signing in and out, by link, passkey or OpenID provider, and the choice of the language.
 
 A link by e-mail is bound to the browser that asked, by a cookie of its own. Following a link shows a page
 with a button, so that programs that look into mails use up no link; the change is the POST behind it.
@@ -11,32 +11,43 @@ from urllib.parse import quote
 
 from attrs import frozen
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.web.area import Allowed, Use, Who
-from meetcore.adapters.web.cookies import LANGUAGE_KEPT
-from meetcore.adapters.web.same_origin import is_same_origin
+from meetcore.adapters.web.cookies import LANGUAGE_KEPT, is_same_origin
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import HEADERS, Look, own_path, see_other
+from meetcore.adapters.web.visit import HEADERS, Allowed, Look, Use, Who, own_path, see_other
 from meetcore.adapters.web.web_app import FormRefused, Site, refusal_page
 from meetcore.domain.errors import DomainError, RateLimited, Unprocessable
-from meetcore.domain.members.sessions import ABSOLUTE_LIMIT
-from meetcore.domain.members.tokens import TOKEN_BYTES, mint_token
+from meetcore.domain.members import sessions, views
+from meetcore.domain.members.identities import FLOW_FOR
+from meetcore.domain.members.sign_in import TOKEN_BYTES, SignInFirst, mint_token
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import InvalidEmail
-from meetcore.ports.member_queries import SignedIn
-from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.redeem_sign_in_link import Browser, NewOperatorSession, NewSession
+from meetcore.ports import identity, store
+from meetcore.usecases.members.sign_in_links import Browser, NewOperatorSession, NewSession
 
 BROWSER_KEPT: Final = timedelta(days=1)
 
 _SENT: Final = _(
-    "If %(email)s has access, a link is on its way. It works once, for 15 minutes, in this browser."
+    "If %(email)s has access, a link is on its way. It works once, for 15 minutes, in this browser. "
+    "If none comes, use the last one that was sent."
 )
+
+_REASONS: Final = {
+    "fresh": _("Keys and money ask for a sign-in of the last 15 minutes. Sign in once more to go on."),
+    "invited": _("The invited address has access already. Sign in with it, then accept the invitation."),
+}
+"""Why a visitor with a session is asked to sign in, by the parameter `reason`."""
 
 Step = Callable[[Request, Look, str], Awaitable[Response]]
 Begin = Callable[[Browser], Awaitable[NewSession | NewOperatorSession]]
+
+
+def unusable_link(look: Look, again: str) -> Response:
+    """Render the page of a link that was used or has expired; `again` is where to ask for another."""
+    text = look.text(_("It was used, has expired, or was asked for in another browser."))
+    return look.message(_("This link does not work"), text, again, _("Ask for a new link"), 410)
 
 
 @frozen
@@ -62,13 +73,13 @@ class SignInPages(Generic[Who, Use, Allowed]):
         ]
 
     async def ask(self, request: Request, look: Look, _browser: str) -> Response:
-        """The form for an e-mail address; who is signed in goes on, unless a fresh sign-in is asked for."""
+        """Show the form; redirect a signed-in visitor unless a fresh sign-in is required."""
         after = own_path(request.query_params.get("next", ""), look.root)
         cookies = self.site.cookies
-        needs_fresh = request.query_params.get("reason") == "fresh"
-        if not needs_fresh and await self.site.area.find(cookies.read(request, cookies.session)):
+        reason = request.query_params.get("reason", "")
+        if reason not in _REASONS and await self.site.area.find(cookies.read(request, cookies.session)):
             return see_other(after)
-        return self._form(look, after, needs_fresh=needs_fresh)
+        return self._form(look, after, reason=reason)
 
     async def send(self, request: Request, look: Look, browser: str) -> Response:
         """Send a link, if the address has access; the answer does not say whether it has."""
@@ -84,18 +95,15 @@ class SignInPages(Generic[Who, Use, Allowed]):
                 "email": look.text(_("Too many links were asked for. Wait some minutes and try again."))
             }
             return self._form(look, after, email=email, errors=errors, status=429)
-        answer = look.page(
-            "message.html",
-            heading=look.text(_("Look into your mail")),
-            text=look.text(_SENT, email=email),
-            link=self.site.area.sign_in,
-            link_text=look.text(_("Use another address")),
+        answer = look.message(
+            _("Look into your mail"), look.text(_SENT, email=email), self.site.area.sign_in,
+            _("Use another address"),
         )  # fmt: skip
         self.site.cookies.set(answer, self.site.cookies.after, after, timedelta(minutes=20))
         return answer
 
     async def confirm(self, _request: Request, look: Look, _browser: str) -> Response:
-        """A page with the button that signs in."""
+        """Show the button that signs in."""
         return look.page("confirm_sign_in.html")
 
     async def enter(self, request: Request, look: Look, browser: str) -> Response:
@@ -106,29 +114,29 @@ class SignInPages(Generic[Who, Use, Allowed]):
             return await self.begin(
                 request, look, browser, lambda who: self.site.area.redeem(token, who), None
             )
+        except SignInFirst:
+            again = quote(request.url.path, safe="/")
+            return see_other(f"{self.site.area.sign_in}?next={again}&reason=invited")
         except DomainError:
-            return look.page(
-                "message.html",
-                410,
-                heading=look.text(_("This link does not work")),
-                text=look.text(_("It was used, has expired, or was asked for in another browser.")),
-                link=self.site.area.sign_in,
-                link_text=look.text(_("Ask for a new link")),
-            )
+            return unusable_link(look, self.site.area.sign_in)
 
     async def ask_passkey(self, request: Request, _look: Look, browser: str) -> Response:
-        """Say what the browser is to ask its authenticator, for the script of the page."""
+        """Return the request to the authenticator, for the script of the page."""
         await self.site.read_form(request, browser)
-        options = await self.site.area.passkeys.ask(browser, self.site.client_address(request))
+        options = await self.site.area.use.passkey_sign_in.ask(browser, self.site.client_address(request))
         return JSONResponse(options, headers=HEADERS)
 
     async def enter_by_passkey(self, request: Request, look: Look, browser: str) -> Response:
-        """Begin a session by what the authenticator answered."""
+        """Begin a session by the answer of the authenticator."""
         form = await self.site.read_form(request, browser)
         answer, after = form.get("credential", ""), own_path(form.get("next", ""), look.root)
         try:
             return await self.begin(
-                request, look, browser, lambda who: self.site.area.passkeys.enter(answer, who), after
+                request,
+                look,
+                browser,
+                lambda who: self.site.area.use.passkey_sign_in.enter(answer, who),
+                after,
             )
         except Unprocessable:
             text = _("The passkey was not accepted. Try again, or sign in by e-mail.")
@@ -140,23 +148,20 @@ class SignInPages(Generic[Who, Use, Allowed]):
     async def begin(
         self, request: Request, look: Look, browser: str, begin: Begin, after: str | None
     ) -> Response:
-        """Begin a session by whatever means, in the place of the one that the browser had, and go on.
-
-        `after` is where; the page that was kept with the request for a link if `None`.
-        """
+        """Begin a session in place of the browser's earlier one, and redirect to `after` or the kept page."""
         cookies, area = self.site.cookies, self.site.area
         earlier = await area.find(cookies.read(request, cookies.session))
-        account_id = earlier.account.id if isinstance(earlier, SignedIn) else None
+        session = earlier.session if isinstance(earlier, views.SignedIn) else None
         agent, address = request.headers.get("user-agent", ""), self.site.client_address(request)
-        begun = await begin(Browser(browser, agent, address, account_id))
-        # The cookie is about to be replaced: nobody could end that session any more.
+        begun = await begin(Browser(browser, agent, address, session))
+        # The cookie is about to be replaced: without it that session cannot be ended.
         if earlier is not None:
-            await area.sessions.end(earlier.session)
+            await area.use.sessions.end(earlier.session)
         after = after or own_path(cookies.read(request, cookies.after) or "", look.root)
         if isinstance(begun, NewSession) and begun.has_choice:
             after = f"{area.root}/accounts?next={quote(after, safe='/')}"
         answer = see_other(after)
-        cookies.set(answer, cookies.session, begun.token, ABSOLUTE_LIMIT)
+        cookies.set(answer, cookies.session, begun.token, sessions.ABSOLUTE_LIMIT)
         cookies.clear(answer, cookies.after)
         return answer
 
@@ -168,8 +173,8 @@ class SignInPages(Generic[Who, Use, Allowed]):
         try:
             await self.site.read_form(request, token)
             if signed_in := await self.site.area.find(token):
-                await self.site.area.sessions.end(signed_in.session)
-        except (FormRefused, DomainError, StoreUnavailable) as refusal:
+                await self.site.area.use.sessions.end(signed_in.session)
+        except (FormRefused, DomainError, store.StoreUnavailable) as refusal:
             return refusal_page(look, refusal)
         answer = see_other(self.site.area.sign_in)
         cookies.clear(answer, cookies.session)
@@ -179,7 +184,7 @@ class SignInPages(Generic[Who, Use, Allowed]):
         """Keep the language chosen, and go back."""
         cookies = self.site.cookies
         look = self.site.look(request, "")
-        if not is_same_origin(request.headers):
+        if not is_same_origin(request.headers, self.site.base_url):
             return refusal_page(look, FormRefused("another origin"))
         form = await self.site.read_fields(request)
         answer = see_other(own_path(form.get("next", ""), look.root))
@@ -193,11 +198,11 @@ class SignInPages(Generic[Who, Use, Allowed]):
         async def answer(request: Request) -> Response:
             cookies = self.site.cookies
             known = cookies.read(request, cookies.browser)
-            browser = known or mint_token(self.site.area.runtime.entropy.token_bytes(TOKEN_BYTES))
+            browser = known or mint_token(self.site.area.use.runtime.entropy.token_bytes(TOKEN_BYTES))
             look = self.site.look(request, browser)
             try:
                 response = await step(request, look, browser)
-            except (FormRefused, DomainError, StoreUnavailable) as refusal:
+            except (FormRefused, DomainError, store.StoreUnavailable) as refusal:
                 return refusal_page(look, refusal)
             if known is None:
                 cookies.set(response, cookies.browser, browser, BROWSER_KEPT)
@@ -207,10 +212,77 @@ class SignInPages(Generic[Who, Use, Allowed]):
 
     def _form(
         self, look: Look, after: str, *, email: str = "", errors: dict[str, str] | None = None,
-        status: int = 200, needs_fresh: bool = False,
+        status: int = 200, reason: str = "",
     ) -> Response:  # fmt: skip
+        area, use = self.site.area, self.site.area.use
         return look.page(
-            "sign_in.html", status, next=after, email=email, errors=errors or {}, needs_fresh=needs_fresh,
-            sends_mail=self.site.area.sends_mail, has_passkeys=self.site.area.passkeys.is_possible,
-            can_sign_up=self.site.area.can_sign_up, has_provider=self.site.area.identities.is_possible,
+            "sign_in.html", status, next=after, email=email, errors=errors or {},
+            reason=look.text(_REASONS.get(reason, "")), needs_fresh=reason in _REASONS,
+            sends_mail=use.sends_mail, has_passkeys=use.passkey_sign_in.is_possible,
+            can_sign_up=area.can_sign_up, has_provider=use.identity_sign_in.is_possible,
+        )  # fmt: skip
+
+
+MAX_CODE = 4096
+
+
+@frozen
+class ProviderSignInPages(Generic[Who, Use, Allowed]):
+    """The way to a provider and back; 404 where there is none."""
+
+    sign_in: SignInPages[Who, Use, Allowed]
+
+    @property
+    def routes(self) -> list[Route]:
+        """The routes, for the application; before those of links, whose tokens could be their names."""
+        root = f"{self.sign_in.site.area.sign_in}/oidc"
+        return [
+            self.sign_in.route(root, "GET", self.leave),
+            self.sign_in.route(f"{root}/callback", "GET", self.enter),
+        ]
+
+    async def leave(self, request: Request, look: Look, _browser: str) -> Response:
+        """Send the browser to the provider."""
+        site, query = self.sign_in.site, request.query_params
+        token = mint_token(site.area.use.runtime.entropy.token_bytes(TOKEN_BYTES))
+        asks_again = query.get("reason") == "fresh"
+        try:
+            url = await site.area.use.identity_sign_in.ask(token, site.client_address(request), asks_again)
+        except (Unprocessable, RateLimited) as refusal:
+            return self._refused(look, refusal)
+        answer = RedirectResponse(url, 303, HEADERS)
+        site.cookies.set(answer, site.cookies.provider, token, FLOW_FOR)
+        site.cookies.set(answer, site.cookies.after, own_path(query.get("next", ""), look.root), FLOW_FOR)
+        return answer
+
+    async def enter(self, request: Request, look: Look, browser: str) -> Response:
+        """Begin a session by the answer of the provider."""
+        site, query = self.sign_in.site, request.query_params
+        token = site.cookies.read(request, site.cookies.provider)
+        state, code, issuer = query.get("state", ""), query.get("code", ""), query.get("iss")
+        answer = identity.ProviderAnswer(code[:MAX_CODE], issuer)
+        try:
+            response = await self.sign_in.begin(
+                request,
+                look,
+                browser,
+                lambda who: site.area.use.identity_sign_in.enter(token, state, answer, who),
+                None,
+            )
+        except (Unprocessable, RateLimited) as refusal:
+            response = self._refused(look, refusal)
+        site.cookies.clear(response, site.cookies.provider)
+        return response
+
+    def _refused(self, look: Look, refusal: Unprocessable | RateLimited) -> Response:
+        texts = {
+            Unprocessable: _(
+                "It was begun in another browser or too long ago, the provider refused, or your address has "
+                "no access here."
+            ),
+            RateLimited: _("Too many attempts. Wait some minutes."),
+        }
+        return look.message(
+            _("The sign-in did not work"), look.text(texts[type(refusal)]), self.sign_in.site.area.sign_in,
+            _("Try again"), 429 if isinstance(refusal, RateLimited) else 422,
         )  # fmt: skip

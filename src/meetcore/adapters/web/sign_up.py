@@ -9,16 +9,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from meetcore.adapters.web.problems import FORM, explain
-from meetcore.adapters.web.sign_in import SignInPages
+from meetcore.adapters.web.forms import FORM, explain
+from meetcore.adapters.web.sign_in import SignInPages, unusable_link
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Look
 from meetcore.domain.errors import Gone, InvalidRequest, NotFound, RateLimited
-from meetcore.domain.members.roles import Action
+from meetcore.domain.members import roles, views
 from meetcore.domain.requests.accounts import InvalidEmail
-from meetcore.ports.member_queries import SignedIn
-from meetcore.usecases.dashboard import DashboardUseCases
-from meetcore.usecases.sign_up import SignUpForAccount, SignUpRequest
+from meetcore.usecases.members import dashboard, sign_up
 
 ROOT: Final = "/dashboard/sign-up"
 _SENT: Final = _("A link is on its way to %(email)s. It works once, for 15 minutes, in this browser.")
@@ -28,7 +26,7 @@ _SENT: Final = _("A link is on its way to %(email)s. It works once, for 15 minut
 class SignUpPages:
     """The pages by which an account is opened; 404 where sign-up is closed."""
 
-    sign_in: SignInPages[SignedIn, DashboardUseCases, Action]
+    sign_in: SignInPages[views.SignedIn, dashboard.DashboardUseCases, roles.Action]
 
     @property
     def routes(self) -> list[Route]:
@@ -41,11 +39,11 @@ class SignUpPages:
         ]
 
     @property
-    def _use(self) -> SignUpForAccount:
+    def _use(self) -> sign_up.SignUpForAccount:
         return self.sign_in.site.area.use.sign_up
 
     async def ask(self, _request: Request, look: Look, _browser: str) -> Response:
-        """The form."""
+        """Show the form."""
         return self._form(look, {}, {})
 
     async def send(self, request: Request, look: Look, browser: str) -> Response:
@@ -53,7 +51,7 @@ class SignUpPages:
         site = self.sign_in.site
         form = await site.read_form(request, browser)
         email = form.get("email", "").strip()
-        asked = SignUpRequest(
+        asked = sign_up.SignUpRequest(
             email, form.get("full_name", ""), browser, site.client_address(request), look.language
         )
         try:
@@ -65,15 +63,13 @@ class SignUpPages:
         except RateLimited:
             text = look.text(_("Too many attempts. Wait some minutes."))
             return self._form(look, form, {FORM: text}, status=429)
-        answer = look.page(
-            "message.html", heading=look.text(_("Look into your mail")), text=look.text(_SENT, email=email),
-            link=ROOT, link_text=look.text(_("Use another address")),
-        )  # fmt: skip
+        text = look.text(_SENT, email=email)
+        answer = look.message(_("Look into your mail"), text, ROOT, _("Use another address"))
         site.cookies.set(answer, site.cookies.after, look.root, timedelta(minutes=20))
         return answer
 
     async def confirm(self, _request: Request, look: Look, _browser: str) -> Response:
-        """A page with the button that opens the account."""
+        """Show the button that opens the account."""
         self._check_open()
         return look.page("confirm_sign_in.html")
 
@@ -86,11 +82,7 @@ class SignUpPages:
                 request, look, browser, lambda who: self._use.enter(token, who), look.root
             )
         except Gone:
-            return look.page(
-                "message.html", 410, heading=look.text(_("This link does not work")),
-                text=look.text(_("It was used, has expired, or was asked for in another browser.")),
-                link=ROOT, link_text=look.text(_("Ask for a new link")),
-            )  # fmt: skip
+            return unusable_link(look, ROOT)
 
     def _form(
         self, look: Look, form: Mapping[str, str], errors: Mapping[str, str], status: int | None = None

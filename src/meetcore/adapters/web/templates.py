@@ -1,20 +1,55 @@
-"""Templates: Jinja2 with autoescape, one environment for each language.
+"""Templates: Jinja2 with autoescape, one environment for each language, and the assets of the pages.
 
-A template that uses a name it was not given is an error, not an empty text.
+A template that uses a name it was not given is an error, not an empty text. The addresses of assets
+change with their content.
 """
 
+import hashlib
 from functools import cache, partial
+from pathlib import Path
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from meetcore.adapters.catalogues import translations
 from meetcore.adapters.web import formats
-from meetcore.adapters.web.assets import asset_url
-from meetcore.adapters.web.browsers import name_browser
-from meetcore.adapters.web.charts import bar_chart
-from meetcore.adapters.web.languages import CATALOGUES, NAMES
-from meetcore.adapters.web.markdown import render_markdown
+from meetcore.adapters.web.formats import CATALOGUES, NAMES, name_browser
+from meetcore.adapters.web.markup import bar_chart, render_markdown
 from meetcore.domain.notes.notes import Language
+
+ASSETS_ROOT: Final = "/dashboard/assets"
+_TYPES: Final = {"style.css": "text/css", "meetcore.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_ASSET_HEADERS: Final = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@cache
+def _content(name: str) -> tuple[bytes, str]:
+    body = (Path(__file__).parent / "static" / name).read_bytes()
+    return body, hashlib.sha256(body).hexdigest()[:12]
+
+
+def asset_url(name: str) -> str:
+    """Return the address of an asset in its present version."""
+    return f"{ASSETS_ROOT}/{_content(name)[1]}/{name}"
+
+
+def asset_route() -> Route:
+    """Build the route of the assets; an address of an earlier release is 404."""
+    return Route(f"{ASSETS_ROOT}/{{digest}}/{{name}}", _asset, methods=["GET"])
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _TYPES or _content(name)[1] != request.path_params["digest"]:
+        raise HTTPException(404)
+    return Response(_content(name)[0], headers=_ASSET_HEADERS, media_type=_TYPES[name])
 
 
 def render(name: str, language: Language, values: dict[str, object]) -> str:
@@ -24,7 +59,7 @@ def render(name: str, language: Language, values: dict[str, object]) -> str:
 
 @cache
 def environment(language: Language) -> Environment:
-    """The templates with the texts and formats of a language."""
+    """Build the environment of templates with the texts and formats of a language."""
     made = Environment(
         loader=PackageLoader("meetcore.adapters.web"),
         autoescape=True,
@@ -58,5 +93,5 @@ def environment(language: Language) -> Environment:
 
 
 def _kept_together(instant: str) -> str:
-    """An instant that breaks between its day and its time at most."""
+    """Let an instant break between its day and its time only."""
     return instant.replace(" ", "\N{NO-BREAK SPACE}").replace(",\N{NO-BREAK SPACE}", ", ")

@@ -1,16 +1,16 @@
 """Texts of the pages that belong to values of the domain, marked for the catalogues."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from attrs import frozen
 
 from meetcore.domain.meetings.meetings import MeetingStatus
-from meetcore.domain.members.roles import Role
+from meetcore.domain.members import audit, roles
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import NoteStatus
 from meetcore.domain.requests.keys import Scope
-from meetcore.domain.webhooks.deliveries import DeliveryStatus
-from meetcore.domain.webhooks.endpoints import EndpointState
-from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks import deliveries, endpoints, events
 
 
 def _(message: str) -> str:
@@ -37,28 +37,28 @@ NOTE_STATES: Final[Mapping[NoteStatus, tuple[str, str]]] = {
 }
 """How a note stands: the text, and the kind of its mark."""
 
-ENDPOINT_STATES: Final[Mapping[EndpointState, tuple[str, str]]] = {
-    EndpointState.ACTIVE: (_("active"), "good"),
-    EndpointState.PAUSED: (_("paused"), ""),
-    EndpointState.DISABLED: (_("disabled"), "bad"),
+ENDPOINT_STATES: Final[Mapping[endpoints.EndpointState, tuple[str, str]]] = {
+    endpoints.EndpointState.ACTIVE: (_("active"), "good"),
+    endpoints.EndpointState.PAUSED: (_("paused"), ""),
+    endpoints.EndpointState.DISABLED: (_("disabled"), "bad"),
 }
 
-DELIVERY_STATES: Final[Mapping[DeliveryStatus, tuple[str, str]]] = {
-    DeliveryStatus.PENDING: (_("pending"), "warn"),
-    DeliveryStatus.HELD: (_("held"), ""),
-    DeliveryStatus.SUCCEEDED: (_("succeeded"), "good"),
-    DeliveryStatus.FAILED: (_("failed"), "bad"),
-    DeliveryStatus.EXPIRED: (_("expired"), "bad"),
+DELIVERY_STATES: Final[Mapping[deliveries.DeliveryStatus, tuple[str, str]]] = {
+    deliveries.DeliveryStatus.PENDING: (_("pending"), "warn"),
+    deliveries.DeliveryStatus.HELD: (_("held"), ""),
+    deliveries.DeliveryStatus.SUCCEEDED: (_("succeeded"), "good"),
+    deliveries.DeliveryStatus.FAILED: (_("failed"), "bad"),
+    deliveries.DeliveryStatus.EXPIRED: (_("expired"), "bad"),
 }
 
-EVENT_TEXTS: Final[Mapping[EventKind, str]] = {
-    EventKind.MEETING_CREATED: _("a meeting was made"),
-    EventKind.MEETING_ENDED: _("a meeting is over"),
-    EventKind.RECORDING_READY: _("a recording can be downloaded"),
-    EventKind.NOTE_COMPLETED: _("notes are written"),
-    EventKind.NOTE_FAILED: _("notes could not be written"),
-    EventKind.CREDIT_LOW: _("the balance fell below its threshold"),
-    EventKind.CREDIT_TOPUP_SUCCEEDED: _("credits were added"),
+EVENT_TEXTS: Final[Mapping[events.EventKind, str]] = {
+    events.EventKind.MEETING_CREATED: _("a meeting was made"),
+    events.EventKind.MEETING_ENDED: _("a meeting is over"),
+    events.EventKind.RECORDING_READY: _("a recording can be downloaded"),
+    events.EventKind.NOTE_COMPLETED: _("notes are written"),
+    events.EventKind.NOTE_FAILED: _("notes could not be written"),
+    events.EventKind.CREDIT_LOW: _("the balance fell below its threshold"),
+    events.EventKind.CREDIT_TOPUP_SUCCEEDED: _("credits were added"),
 }
 """The events that an endpoint subscribes to."""
 
@@ -82,11 +82,11 @@ SCOPE_TEXTS: Final[Mapping[Scope, str]] = {
     Scope.WEBHOOKS_WRITE: _("register webhooks, which receive every event of the account"),
 }
 
-ROLE_TEXTS: Final[Mapping[Role, str]] = {
-    Role.OWNER: _("Owner"),
-    Role.DEVELOPER: _("Developer"),
-    Role.FINANCE: _("Finance"),
-    Role.VIEWER: _("Viewer"),
+ROLE_TEXTS: Final[Mapping[roles.Role, str]] = {
+    roles.Role.OWNER: _("Owner"),
+    roles.Role.DEVELOPER: _("Developer"),
+    roles.Role.FINANCE: _("Finance"),
+    roles.Role.VIEWER: _("Viewer"),
 }
 
 DONE: Final[Mapping[str, str]] = {
@@ -117,8 +117,97 @@ DONE: Final[Mapping[str, str]] = {
     "proposal_rejected": _("The proposal is rejected. Nothing was moved."),
     "doubt_finished": _("The meeting is finished."),
     "doubt_undone": _("The meeting is as it was before."),
-    "doubt_given_up": _("The removal is given up."),
-    "removal_retried": _("The provider is asked again at once."),
     "delivery_resent": _("The event is sent once more."),
 }
 """What a page says after a change, by the parameter `done` of its address."""
+
+
+ACTION_TEXTS: Final[Mapping[str, str]] = {
+    "account.created": _("account opened"),
+    "account.erased": _("account erased"),
+    "account.exported": _("account exported as a file"),
+    "account.resumed": _("account resumed"),
+    "account.statement_mails_changed": _("mails of statements changed"),
+    "account.suspended": _("account suspended"),
+    "account.threshold_changed": _("threshold of credits changed"),
+    "account.viewed": _("dashboard looked at by an operator"),
+    "credits.adjusted": _("credits adjusted"),
+    "credits.proposal_approved": _("proposal of credits approved"),
+    "credits.proposal_rejected": _("proposal of credits rejected"),
+    "credits.proposed": _("credits proposed"),
+    "credits.topped_up": _("credits topped up"),
+    "host.added": _("host added"),
+    "host.disabled": _("host disabled"),
+    "host.enabled": _("host enabled"),
+    "key.cap_changed": _("daily cap of an API key changed"),
+    "key.created": _("API key created"),
+    "key.revoked": _("API key revoked"),
+    "key.rolled": _("API key rolled"),
+    "meeting.adopted": _("meeting at the provider adopted"),
+    "meeting.cancelled": _("meeting cancelled"),
+    "meeting.created": _("meeting created"),
+    "meeting.ended": _("meeting ended"),
+    "meeting.finished_by_operator": _("meeting in doubt finished"),
+    "meeting.gone": _("meeting that is gone at the provider cancelled"),
+    "meeting.kept_by_operator": _("meeting in doubt kept"),
+    "meeting.lost": _("meeting without a record removed at the provider"),
+    "meeting.undone_by_operator": _("meeting in doubt undone"),
+    "member.invitation_revoked": _("invitation revoked"),
+    "member.invited": _("member invited"),
+    "member.joined": _("member joined"),
+    "member.removed": _("member removed"),
+    "member.role_changed": _("role of a member changed"),
+    "operator.added": _("operator added"),
+    "operator.removed": _("operator removed"),
+    "operator_token.created": _("operator token created"),
+    "operator_token.revoked": _("operator token revoked"),
+    "passkey.added": _("passkey added"),
+    "passkey.removed": _("passkey removed"),
+    "portal_link.created": _("sign-in link made"),
+    "secrets.reseal_started": _("encryption of secrets under the new key begun"),
+    "secrets.resealed": _("secrets encrypted under the new key"),
+    "webhook.changed": _("webhook changed"),
+    "webhook.deliveries_recovered": _("failed deliveries of a webhook sent again"),
+    "webhook.delivery_resent": _("delivery of a webhook sent again"),
+    "webhook.registered": _("webhook registered"),
+    "webhook.removed": _("webhook removed"),
+    "webhook.secret_rotated": _("secret of a webhook rotated"),
+    "webhook.secret_shown": _("secret of a webhook shown"),
+    "webhook.test_sent": _("test of a webhook sent"),
+}
+"""Each change that an entry may record."""
+
+ACTOR_TEXTS: Final[Mapping[audit.ActorKind, str]] = {
+    audit.ActorKind.MEMBER: _("member"),
+    audit.ActorKind.GUEST: _("guest"),
+    audit.ActorKind.OPERATOR: _("operator"),
+    audit.ActorKind.SYSTEM: _("system"),
+}
+
+
+class Translator(Protocol):
+    """A visit, as far as it translates."""
+
+    def text(self, message: str) -> str:
+        """Return a text in the language of the visit."""
+
+
+@frozen
+class AuditRow:
+    """An entry as a page shows it. `what` is empty for an action of a release to come."""
+
+    entry: audit.AuditEntry
+    what: str
+    actor_kind: str
+
+
+def audit_rows(visit: Translator, entries: Iterable[audit.AuditEntry]) -> list[AuditRow]:
+    """Return the rows of entries, in their order."""
+    return [
+        AuditRow(
+            each,
+            visit.text(ACTION_TEXTS[each.action]) if each.action in ACTION_TEXTS else "",
+            visit.text(ACTOR_TEXTS[each.actor.kind]),
+        )
+        for each in entries
+    ]

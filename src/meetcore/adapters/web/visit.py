@@ -1,28 +1,68 @@
-"""A visit: one request to a page by somebody who is signed in, and how pages answer."""
+"""Areas of the site, their pages, and visits: one request of someone signed in, and how pages answer.
 
-from collections.abc import Awaitable, Callable, Mapping
+The dashboard and the console are areas, each with sessions, use cases and roles of its own. A page is one
+route of an area, as a declaration above its handler.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote
+from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from meetcore.adapters.catalogues import translations
-from meetcore.adapters.web.area import Allowed, Area, Use, Who
 from meetcore.adapters.web.cookies import Cookies
-from meetcore.adapters.web.languages import CATALOGUES
+from meetcore.adapters.web.formats import CATALOGUES
 from meetcore.adapters.web.templates import render
-from meetcore.adapters.web.texts import DONE
-from meetcore.domain.members.roles import Action
+from meetcore.adapters.web.texts import DONE, _
+from meetcore.domain.ids import parse_id
+from meetcore.domain.members.roles import Action, OperatorAction
 from meetcore.domain.members.sessions import VIEW_LIMIT, is_view
+from meetcore.domain.members.views import SignedIn, SignedInOperator
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import AccountStatus, status_of
-from meetcore.ports.member_queries import SignedIn
-from meetcore.usecases.dashboard import DashboardUseCases
-from meetcore.usecases.work_by_hand import SentForm
+from meetcore.usecases.members.dashboard import ConsoleUseCases, DashboardUseCases, SentForm
+from meetcore.usecases.members.sign_in_links import Browser, NewOperatorSession, NewSession
+
+Who = TypeVar("Who", bound=SignedIn | SignedInOperator)
+Use = TypeVar("Use", bound=DashboardUseCases | ConsoleUseCases)
+Allowed = TypeVar("Allowed", bound=StrEnum)
+
+
+@frozen
+class Area(Generic[Who, Use, Allowed]):
+    """The differences between the dashboard and the console.
+
+    `root` begins every path, and `site` the names of the cookies. `find` knows the sessions of this area
+    alone. `menu` has a path, a label and the action that it needs for each of its pages. `can_sign_up` is
+    whether accounts can be opened. The name at the top leads to the page of `name_page`, if there is one.
+    """
+
+    root: str
+    site: str
+    use: Use
+    can_sign_up: bool
+    find: Callable[[str | None], Awaitable[Who | None]]
+    send_link: Callable[[str, str, str | None, Language], Awaitable[None]]
+    redeem: Callable[[str, Browser], Awaitable[NewSession | NewOperatorSession]]
+    actions: type[Allowed]
+    check: Callable[[Who, Allowed], None]
+    is_allowed: Callable[[Who, Allowed], bool]
+    name: Callable[[Who], str]
+    name_page: Callable[[Who], str]
+    menu: Sequence[tuple[str, str, Allowed]]
+
+    @property
+    def sign_in(self) -> str:
+        """The path of the sign-in page."""
+        return f"{self.root}/sign-in"
+
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -34,12 +74,13 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_TOKEN_FIELD: Final = Markup('<input type="hidden" name="form_token" value="{}">')
 """On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
 
 
 @frozen
 class Look:
-    """What every page shows of its surroundings: language, root of the area, address, form token."""
+    """The surroundings of a page: language, root of the area, address, form token."""
 
     language: Language
     root: str
@@ -47,7 +88,7 @@ class Look:
     token: str = field(repr=False)
 
     def text(self, message: str, **values: object) -> str:
-        """A text in the language of the page, its `%(name)s` filled in."""
+        """Translate a text, its `%(name)s` filled in."""
         if not message:  # of which a catalogue has its own header
             return ""
         translated = translations(CATALOGUES, self.language).gettext(message)
@@ -55,11 +96,17 @@ class Look:
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page."""
-        common = {"root": self.root, "here": self.here, "csrf": self._hidden_token()}
+        common = {"root": self.root, "here": self.here, "csrf": _TOKEN_FIELD.format(self.token)}
         return HTMLResponse(render(template, self.language, common | values), status, HEADERS)
 
-    def _hidden_token(self) -> Markup:
-        return Markup('<input type="hidden" name="form_token" value="{}">').format(self.token)
+    def message(
+        self, heading: str, text: str, link: str = "", link_text: str = "", status: int = 200
+    ) -> Response:
+        """Render a page with one message; `text` is translated already, the others are not."""
+        return self.page(
+            "message.html", status, heading=self.text(heading), text=text, link=link,
+            link_text=self.text(link_text),
+        )  # fmt: skip
 
 
 @frozen
@@ -73,10 +120,7 @@ class MenuItem:
 
 @frozen
 class AreaVisit(Generic[Who, Use, Allowed]):
-    """A request of somebody who is signed in.
-
-    `form` has the last value of each field that was sent, without the form token.
-    """
+    """A request with a session; `form` has the last value of each field that was sent, but the token's."""
 
     request: Request
     signed_in: Who
@@ -93,12 +137,28 @@ class AreaVisit(Generic[Who, Use, Allowed]):
         return self.area.use
 
     def text(self, message: str, **values: object) -> str:
-        """A text in the language of the page."""
+        """Translate a text into the language of the page."""
         return self.look.text(message, **values)
 
     def query(self, name: str) -> str:
-        """A parameter of the address; empty where it is missing."""
+        """Return a parameter of the address; empty where it is missing."""
         return self.request.query_params.get(name, "")
+
+    def path_id(self, what: str, name: str = "id") -> UUID:
+        """Read the id of such a record in the path, or raise `NotFound`."""
+        return parse_id(self.request.path_params[name], what)
+
+    def mark(self, mark: tuple[str, str]) -> tuple[str, str]:
+        """Translate the text of a mark; its kind stays."""
+        return self.text(mark[0]), mark[1]
+
+    def choices(self, texts: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Build the options of a filter; the first one, without a value, means all."""
+        return [("", self.text(_("all"))), *((value, self.text(text)) for value, text in texts)]
+
+    def form_page(self, template: str, errors: Mapping[str, str], **values: object) -> Response:
+        """Render a page with a form; 422 where the form has errors, by field."""
+        return self.page(template, 422 if errors else 200, errors=errors, **values)
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page with the frame of its area around it."""
@@ -114,15 +174,15 @@ class AreaVisit(Generic[Who, Use, Allowed]):
         return self.look.page(template, status, **(frame | values))
 
     def new_form_key(self) -> str:
-        """A key for a form, by which sending it twice is one request."""
-        return str(self.area.runtime.new_id(self.now))
+        """Make a key for a form: sending it twice is one request."""
+        return str(self.area.use.runtime.new_id(self.now))
 
     def sent_form(self) -> SentForm:
-        """The form of this visit, for work by hand."""
+        """Return the form of this visit for a use case."""
         return SentForm(self.form.get("form_key", ""), self.now, self.client_address)
 
     def may(self, action: str) -> bool:
-        """Whether the role allows an action, for what a page offers; the use case checks it again."""
+        """Return whether the role allows an action; for display, the use case checks again."""
         return self.area.is_allowed(self.signed_in, self.area.actions(action))
 
     @property
@@ -131,12 +191,12 @@ class AreaVisit(Generic[Who, Use, Allowed]):
         return is_view(self.signed_in.session)
 
     def _viewed_until(self) -> datetime | None:
-        """Until when an operator may look at the account here; `None` for its members and guests."""
+        """Return the end of an operator's view; `None` for members and guests."""
         session = self.signed_in.session
         return session.created_at + VIEW_LIMIT if self.is_view else None
 
     def _is_suspended(self) -> bool:
-        """Whether the account that is shown is suspended; never in the console."""
+        """Return whether the account is suspended; never in the console."""
         who = self.signed_in
         return isinstance(who, SignedIn) and status_of(who.account.suspended_at) is AccountStatus.SUSPENDED
 
@@ -166,8 +226,34 @@ def see_other(path: str) -> Response:
 
 
 def own_path(text: str, root: str) -> str:
-    """A path below `root` to go on to; the root itself for anything else, so that no link leads elsewhere."""
+    """Return a path below `root` unchanged, and the root for any other text: no link leads elsewhere."""
     is_own = text == root or text.startswith((f"{root}/", f"{root}?"))
     if not is_own or len(text) > 1000 or not text.isascii() or not text.isprintable() or "\\" in text:
         return root
     return text
+
+
+@frozen
+class AreaPage(Generic[Who, Use, Allowed]):
+    """A route for those who are signed in and may do its action; with `needs_fresh`, in the last minutes."""
+
+    method: str
+    path: str
+    action: Allowed
+    needs_fresh: bool = False
+    handle: Handler[AreaVisit[Who, Use, Allowed]] | None = None
+
+    def __call__(self, handle: Handler[AreaVisit[Who, Use, Allowed]]) -> "AreaPage[Who, Use, Allowed]":
+        """Declare the handler of the page."""
+        return evolve(self, handle=handle)
+
+
+Page = AreaPage[SignedIn, DashboardUseCases, Action]
+"""A page for members."""
+
+
+ConsoleVisit = AreaVisit[SignedInOperator, ConsoleUseCases, OperatorAction]
+"""A visit of an operator."""
+
+ConsolePage = AreaPage[SignedInOperator, ConsoleUseCases, OperatorAction]
+"""A page for operators."""

@@ -1,7 +1,7 @@
 """The routes of an area: language, origin, session and role are settled before a page's handler runs.
 
 1. The language, and for a POST the origin and the form's token; a form is at most 64 KiB.
-2. The session of the cookie; nobody signed in is sent to sign in, and back.
+2. The session of the cookie; without one, a redirect to sign in, and back.
 3. The role, and for money and keys a fresh sign-in.
 4. The handler. Refusals of the domain that it lets through become pages.
 """
@@ -19,22 +19,32 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import PayloadTooLarge
-from meetcore.adapters.api.client_address import client_address
-from meetcore.adapters.api.http_common import DEFAULT_LIMITS, read_body
-from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.log_fields import loggable_path
-from meetcore.adapters.web.area import Allowed, Area, Use, Who
-from meetcore.adapters.web.cookies import Cookies
-from meetcore.adapters.web.languages import choose_language
-from meetcore.adapters.web.page import AreaPage
-from meetcore.adapters.web.same_origin import form_token, is_form_token, is_same_origin
+from meetcore.adapters.api.http_common import (
+    DEFAULT_LIMITS,
+    RequestLimits,
+    client_address,
+    loggable_path,
+    read_body,
+)
+from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is_same_origin
+from meetcore.adapters.web.formats import choose_language
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import AreaVisit, Look, own_path, see_other
+from meetcore.adapters.web.visit import (
+    Allowed,
+    Area,
+    AreaPage,
+    AreaVisit,
+    Look,
+    Use,
+    Who,
+    own_path,
+    see_other,
+)
 from meetcore.domain.errors import ActionNotAllowed, DomainError, Gone, NotFound, RateLimited
-from meetcore.domain.members.sessions import is_fresh, is_view
+from meetcore.domain.members import sessions, views
 from meetcore.domain.webhooks.addresses import Network
-from meetcore.ports.document_printer import PrinterBusy, PrintingFailed
-from meetcore.ports.member_queries import SignedIn, SignedInOperator
+from meetcore.ports.observability import add_log_fields
+from meetcore.ports.runtime import PrinterBusy, PrintingFailed
 from meetcore.ports.store import StoreUnavailable
 
 MAX_FORM_BYTES: Final = 64 * 1024
@@ -52,19 +62,23 @@ class ReadOnlyView(Exception):
 
 @frozen
 class Site(Generic[Who, Use, Allowed]):
-    """What the routes of an area share. `proxies` are trusted to name the client's address."""
+    """The state that the routes of an area share.
+
+    `base_url` names the origin of its pages; `proxies` are trusted to name the client's address.
+    """
 
     cookies: Cookies
     area: Area[Who, Use, Allowed]
+    base_url: str
     limits: RequestLimits = DEFAULT_LIMITS
     proxies: Sequence[Network] = ()
 
     def client_address(self, request: Request) -> str | None:
-        """The address of the client, for the audit log and the limits on sign-in."""
+        """Return the client's address, for the audit log and the limits on sign-in."""
         return client_address(request.scope, self.proxies) or None
 
     def look(self, request: Request, cookie: str) -> Look:
-        """The surroundings of a page: its language and its form token."""
+        """Build the surroundings of a page: its language and its form token."""
         language = choose_language(
             self.cookies.read(request, self.cookies.language), request.headers.get("accept-language", "")
         )
@@ -72,13 +86,11 @@ class Site(Generic[Who, Use, Allowed]):
         return Look(language, self.area.root, request.url.path + query, form_token(cookie))
 
     async def read_form(self, request: Request, cookie: str) -> Mapping[str, str]:
-        """Read a form that a page of ours sent to the holder of the cookie.
+        """Read a form of at most 64 KiB that a page of ours sent to the holder of the cookie.
 
-        Raises:
-            FormRefused: from another site, or with another token.
-            PayloadTooLarge: over 64 KiB.
+        Raises `FormRefused` from another site or with another token, `PayloadTooLarge`.
         """
-        if not is_same_origin(request.headers):
+        if not is_same_origin(request.headers, self.base_url):
             raise FormRefused("another origin")
         fields = await self.read_fields(request)
         if not is_form_token(fields.pop("form_token", ""), cookie):
@@ -86,12 +98,7 @@ class Site(Generic[Who, Use, Allowed]):
         return fields
 
     async def read_fields(self, request: Request) -> dict[str, str]:
-        """Read the fields of a form of any sender.
-
-        Raises:
-            FormRefused: no form.
-            PayloadTooLarge: over 64 KiB.
-        """
+        """Read the fields of any sender's form; raise `FormRefused`, or `PayloadTooLarge` above 64 KiB."""
         body = await read_body(request, MAX_FORM_BYTES, self.limits)
         try:
             return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
@@ -132,12 +139,13 @@ class Site(Generic[Who, Use, Allowed]):
         signed_in = await self.area.find(token)
         if signed_in is None:
             return see_other(self._sign_in_path(request, look))
-        if page.method == "POST" and is_view(signed_in.session):
+        add_log_fields(**_log_fields_of(signed_in))
+        if page.method == "POST" and sessions.is_view(signed_in.session):
             raise ReadOnlyView
         form = await self.read_form(request, token) if page.method == "POST" else {}
         self.area.check(signed_in, page.action)
-        now = self.area.runtime.now()
-        if page.needs_fresh and not is_fresh(signed_in.session, now):
+        now = self.area.use.runtime.now()
+        if page.needs_fresh and not sessions.is_fresh(signed_in.session, now):
             return see_other(f"{self._sign_in_path(request, look)}&reason=fresh")
         assert page.handle is not None
         visit = AreaVisit(
@@ -149,14 +157,24 @@ class Site(Generic[Who, Use, Allowed]):
         return response
 
     def _sign_in_path(self, request: Request, look: Look) -> str:
-        """The address of the sign-in page, which goes on to the page asked for, or to that of the form."""
+        """Return the address of the sign-in page, which leads back to the page asked for."""
         after = look.here if request.method == "GET" else urlsplit(request.headers.get("referer", "")).path
         return f"{self.area.sign_in}?next={quote(own_path(after, self.area.root), safe='/')}"
 
 
-def _log_action(who: SignedIn | SignedInOperator, action: StrEnum, path: str) -> None:
-    """Log what an operator did; the audit log has what members do."""
-    if isinstance(who, SignedInOperator):
+def _log_fields_of(who: views.SignedIn | views.SignedInOperator) -> dict[str, str]:
+    """Return who a request's line names: the session, and the operator or the account of it."""
+    found = {"session_id": str(who.session.id)}
+    if isinstance(who, views.SignedInOperator):
+        return found | {"operator_id": str(who.operator.id)}
+    if who.session.impersonated_by is not None:
+        found["operator_id"] = str(who.session.impersonated_by)
+    return found | {"account_id": str(who.account.id)}
+
+
+def _log_action(who: views.SignedIn | views.SignedInOperator, action: StrEnum, path: str) -> None:
+    """Log an operator's action; those of members are in the audit log."""
+    if isinstance(who, views.SignedInOperator):
         log.info(
             "operator action", action=action.value, operator=str(who.operator.id), path=loggable_path(path)
         )
@@ -203,16 +221,10 @@ _REFUSED: Final[tuple[type[Exception], ...]] = (DomainError, *(each[0] for each 
 
 
 def refusal_page(look: Look, refusal: Exception) -> Response:
-    """The page of a refusal that the handler of a page let through."""
+    """Render the page of a refusal that a handler let through."""
+    back = _("Back to the overview")
     for kind, status, heading, text in _REFUSALS:
         if isinstance(refusal, kind):
-            return _message(look, status, heading, look.text(text))
+            return look.message(heading, look.text(text), look.root, back, status)
     assert isinstance(refusal, DomainError)
-    return _message(look, 409, _("This was refused"), refusal.message)
-
-
-def _message(look: Look, status: int, heading: str, text: str) -> Response:
-    return look.page(
-        "message.html", status, heading=look.text(heading), text=text, link=look.root,
-        link_text=look.text(_("Back to the overview")),
-    )  # fmt: skip
+    return look.message(_("This was refused"), refusal.message, look.root, back, 409)

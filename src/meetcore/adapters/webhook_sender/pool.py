@@ -1,17 +1,12 @@
-"""The connections: to vetted addresses, kept for a while, and not too many.
-
-Owns the number of open connections and how long one is kept idle. It neither vets nor waits: how many posts
-are under way is the sender's.
-"""
+"""Keep connections to vetted addresses, bounded in number and idle time."""
 
 import asyncio
-import ssl
 from collections import defaultdict
 from typing import TypeAlias
 
-from meetcore.adapters.webhook_sender.connection import ReceiverConnection
+from meetcore.adapters.webhook_sender.connection import Exchange, ReceiverConnection
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute, dial
-from meetcore.adapters.webhook_sender.exchange import Exchange
+from meetcore.adapters.webhook_sender.trust import Trust
 
 _IDLE_S = 15.0
 
@@ -21,23 +16,18 @@ _Idle: TypeAlias = dict[ReceiverConnection, float]
 
 
 def _vetted_peer(connection: ReceiverConnection, route: VettedRoute) -> str:
-    """Check the peer of a connection that was kept, or that is new, and return its address."""
+    """Check the peer of a connection and return its address."""
     peer = connection.peer
     if peer is None or not route.leads_to(*peer):
-        raise ConnectionResetError("the connection's peer is not among the vetted addresses")
+        raise ConnectionResetError("the peer is not a vetted address")
     return peer[0]
 
 
 class ConnectionPool:
-    """Posts on a connection that was kept or on a new one.
+    """Posts on a pooled or a new connection; none is kept from `max_open` open ones on."""
 
-    Args:
-        context: the trusted certificates.
-        max_open: from so many open connections on, idle ones included, no connection is kept.
-    """
-
-    def __init__(self, context: ssl.SSLContext, max_open: int) -> None:
-        self._context = context
+    def __init__(self, trust: Trust, max_open: int) -> None:
+        self._trust = trust
         self._max_open = max_open
         self._open: set[ReceiverConnection] = set()
         self._idle: defaultdict[VettedRoute, _Idle] = defaultdict(dict)
@@ -45,12 +35,7 @@ class ConnectionPool:
         self._dialling: set[asyncio.Task[None]] = set()
 
     async def post(self, attempt: ConnectionAttempt, request: bytes, exchange: Exchange) -> None:
-        """Send a request and write the answer into the exchange.
-
-        Raises:
-            InvalidResponse: the answer is not HTTP.
-            OSError: no connection could be opened, or it ended before the answer did.
-        """
+        """Send a request and read the response into the exchange; raise as `ReceiverConnection.post` does."""
         connection = self._take(attempt.route) if attempt.may_reuse else None
         if connection is None:
             attempt.is_new_connection = True
@@ -73,28 +58,28 @@ class ConnectionPool:
         return connection
 
     def _keep(self, route: VettedRoute, connection: ReceiverConnection) -> None:
-        # One timer for all of them: a connection is kept and taken with every post.
+        # One timer for all: connections are kept and taken with every post.
         loop = asyncio.get_running_loop()
         self._idle[route][connection] = loop.time()
         if self._sweeper is None:
             self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what has been idle for long; each route has the longest idle first."""
+        """Close idle connections; each route has its longest idle first."""
         loop = asyncio.get_running_loop()
         latest = loop.time() - _IDLE_S
         for idle in self._idle.values():
             for connection, since in idle.items():
                 if since > latest:
                     break
-                connection.abort()  # it is forgotten when it is closed, not while this looks at it
+                connection.abort()  # removed by its callback, after this loop
         is_kept = any(self._idle.values())
         self._sweeper = loop.call_later(_SWEEP_EVERY_S, self._sweep) if is_kept else None
 
     async def _connect(self, attempt: ConnectionAttempt) -> ReceiverConnection:
-        # A task of its own, so that closing the pool ends it.
+        # In a task, so that closing the pool ends it.
         connection = ReceiverConnection()
-        task = asyncio.create_task(dial(attempt, connection, self._context))
+        task = asyncio.create_task(dial(attempt, connection, self._trust.context))
         self._dialling.add(task)
         try:
             await task
@@ -115,7 +100,6 @@ class ConnectionPool:
             del self._idle[route]
 
     async def close(self) -> None:
-        """Cut every connection."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         for task in self._dialling:

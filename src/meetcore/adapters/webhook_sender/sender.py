@@ -1,8 +1,7 @@
-"""The sender: one attempt under one clock (rules 4.3/1, 6/1 and 6/4).
+"""One delivery attempt under one time limit (rules 4.3/1, 6/1 and 6/4).
 
-An attempt reaches from the lookup of the name to the last byte that is read. The sender does not repeat an
-answered post, follows no redirect, uses no proxy and no cookies, and raises nothing for what the other
-side does.
+An attempt lasts from the lookup to the last byte read. An answered post is not repeated; redirects, proxies
+and cookies are not used; a receiver's behaviour raises no errors.
 """
 
 import asyncio
@@ -14,24 +13,21 @@ from ipaddress import ip_address
 from time import monotonic
 from uuid import UUID
 
-from meetcore.adapters.webhook_sender.answers import InvalidResponse, error_code, excerpt_of, retry_after_s
-from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
-from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes
-from meetcore.adapters.webhook_sender.local_faults import is_late, is_local_fault
+from meetcore.adapters.webhook_sender import connection, dialling
 from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import DnsCache
-from meetcore.adapters.webhook_sender.semaphore import Semaphore
+from meetcore.adapters.webhook_sender.trust import Trust
 from meetcore.domain.errors import DomainError
+from meetcore.domain.webhooks import deliveries, urls
 from meetcore.domain.webhooks.addresses import Address, Network, vet
-from meetcore.domain.webhooks.deliveries import Attempt
-from meetcore.domain.webhooks.urls import WebhookUrl
-from meetcore.ports.resolver import LookupsBusy, Resolver
-from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExhausted
+from meetcore.domain.webhooks.sender_faults import SenderFault
+from meetcore.ports import webhook_sender
+from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed
 
 _HTTPS_PORT = 443
 _ROUTES = 4096
 _SILENT = 4096
-"""At most so many receivers that did not answer are remembered; the oldest is forgotten first."""
+"""Limit of remembered receivers that did not answer; the oldest is dropped first."""
 
 
 def _utc_now() -> datetime:
@@ -41,27 +37,18 @@ def _utc_now() -> datetime:
 class AsyncioWebhookSender:
     """Posts to a vetted address within a time limit.
 
-    `post` ends at most `max_wait_s` + `timeout_s` after it was called, in an attempt or in
-    `SenderExhausted`: a claim that lasts longer is not lost meanwhile.
-
-    Args:
-        resolver: used for every attempt; an answer serves one second at most.
-        allowed_networks: the operator's exemptions from the address rule.
-        denied_networks: the operator's additions to what is refused.
-        ca_file: certificates of more authorities (PEM), trusted beside those of the system.
-        timeout_s: the limit for lookup, connecting, TLS, headers and body together.
-        dial_overrides: for development: host names that are not looked up and not vetted but dialled
-            at an address and port, such as a made-up name that stands for an inbox on this machine.
-        max_connections: posts at one time. The wait for one to end does not count as the receiver's time.
-        max_wait_s: the limit of that wait.
-        max_open: connections open at one time, idle ones included; when there are so many, the connection
-            of a post is closed after it and not kept.
-        now: the wall clock.
+    `post` takes at most `max_wait_s` + `timeout_s` and returns an attempt or raises `SenderFailed`: a claim
+    that lasts longer does not expire meanwhile. `timeout_s` is for lookup, connecting, TLS, headers and body
+    together; waiting for one of `max_connections` does not count towards it. Lookups are shared for at most
+    one second. The allowed networks are exempt from the address rule, the denied ones refused in addition;
+    `ca_file` has additional authorities (PEM), and is read again when it has changed. `dial_overrides` map
+    host names to an address and port, without lookup and vetting, for development. From `max_open` open
+    connections on, idle ones included, none is kept.
     """
 
     def __init__(
         self,
-        resolver: Resolver,
+        resolver: webhook_sender.Resolver,
         allowed_networks: Iterable[Network] = (),
         ca_file: str | None = None,
         timeout_s: float = 10.0,
@@ -75,56 +62,55 @@ class AsyncioWebhookSender:
         self._dns_cache = DnsCache(resolver, monotonic)
         self._allowed_networks = tuple(allowed_networks)
         self._denied_networks = tuple(denied_networks)
-        self._ca_file = ca_file
+        self._trust = Trust(ca_file)
         self._timeout_s = timeout_s
         self._overrides = {
-            host: VettedRoute(host, (ip_address(address),), port)
+            host: dialling.VettedRoute(host, (ip_address(address),), port)
             for host, (address, port) in (dial_overrides or {}).items()
         }
-        self._under_way = Semaphore(max_connections)
+        self._under_way = asyncio.Semaphore(max_connections)
         self._max_wait_s = max_wait_s
         self._now = now
         self._max_open = max_open
         self._pool: ConnectionPool | None = None
         self._silent: dict[str, None] = {}
-        # The verdict on an address follows from the address, so one serves every attempt that brings it.
+        # A verdict depends on the address alone, so it is cached.
         self._vetted = lru_cache(_ROUTES)(self._vet)
 
     async def start(self) -> None:
-        """Load the certificates and open the pool.
-
-        Raises:
-            OSError: the CA file cannot be read.
-        """
-        self._pool = ConnectionPool(await asyncio.to_thread(_tls_context, self._ca_file), self._max_open)
+        """Load the certificates and open the pool; raise `OSError` where the CA file cannot be read."""
+        await asyncio.to_thread(self._trust.load)
+        self._pool = ConnectionPool(self._trust, self._max_open)
 
     async def close(self) -> None:
-        """Close every connection. Posts under way end in `SenderExhausted`."""
+        """Close all connections; posts in progress raise `SenderFailed`."""
         pool, self._pool = self._pool, None
         await self._dns_cache.close()
         if pool is not None:
             await pool.close()
 
-    async def post(self, post: OutgoingPost) -> Attempt:
+    async def post(self, post: OutgoingPost) -> deliveries.Attempt:
         pool = self._pool
         if pool is None:
             raise RuntimeError("start() the sender before posting")
-        request = request_bytes(post)
+        request = connection.request_bytes(post)
+        if self._trust.is_look_due():
+            await asyncio.to_thread(self._trust.look)
         await self._acquire()
         try:
             at, started = self._now(), monotonic()
-            exchange = Exchange()
+            exchange = connection.Exchange()
             error = await self._try(pool, post, request, exchange)
             self._remember(post.url, exchange, error)
             return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
             self._under_way.release()
 
-    def _remember(self, url: WebhookUrl, exchange: Exchange, error: str | None) -> None:
-        """Let a receiver that did not answer in time use no kept connection until it has answered again.
+    def _remember(self, url: urls.WebhookUrl, exchange: connection.Exchange, error: str | None) -> None:
+        """Deny a receiver that timed out pooled connections until it has answered again.
 
-        It would most likely not answer the next post, either, and the connection is closed then: another
-        receiver at the same host would need a new one.
+        It would probably time out again, which closes the connection, and another receiver at the same host
+        would need a new one.
         """
         if exchange.status is not None:
             self._silent.pop(url.text, None)
@@ -134,13 +120,17 @@ class AsyncioWebhookSender:
                 del self._silent[next(iter(self._silent))]
 
     async def _acquire(self) -> None:
+        if not self._under_way.locked():
+            await self._under_way.acquire()  # without the cost of a timeout
+            return
         try:
-            await self._under_way.acquire(self._max_wait_s)
+            async with asyncio.timeout(self._max_wait_s):
+                await self._under_way.acquire()
         except TimeoutError as fault:
-            raise SenderExhausted("too many posts were under way for too long") from fault
+            raise _short("too many concurrent posts") from fault
 
     async def _try(
-        self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: Exchange
+        self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: connection.Exchange
     ) -> str | None:
         clock = asyncio.timeout(self._timeout_s)
         try:
@@ -149,80 +139,91 @@ class AsyncioWebhookSender:
         except asyncio.CancelledError as fault:
             if self._pool is pool:
                 raise
-            raise SenderExhausted("the sender was closed") from fault
+            raise _short("the sender was closed") from fault
         except TimeoutError as fault:
-            if is_late(clock):
-                raise SenderExhausted("this process did not look at the clock in time") from fault
+            if dialling.is_late(clock):
+                raise _short("the timeout fired late") from fault
             return _where_time_ran_out(exchange)
-        except LookupsBusy as fault:
-            raise PostDeferred(fault.message) from fault
-        except (DomainError, InvalidResponse, OSError) as fault:
-            if self._pool is not pool or is_local_fault(fault, exchange.dial):
-                raise SenderExhausted("this machine fell short") from fault
-            return error_code(fault, is_connected=_peer_of(exchange) is not None)
+        except webhook_sender.LookupsBusy as fault:
+            raise webhook_sender.PostDeferred(fault.message) from fault
+        except (DomainError, connection.InvalidResponse, OSError) as fault:
+            if self._pool is not pool or dialling.is_local_fault(fault, exchange.dial):
+                raise _short("this machine fell short") from fault
+            if (own := self._own_fault(fault, exchange)) is not None:
+                raise SenderFailed(own, str(fault)) from fault
+            return connection.error_code(fault, is_connected=_peer_of(exchange) is not None)
         except (MemoryError, RuntimeError) as fault:
-            if is_local_fault(fault, exchange.dial):
-                raise SenderExhausted("this machine fell short") from fault
+            if dialling.is_local_fault(fault, exchange.dial):
+                raise _short("this machine fell short") from fault
             raise
         return None
 
+    def _own_fault(self, fault: Exception, exchange: connection.Exchange) -> SenderFault | None:
+        """Return why an attempt would have failed at any receiver; `None` where the fault is this one's."""
+        if isinstance(fault, webhook_sender.ResolverUnavailable):
+            return SenderFault.NO_RESOLVER
+        if isinstance(fault, ssl.SSLCertVerificationError) and not self._trust.has_authorities:
+            return SenderFault.NO_AUTHORITIES
+        if exchange.dial is not None and exchange.dial.peer is None and dialling.is_without_route(fault):
+            return SenderFault.NO_ROUTE
+        return None
+
     async def _resolve_and_send(
-        self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: Exchange
+        self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: connection.Exchange
     ) -> None:
         route = await self._route(post.url, post.account_id)
         while True:
-            dial = exchange.dial = ConnectionAttempt(route, may_reuse=post.url.text not in self._silent)
+            dial = exchange.dial = dialling.ConnectionAttempt(
+                route, may_reuse=post.url.text not in self._silent
+            )
             try:
                 return await pool.post(dial, request, exchange)
             except OSError:
-                # A pooled connection that the receiver had closed meanwhile is not a failed delivery. Should
-                # it have taken the event before it closed, the event's id lets it drop the double.
+                # A stale pooled connection is not a failed delivery. If the receiver took the event before
+                # closing, the event's id identifies the duplicate.
                 if dial.is_new_connection or exchange.status is not None:
                     raise
 
-    async def _route(self, url: WebhookUrl, account_id: UUID) -> VettedRoute:
+    async def _route(self, url: urls.WebhookUrl, account_id: UUID) -> dialling.VettedRoute:
         if (override := self._overrides.get(url.host)) is not None:
             return override
         literal = url.address
         found = (literal,) if literal is not None else await self._dns_cache.resolve(url.host, account_id)
         return self._vetted(url.host, found, _HTTPS_PORT)
 
-    def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> VettedRoute:
+    def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> dialling.VettedRoute:
         vet(addresses, self._allowed_networks, self._denied_networks)
-        return VettedRoute(host, addresses, port)
+        return dialling.VettedRoute(host, addresses, port)
 
-    def _to_attempt(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
+    def _to_attempt(
+        self, exchange: connection.Exchange, error: str | None, at: datetime, duration_ms: int
+    ) -> deliveries.Attempt:
         status = exchange.status
         if status is not None and not 200 <= status < 300:
-            # The receiver's status outranks a faulty end of its answer.
+            # A received status outranks a faulty end of the response.
             error = f"status_{status}"
-        return Attempt(
+        return deliveries.Attempt(
             at=at,
             duration_ms=duration_ms,
             status_code=status,
             error=error,
-            response_excerpt=excerpt_of(bytes(exchange.body), exchange.headers.get("Content-Encoding", "")),
+            response_excerpt=connection.excerpt_of(
+                bytes(exchange.body), exchange.headers.get("Content-Encoding", "")
+            ),
             address=_peer_of(exchange),
-            retry_after_s=retry_after_s(exchange.headers, self._now()),
+            retry_after_s=connection.retry_after_s(exchange.headers, self._now()),
         )
 
 
-def _where_time_ran_out(exchange: Exchange) -> str:
+def _short(cause: str) -> SenderFailed:
+    return SenderFailed(SenderFault.NO_RESOURCES, cause)
+
+
+def _where_time_ran_out(exchange: connection.Exchange) -> str:
     if exchange.dial is None:
         return "dns_failed"
     return "connect_timeout" if exchange.dial.peer is None else "timeout"
 
 
-def _peer_of(exchange: Exchange) -> str | None:
+def _peer_of(exchange: connection.Exchange) -> str | None:
     return None if exchange.dial is None else exchange.dial.peer
-
-
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    # From 3.13 on Python's default also refuses certificates that lack extensions that are rarely set:
-    # a receiver must not fail because we run on a newer Python.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.set_alpn_protocols(["http/1.1"])
-    if ca_file is not None:
-        context.load_verify_locations(cafile=ca_file)
-    return context

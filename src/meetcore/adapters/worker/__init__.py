@@ -1,1 +1,1 @@
-"""The worker: an event loop that sends what is due and repairs what was left behind."""
+"""The worker: an event loop that sends due deliveries, writes notes and runs periodic repairs."""

@@ -1,27 +1,23 @@
-"""Rounds: work that comes round on an event loop, each piece by itself, until it is stopped.
+"""Periodic tasks and claimed work on an event loop, until it is stopped.
 
-A fault skips a round and is logged; it never ends the worker. Owns when tasks run, not what they
-do.
+A fault skips a round and is logged; it never ends the worker.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 
 import structlog
 
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.periodic_task import PeriodicTask
+from meetcore.usecases.runtime import PeriodicTask
 
 log = structlog.get_logger("meetcore.worker")
 
 
 class Scheduler:
-    """Periodic tasks, of which none waits for another.
-
-    Args:
-        on_due: called when a task reports that something may be due.
-    """
+    """Periodic tasks, of which none waits for another; `on_due` is called when more may be due."""
 
     def __init__(self, periodic_tasks: Sequence[PeriodicTask], on_due: Callable[[], object]) -> None:
         self._wake_ups = [(task, asyncio.Event()) for task in periodic_tasks]
@@ -59,8 +55,65 @@ class Scheduler:
                 await wait_at_most(wake_up, task.every_s)
 
 
+class ClaimingWorker:
+    """Claims work at each notification or round, beside periodic tasks, and runs until it is stopped.
+
+    The database is the truth: a lost notification costs at most one round, of `round_s` seconds.
+    """
+
+    during = "claim"
+
+    def __init__(self, periodic_tasks: Sequence[PeriodicTask], round_s: float) -> None:
+        self._scheduler = Scheduler(periodic_tasks, self.wake)
+        self._round_s = round_s
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._in_flight: set[asyncio.Task[None]] = set()
+
+    def wake(self) -> None:
+        """Check for work now. To be called on the worker's own event loop."""
+        self._wake.set()
+        self._scheduler.notify()
+
+    def stop(self) -> None:
+        """Claim nothing more, and return from `run` in good order."""
+        self._stopping.set()
+        self._scheduler.stop()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until `stop`."""
+        scheduler = asyncio.create_task(self._scheduler.run())
+        try:
+            while not self._stopping.is_set():
+                self._wake.clear()
+                if not await log_faults(self._claim, self.during):
+                    await wait_at_most(self._wake, self._round_s)
+            await self._drain()
+        finally:
+            for task in (scheduler, *self._in_flight):
+                task.cancel()
+            await asyncio.gather(scheduler, *self._in_flight, return_exceptions=True)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work on a piece that was claimed."""
+        task = asyncio.create_task(work)
+        self._in_flight.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._in_flight.discard(task)
+
+    async def _claim(self) -> bool:
+        """Claim as much as there is room for; true when there may be more."""
+        raise NotImplementedError
+
+    async def _drain(self) -> None:
+        """Finish the work in flight; the rest is cancelled."""
+
+
 async def wait_at_most(until: asyncio.Event, at_most_s: float) -> None:
-    """Do nothing until that is set, and no longer than so many seconds."""
+    """Wait until the event is set, at most so many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(at_most_s):
             await until.wait()

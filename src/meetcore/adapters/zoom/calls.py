@@ -1,10 +1,8 @@
-"""One call of Zoom's API: its token, its repetitions, and its three outcomes.
+"""Call Zoom's API: token, repeats and three outcomes.
 
-The outcome is an answer (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown`
-(it may have been). A request with an unknown outcome is repeated only where doing it twice is
-doing it once. All waiting together stays within a budget.
-
-Owns when to repeat. What a code means for a meeting is decided by `provider`.
+The outcome is a response (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown` (it may have
+been done). A request with an unknown outcome is repeated only if it is idempotent. All waits stay within one
+budget. `provider` interprets the codes.
 """
 
 import asyncio
@@ -16,15 +14,13 @@ from urllib.parse import quote
 
 from attrs import define, evolve, field
 
-from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.http import HttpClient, HttpResponse, NoResponse, NotSent
-from meetcore.adapters.zoom.limits import Limit, limit_of, retry_after_s
-from meetcore.adapters.zoom.tokens import Tokens
-from meetcore.ports.tracing import NO_TRACING, Tracing
-from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
+from meetcore.adapters.bounded_http import NoResponse, NotSent
+from meetcore.adapters.zoom import schemas, tokens
+from meetcore.ports.observability import NO_TRACING, Log, Tracing
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, require_lease
 
 BUDGET_S: Final = 8.0
-"""Seconds for a call with all its repeats: less than the 10 s that bound every provider."""
+"""Seconds for a call with its repeats, below the 10 s limit of every provider call."""
 
 _REPEATS: Final = 2
 _FIRST_PAUSE_S: Final = 0.2
@@ -33,19 +29,20 @@ _READ_SHARE: Final = 0.44
 
 
 def segment(text: str) -> str:
-    """One segment of a path, whatever the text.
-
-    Raises:
-        ProviderRefused: it cannot be one.
-    """
+    """Encode one path segment; raise `ProviderRefused` for an empty one or dots."""
     if text in ("", ".", ".."):
-        raise ProviderRefused("zoom: what should name a user or a meeting names nothing")
+        raise ProviderRefused("zoom: invalid id of a user or meeting")
     return quote(text, safe="")
+
+
+def is_number(provider_meeting_id: str) -> bool:
+    """Return whether an id can be Zoom's."""
+    return provider_meeting_id.isascii() and provider_meeting_id.isdigit()
 
 
 @define
 class _Request:
-    """A request under way. `is_in_doubt`: Zoom may have carried it out."""
+    """A request under way. `is_in_doubt`: Zoom may have executed it."""
 
     method: str
     path: str
@@ -60,17 +57,11 @@ class _Request:
 
 
 class ZoomCalls:
-    """The API of one account.
-
-    Args:
-        now: the present instant, aware; Zoom names instants to wait for.
-        budget_s: seconds for one call with all its repeats.
-        tracing: gives the trace that calls continue.
-    """
+    """Calls the API of one account, for `budget_s` seconds with all repeats."""
 
     def __init__(
         self,
-        access: ZoomAccess,
+        access: tokens.ZoomAccess,
         log: Log,
         now: Callable[[], datetime],
         budget_s: float = BUDGET_S,
@@ -79,8 +70,8 @@ class ZoomCalls:
         self._budget_s = budget_s
         self._api_url = access.api_url
         self._log = log
-        self._http = HttpClient(tracing)
-        self._tokens = Tokens(access, self._http, log)
+        self._http = tokens.open_http(tracing)
+        self._tokens = tokens.Tokens(access, self._http, log)
         self._now = now
 
     async def ask(
@@ -91,17 +82,8 @@ class ZoomCalls:
         params: Mapping[str, str] | None = None,
         body: object = None,
         can_repeat: bool = True,
-    ) -> HttpResponse:
-        """Ask for one thing.
-
-        Args:
-            path: below the API's address, its segments encoded.
-            params: of the query.
-            body: sent as JSON.
-            can_repeat: whether doing it twice is doing it once.
-
-        Returns:
-            An answer of 2xx, or of 4xx, which did nothing.
+    ) -> schemas.ZoomResponse:
+        """Send one request below the API's address; return a 2xx, or a 4xx, which changed nothing.
 
         Raises:
             ProviderRefused: it was not done.
@@ -120,23 +102,17 @@ class ZoomCalls:
         raise ended from None
 
     async def token(self) -> str:
-        """The token by which Zoom knows us, for what is not asked over the API.
-
-        Raises:
-            ProviderRefused: Zoom gives none.
-        """
+        """Return the bearer token, for requests outside the API; raise `ProviderRefused` if there is none."""
         return await self._tokens.get()
 
     def drop_token(self, token: str) -> None:
-        """Drop a token that was refused."""
         self._tokens.drop(token)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._tokens.aclose()
         await self._http.aclose()
 
-    async def _with_repeats(self, request: _Request) -> HttpResponse:
+    async def _with_repeats(self, request: _Request) -> schemas.ZoomResponse:
         while True:
             token = await self._token_for(request)
             was_in_doubt, request.is_in_doubt = request.is_in_doubt, True
@@ -169,28 +145,30 @@ class ZoomCalls:
                 raise ProviderUnknown(str(refusal)) from None
             raise
 
-    async def _send(self, request: _Request, token: str) -> HttpResponse:
-        return await self._http.send(
+    async def _send(self, request: _Request, token: str) -> schemas.ZoomResponse:
+        require_lease()
+        response = await self._http.send(
             request.method,
             self._api_url + request.path,
             {"Authorization": f"Bearer {token}", "Accept": "application/json"},
             params=request.params,
-            body=request.body,
-            # A request that may be repeated is not waited for until there is no time to repeat it.
+            json=request.body,
+            # Leave time for a repeat.
             read_s=self._budget_s * (_READ_SHARE if request.can_repeat else 1),
         )
+        return schemas.ZoomResponse(response.status, response.headers, response.body)
 
-    async def _can_try_again(self, request: _Request, response: HttpResponse, token: str) -> bool:
-        """Whether a request that Zoom did not look at is worth another try; waits until then."""
+    async def _can_try_again(self, request: _Request, response: schemas.ZoomResponse, token: str) -> bool:
+        """Return whether an unprocessed request is worth another attempt, after waiting for it."""
         if response.status == 401:
             if request.has_renewed:
                 return False
             request.has_renewed = True
             self._tokens.drop(token)
             return True
-        if limit_of(response) is not Limit.SECOND:
+        if schemas.limit_of(response) is not schemas.Limit.SECOND:
             return False
-        requested_s = retry_after_s(response, self._now())
+        requested_s = schemas.retry_after_s(response, self._now())
         wait_s = max(_pause_s(request.pauses), requested_s or 0.0)
         if not _has_time(request, wait_s):
             return False
@@ -199,11 +177,7 @@ class ZoomCalls:
         return True
 
     async def _pause_after_failure(self, request: _Request, cause: str, *, can_repeat: bool) -> None:
-        """Wait before a request that failed is repeated.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: it must not be repeated, or has been often enough.
-        """
+        """Wait before a failed request is repeated, or raise its outcome."""
         request.failures += 1
         wait_s = _pause_s(request.failures - 1)
         if not can_repeat or request.failures > _REPEATS or not _has_time(request, wait_s):
@@ -216,11 +190,11 @@ def _has_time(request: _Request, wait_s: float) -> bool:
 
 
 def _pause_s(number: int) -> float:
-    # Many callers that were refused together should not come back together.
+    # Spread the repeats of callers that failed together.
     return float(_FIRST_PAUSE_S * 2**number * random.uniform(0.75, 1.25))  # noqa: S311
 
 
 def _ended(request: _Request, cause: str) -> ProviderRefused | ProviderUnknown:
-    # A reading that failed changed nothing; but its result is not known either.
+    # A failed read changed nothing, but has no result either.
     text = f"zoom: {request.method} ended with: {cause}"
     return ProviderUnknown(text) if request.is_in_doubt else ProviderRefused(text)

@@ -1,12 +1,11 @@
-"""Zoom's webhooks: verified over the raw body, then parsed into our events.
+"""Parse Zoom's webhooks, verified over the raw body.
 
-Zoom signs each request with the webhook's secret token: `x-zm-signature` is `v0=` and the HMAC-SHA256, in
-hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be a replay, so the timestamp
-may be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
-challenge is an HMAC under the same secret, and returned to any caller it would sign anything.
+`x-zm-signature` is `v0=` and the hex HMAC-SHA256 of `v0:{x-zm-request-timestamp}:{raw body}` under the secret
+token. A timestamp more than five minutes off is refused as a replay. The signature is verified before
+anything is parsed: the reply to Zoom's challenge is an HMAC under the same secret, so an unverified challenge
+would sign any text.
 
-Owns signature, challenge and Zoom's formats, which differ: the id of a meeting is a text in the
-events of meetings and a number in those of recordings. Events without a use are verified and
+A meeting id is a string in meeting events and a number in recording events. Unused events are verified and
 ignored.
 """
 
@@ -21,24 +20,24 @@ import msgspec
 from attrs import field, frozen
 from msgspec import Meta
 
-from meetcore.adapters.zoom.files import ListedFile, ready_files
+from meetcore.adapters.zoom.schemas import ListedFile, ready_files
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.notes.recordings import RecordingFile
-from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed, WebhookParser
+from meetcore.ports.video_provider import ProviderWebhook, SignatureInvalid, WebhookMalformed, WebhookParser
 
 PROVIDER: Final = "zoom"
 TOLERANCE_S: Final = 300
 
 _VERSION = "v0"
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
-# What Zoom sends is a short random text. A colon would make it the beginning of something that is signed.
+# Zoom sends a short random text. With a colon, the HMAC could be reused as a signature.
 _PLAIN_TOKEN = re.compile(r"[!-9;-~]{1,256}")
 _CHALLENGE = "endpoint.url_validation"
 _MEETINGS: Final = {
     "meeting.started": ProviderEventKind.MEETING_STARTED,
     "meeting.ended": ProviderEventKind.MEETING_ENDED,
 }
-# The transcript is ready later than the media: it is one more file of the same recording.
+# The transcript is finished after the media: one more file of the recording.
 _RECORDINGS: Final = frozenset({"recording.completed", "recording.transcript_completed"})
 
 _Id = Annotated[str, Meta(pattern="^[!-~]{1,64}$")] | Annotated[int, Meta(ge=0)]
@@ -93,11 +92,7 @@ class _RecordingEvent:
 
 
 def zoom_webhook_parser(secret: str) -> WebhookParser:
-    """Reads requests that Zoom signed with this secret token.
-
-    Raises:
-        ValueError: the secret is empty: it proves nothing.
-    """
+    """Return a parser of requests signed with this secret token, which is not empty."""
     if not secret:
         raise ValueError("the secret token of Zoom's webhook is empty")
     key = secret.encode()
@@ -110,17 +105,13 @@ def zoom_webhook_parser(secret: str) -> WebhookParser:
 
 
 def _verify(key: bytes, body: bytes, headers: Mapping[str, str], now: datetime) -> None:
-    """Make sure that Zoom sent this, not long ago.
-
-    Raises:
-        SignatureInvalid: the signature or the time is not right, or missing.
-    """
+    """Raise `SignatureInvalid` for a wrong or missing signature or time."""
     timestamp = headers.get("x-zm-request-timestamp", "")
     signature = headers.get("x-zm-signature", "")
     if not _TIMESTAMP.fullmatch(timestamp):
-        raise SignatureInvalid("without a timestamp")
+        raise SignatureInvalid("no timestamp")
     expected = f"{_VERSION}={_mac(key, f'{_VERSION}:{timestamp}:'.encode() + body)}"
-    # As bytes: texts are compared in constant time only where they are ASCII.
+    # As bytes: `compare_digest` refuses strings beyond ASCII.
     if not hmac.compare_digest(expected.encode(), signature.encode()):
         raise SignatureInvalid("the signature is wrong")
     if abs(now.timestamp() - int(timestamp)) > TOLERANCE_S:
@@ -154,7 +145,7 @@ def _read(key: bytes, body: bytes) -> ProviderWebhook:
 
 def _challenge_response(key: bytes, plain_token: str) -> dict[str, str]:
     if not _PLAIN_TOKEN.fullmatch(plain_token):
-        raise ValueError("no such token comes from Zoom")
+        raise ValueError("invalid plainToken")
     return {"plainToken": plain_token, "encryptedToken": _mac(key, plain_token.encode())}
 
 

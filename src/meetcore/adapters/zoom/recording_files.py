@@ -1,12 +1,9 @@
 """Recording files at Zoom.
 
-A file is requested at the address that Zoom gave, with our token in a header; Zoom answers with a redirect to
-a signed address on another host. The token goes to Zoom's own hosts and nowhere else: not along with a
-redirect to another place, never into an address. What is listed and removed goes over the API, with its
-repeats and limits.
-
-Owns the requests for a file's bytes and what Zoom's answers mean for them. A broken read is not repeated:
-the reader knows how far it came.
+A file is requested at the listed address with the token in a header; Zoom redirects to a signed address on
+another host. The token is sent to Zoom's own hosts only: never along with a redirect elsewhere, never in a
+URL. Lists and deletions use the API, with its repeats and limits. A broken read is not repeated: the reader
+knows its position.
 """
 
 import re
@@ -18,20 +15,20 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 import httpx
 from attrs import frozen
 
-from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.answers import recording_files
-from meetcore.adapters.zoom.calls import ZoomCalls, segment
-from meetcore.adapters.zoom.http import HttpResponse, tls_context
+from meetcore.adapters.bounded_http import tls_context
+from meetcore.adapters.zoom import schemas, tokens
+from meetcore.adapters.zoom.calls import ZoomCalls, is_number, segment
 from meetcore.domain.notes.recordings import RecordingFile
+from meetcore.ports.observability import Log
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
 CONNECT_S: Final = 5.0
 READ_S: Final = 20.0
-"""Seconds that the next bytes of a file may take."""
+"""Seconds to wait for the next bytes of a file."""
 
 MAX_STREAMS: Final = 500
-"""Files that one process reads at a time, at most."""
+"""Concurrent reads of one process."""
 
 _DOMAINS: Final = (".zoom.us", ".zoomgov.com")
 _REDIRECTS: Final = 5
@@ -44,13 +41,9 @@ _UNSATISFIED: Final = re.compile(r"bytes \*/(\d{1,18})")
 
 
 class ZoomRecordingFiles:
-    """Finds, reads and removes the files of one account's recordings.
+    """Finds, reads and removes the recording files of one account; waits `read_s` for more bytes."""
 
-    Args:
-        read_s: seconds that the next bytes of a file may take.
-    """
-
-    def __init__(self, access: ZoomAccess, calls: ZoomCalls, log: Log, read_s: float = READ_S) -> None:
+    def __init__(self, access: tokens.ZoomAccess, calls: ZoomCalls, log: Log, read_s: float = READ_S) -> None:
         self._api = urlsplit(access.api_url)
         self._calls = calls
         self._log = log
@@ -59,7 +52,7 @@ class ZoomRecordingFiles:
             timeout=httpx.Timeout(read_s, connect=CONNECT_S, pool=CONNECT_S),
             trust_env=False,
             follow_redirects=False,
-            # A download lasts as long as its reader likes: many at once are no reason to refuse one more.
+            # A download lasts as long as its reader takes, so many run at once.
             limits=httpx.Limits(max_connections=MAX_STREAMS, max_keepalive_connections=20),
         )
 
@@ -71,17 +64,13 @@ class ZoomRecordingFiles:
         return "zoom"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """The files that are ready, of the last time that the meeting took place; none without a recording.
-
-        Raises:
-            FilesUnavailable: the outcome is not known.
-        """
-        if not _is_number(provider_meeting_id):
+        """Return the finished files of the meeting's last occurrence."""
+        if not is_number(provider_meeting_id):
             return ()
         try:
             response = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
             if response.is_done:
-                return recording_files(response)
+                return schemas.recording_files(response)
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
         if response.code in (_NO_RECORDING, _NO_MEETING):
@@ -90,13 +79,6 @@ class ZoomRecordingFiles:
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
-        """Read a file, or some of it, as it comes from Zoom.
-
-        Raises:
-            FilesUnavailable: Zoom does not answer, or not with this file; on a chunk, the file broke off.
-            FileGone: it was deleted.
-            RangeUnsatisfiable: the range begins behind its end.
-        """
         response = await self._reached(file, wanted)
         try:
             part = _part_of(response, wanted)
@@ -109,12 +91,8 @@ class ZoomRecordingFiles:
             await response.aclose()
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Delete a file for good, not into Zoom's bin; a missing one is fine.
-
-        Raises:
-            FilesUnavailable: it may still be there.
-        """
-        if not _is_number(provider_meeting_id):
+        """Delete a file for good, bypassing Zoom's trash."""
+        if not is_number(provider_meeting_id):
             return
         try:
             path = f"/meetings/{provider_meeting_id}/recordings/{segment(file.provider_file_id)}"
@@ -129,7 +107,7 @@ class ZoomRecordingFiles:
         await self._http.aclose()
 
     async def _reached(self, file: RecordingFile, wanted: ByteRange | None) -> httpx.Response:
-        """The answer with the file; requested once more with a new token where the first was refused."""
+        """Request a file, once more with a new token if the first was refused."""
         has_renewed = False
         while True:
             token = await self._token()
@@ -153,20 +131,16 @@ class ZoomRecordingFiles:
             raise FilesUnavailable(str(error)) from None
 
     async def _followed(self, url: str, wanted: ByteRange | None, token: str) -> httpx.Response:
-        """The first answer that is no redirect.
-
-        Raises:
-            FilesUnavailable: too many redirects, or to a host that is not allowed.
-        """
+        """Follow redirects; raise `FilesUnavailable` for too many, or a host that is not allowed."""
         target = urlsplit(url)
         if not self._is_of_zoom(target):
-            raise FilesUnavailable("zoom: a file at an address that is not Zoom's")
+            raise FilesUnavailable("zoom: file address is not Zoom's")
         origin = _origin(target)
         headers = {"Accept-Encoding": "identity", **_range_header(wanted)}
         for _ in range(_REDIRECTS + 1):
             if not self._can_go_to(target):
-                raise FilesUnavailable("zoom: a redirect to an address without encryption")
-            # A redirect to another host gets no token: its address is signed.
+                raise FilesUnavailable("zoom: redirect without TLS")
+            # A redirect to another host carries no token: its address is signed.
             bearer = {"Authorization": f"Bearer {token}"} if _origin(target) == origin else {}
             request = self._http.build_request("GET", target.geturl(), headers={**headers, **bearer})
             response = await self._http.send(request, stream=True)
@@ -177,7 +151,7 @@ class ZoomRecordingFiles:
         raise FilesUnavailable("zoom: too many redirects")
 
     def _is_of_zoom(self, target: SplitResult) -> bool:
-        """Whether our token may go there: the API's own address, or a host of Zoom's where it is one too."""
+        """Return whether the token may be sent there: the API's origin, or a Zoom host if the API is one."""
         if _origin(target) == _origin(self._api):
             return True
         if target.scheme != "https" or target.port not in (None, 443):
@@ -186,7 +160,7 @@ class ZoomRecordingFiles:
         return any(host.endswith(domain) and api.endswith(domain) for domain in _DOMAINS)
 
     def _can_go_to(self, target: SplitResult) -> bool:
-        """HTTPS; without encryption only on this machine, and only where the API is reached so too."""
+        """Return whether a target uses HTTPS, or plain HTTP on loopback beside an API that does."""
         if target.scheme == "https" and target.hostname:
             return True
         is_here = target.hostname in ("127.0.0.1", "::1", "localhost")
@@ -194,14 +168,14 @@ class ZoomRecordingFiles:
 
     def _failure(self, response: httpx.Response, file: RecordingFile) -> Exception:
         if response.status_code in (404, 410):
-            return FileGone("zoom: no such file any more")
+            return FileGone("zoom: file was deleted")
         if response.status_code == 416:
             content_range = _UNSATISFIED.fullmatch(response.headers.get("Content-Range", ""))
             return RangeUnsatisfiable(int(content_range[1]) if content_range else file.size_bytes)
         self._log.warning("zoom_gives_no_file", status=response.status_code)
         return FilesUnavailable(f"zoom: no file: status {response.status_code}")
 
-    def _refusal(self, call: str, response: HttpResponse) -> FilesUnavailable:
+    def _refusal(self, call: str, response: schemas.ZoomResponse) -> FilesUnavailable:
         self._log.warning(
             "zoom_refused", call=f"recordings.{call}", status=response.status, code=response.code
         )
@@ -216,17 +190,15 @@ class _Part:
 
 
 def _part_of(response: httpx.Response, wanted: ByteRange | None) -> _Part:
-    """Which bytes an answer holds.
+    """Return the range of bytes in a response.
 
-    Raises:
-        FilesUnavailable: it does not say, or not those that were wanted.
-        RangeUnsatisfiable: the whole file, and it ends before what was wanted.
+    Raises `FilesUnavailable` for an undeclared or another one, `RangeUnsatisfiable` behind the file's end.
     """
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise FilesUnavailable("zoom: a file in an encoding that was not asked for")
+        raise FilesUnavailable("zoom: unexpected Content-Encoding")
     length = response.headers.get("Content-Length", "")
     if not (length.isascii() and length.isdigit() and len(length) <= 18):
-        raise FilesUnavailable("zoom: a file without a length")
+        raise FilesUnavailable("zoom: no Content-Length")
     first = 0 if wanted is None else wanted.first
     if response.status_code == 200:
         if wanted is not None and first >= int(length):
@@ -234,12 +206,12 @@ def _part_of(response: httpx.Response, wanted: ByteRange | None) -> _Part:
         return _Part(int(length), 0, int(length) - 1)
     content_range = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if content_range is None:
-        raise FilesUnavailable("zoom: a part of a file without its range")
+        raise FilesUnavailable("zoom: no Content-Range")
     part = _Part(int(content_range[3]), int(content_range[1]), int(content_range[2]))
     last = part.size_bytes - 1 if wanted is None or wanted.last is None else wanted.last
     is_wanted = part.first <= first <= min(last, part.size_bytes - 1) <= part.last < part.size_bytes
     if not is_wanted or int(length) != part.last - part.first + 1:
-        raise FilesUnavailable("zoom: another part of the file than was asked for")
+        raise FilesUnavailable("zoom: wrong Content-Range")
     return part
 
 
@@ -251,9 +223,9 @@ async def _chunks(response: httpx.Response, expected: int) -> AsyncGenerator[byt
             for at in range(0, len(piece), _MAX_CHUNK_BYTES):
                 yield piece[at : at + _MAX_CHUNK_BYTES]
     except (httpx.RequestError, httpx.StreamError) as error:
-        raise FilesUnavailable(f"zoom: a file broke off: {type(error).__name__}") from None
+        raise FilesUnavailable(f"zoom: read interrupted: {type(error).__name__}") from None
     if read != expected:
-        raise FilesUnavailable("zoom: a file of another length than announced")
+        raise FilesUnavailable("zoom: body differs from Content-Length")
 
 
 def _range_header(wanted: ByteRange | None) -> dict[str, str]:
@@ -263,15 +235,10 @@ def _range_header(wanted: ByteRange | None) -> dict[str, str]:
 
 
 def _is_page(response: httpx.Response) -> bool:
-    """Whether it is a page for people: without access, Zoom sends a sign-in page with status 200."""
+    """Return whether it is HTML: without access Zoom sends a sign-in page with status 200."""
     return str(response.headers.get("Content-Type", "")).lower().startswith("text/html")
 
 
 def _origin(target: SplitResult) -> tuple[str, str | None, int | None]:
     port = target.port or {"https": 443, "http": 80}.get(target.scheme)
     return target.scheme, target.hostname, port
-
-
-def _is_number(provider_meeting_id: str) -> bool:
-    """Whether it can be a meeting of Zoom's; another provider's is not there."""
-    return provider_meeting_id.isascii() and provider_meeting_id.isdigit()

@@ -1,7 +1,4 @@
-"""The token that authenticates us at Zoom: fetched once for many, kept until shortly before it ends.
-
-Owns one token in memory; it is never stored.
-"""
+"""The credentials of a Zoom account and its access token, cached until shortly before it expires."""
 
 import asyncio
 import base64
@@ -10,15 +7,34 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from attrs import field, frozen
 
-from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.http import HttpClient, HttpResponse, NoResponse, NotSent
+from meetcore.adapters.bounded_http import BoundedHttp, HttpResponse, NoResponse, NotSent
+from meetcore.ports.observability import NO_TRACING, Log, Tracing
 from meetcore.ports.video_provider import ProviderRefused
+
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 
 _TIMEOUT_S: Final = 5.0
 _READ_S: Final = 2.5
 _ATTEMPTS: Final = 2
 _MARGIN_S: Final = 60.0
+
+
+@frozen
+class ZoomAccess:
+    """A server-to-server OAuth application. `api_url` ends with the API's version, without a slash."""
+
+    account_id: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    api_url: str = "https://api.zoom.us/v2"
+    oauth_url: str = "https://zoom.us/oauth/token"
+
+
+def open_http(tracing: Tracing = NO_TRACING) -> BoundedHttp:
+    """Open up to 512 connections, one per creation in flight: none waits for the response of another."""
+    return BoundedHttp(max_bytes=MAX_RESPONSE_BYTES, connect_s=3.0, connections=32, pools=16, tracing=tracing)
 
 
 class _Token(msgspec.Struct, frozen=True):
@@ -30,16 +46,10 @@ class _Token(msgspec.Struct, frozen=True):
 
 
 class Tokens:
-    """Tokens of one server-to-server application.
-
-    Args:
-        line: the connections.
-        log: takes the report when Zoom does not know the application.
-        monotonic: seconds from a clock that is never set back.
-    """
+    """Fetches and caches the token of one application."""
 
     def __init__(
-        self, access: ZoomAccess, http: HttpClient, log: Log, monotonic: Callable[[], float] = time.monotonic
+        self, access: ZoomAccess, http: BoundedHttp, log: Log, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._access = access
         self._http = http
@@ -50,26 +60,21 @@ class Tokens:
         self._renewal: asyncio.Task[str] | None = None
 
     async def get(self) -> str:
-        """A token that is good for a while; concurrent callers share one fetch.
-
-        Raises:
-            ProviderRefused: Zoom gives none, so that no request can be sent.
-        """
+        """Return a valid token, fetched once for concurrent callers; or raise `ProviderRefused`."""
         if self._token is not None and self._monotonic() < self._good_until:
             return self._token
         if self._renewal is None:
             self._renewal = asyncio.create_task(self._renew())
             self._renewal.add_done_callback(self._is_over)
-        # A caller that is cancelled must not take the others' token away.
+        # A cancelled caller must not cancel the fetch of the others.
         return await asyncio.shield(self._renewal)
 
     def drop(self, token: str) -> None:
-        """Drop a token that Zoom refused, unless another has taken its place already."""
+        """Drop a refused token unless it was replaced already."""
         if self._token == token:
             self._token = None
 
     async def aclose(self) -> None:
-        """Stop fetching."""
         if self._renewal is not None:
             self._renewal.cancel()
             await asyncio.wait([self._renewal])
@@ -77,7 +82,7 @@ class Tokens:
     def _is_over(self, renewal: asyncio.Task[str]) -> None:
         self._renewal = None
         if not renewal.cancelled():
-            renewal.exception()  # every waiting caller may have been cancelled meanwhile
+            renewal.exception()  # retrieved: every waiting caller may have been cancelled
 
     async def _renew(self) -> str:
         requested_at = self._monotonic()
@@ -114,21 +119,21 @@ class Tokens:
             "POST",
             access.oauth_url,
             {"Authorization": f"Basic {application}", "Accept": "application/json"},
-            form={"grant_type": "account_credentials", "account_id": access.account_id},
+            data={"grant_type": "account_credentials", "account_id": access.account_id},
             read_s=_READ_S,
         )
 
 
 class _NoLog:
-    """Logs nothing: the caller of a check gets the answer."""
-
     def warning(self, event: str, /, **fields: object) -> None:
-        """Log nothing."""
+        pass
+
+    info = error = exception = warning
 
 
 async def check_credentials(access: ZoomAccess) -> str | None:
-    """Fetch a token and drop it; return why Zoom gives none, or None where it gives one."""
-    http = HttpClient()
+    """Fetch a token and drop it; return why Zoom refuses, `None` on success."""
+    http = open_http()
     try:
         await Tokens(access, http, _NoLog()).get()
     except ProviderRefused as error:
@@ -142,8 +147,8 @@ def _decoded(response: HttpResponse) -> _Token:
     try:
         token = msgspec.json.decode(response.body, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise ProviderRefused("zoom: no token: its answer cannot be read") from None
-    # A value that is invalid in a header would be quoted whole in the error.
+        raise ProviderRefused("zoom: no token: malformed response") from None
+    # httpx quotes an invalid header value in its error.
     if not (token.access_token.isascii() and token.access_token.isprintable()):
-        raise ProviderRefused("zoom: no token: it cannot be sent")
+        raise ProviderRefused("zoom: no token: invalid in a header")
     return token

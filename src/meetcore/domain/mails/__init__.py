@@ -1,6 +1,6 @@
-"""Mails to members of accounts: what they say, how often they are tried, how many are sent.
+"""Mails to members of accounts.
 
-`contents`  the kinds of mails, and what each is about
-`mails`     the life of one mail
-`senders`   who mails are from
+`contents`  the kinds of mails, and the content of each
+`mails`     the life of one mail, its limits and its sender
+`views`     records that the store reads and writes
 """

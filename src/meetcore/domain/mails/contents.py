@@ -1,4 +1,4 @@
-"""The kinds of mails, and what each is about. The sentences are those of `ports.mail_texts`.
+"""The kinds of mails, and what each is about. The sentences are those of `ports.mails`.
 
 A one-time link is a secret: it is in no `repr`, and gone from the store once its mail is sent or given up.
 """
@@ -6,32 +6,16 @@ A one-time link is a secret: it is in no `repr`, and gone from the store once it
 from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from attrs import field, frozen
-
-__all__ = [
-    "CONTENT_OF",
-    "NEWS_KEPT",
-    "EndpointDisabled",
-    "Invitation",
-    "LowCredits",
-    "MailContent",
-    "MailKind",
-    "PasskeyChanged",
-    "SignInLink",
-    "StatementReady",
-    "expiry_of",
-    "kind_of",
-]
 
 NEWS_KEPT: Final = timedelta(hours=24)
 """How long a mail without an expiry of its own is worth sending."""
 
 
 class MailKind(StrEnum):
-    """What a mail is for."""
+    """The purpose of a mail."""
 
     SIGN_IN_LINK = "sign_in_link"
     INVITATION = "invitation"
@@ -61,10 +45,7 @@ class Invitation:
 
 @frozen
 class EndpointDisabled:
-    """Webhook endpoints that failures in a row disabled; `urls` are theirs without query.
-
-    `page_url` is where they are made active again.
-    """
+    """Webhook endpoints that failures in a row disabled, without query; `page_url` activates them again."""
 
     urls: tuple[str, ...]
     failures: int
@@ -83,10 +64,7 @@ class LowCredits:
 
 @frozen
 class PasskeyChanged:
-    """A passkey of the recipient's that was added, or removed, in a browser at `client_address`.
-
-    `page_url` shows the passkeys that there are.
-    """
+    """A passkey of the recipient's that was added, or removed, in a browser at `client_address`."""
 
     name: str
     was_added: bool
@@ -97,10 +75,7 @@ class PasskeyChanged:
 
 @frozen
 class StatementReady:
-    """A month of an account that has its statement now; `page_url` lists the statements.
-
-    `month` is its first day.
-    """
+    """A month of an account, by its first day, that has its statement now; `page_url` lists them."""
 
     month: date
     account_name: str
@@ -109,16 +84,14 @@ class StatementReady:
 
 MailContent = SignInLink | Invitation | EndpointDisabled | LowCredits | PasskeyChanged | StatementReady
 
-CONTENT_OF: Mapping[MailKind, type[MailContent]] = MappingProxyType(
-    {
-        MailKind.SIGN_IN_LINK: SignInLink,
-        MailKind.INVITATION: Invitation,
-        MailKind.ENDPOINT_DISABLED: EndpointDisabled,
-        MailKind.LOW_CREDITS: LowCredits,
-        MailKind.PASSKEY_CHANGED: PasskeyChanged,
-        MailKind.STATEMENT_READY: StatementReady,
-    }
-)
+CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
+    MailKind.SIGN_IN_LINK: SignInLink,
+    MailKind.INVITATION: Invitation,
+    MailKind.ENDPOINT_DISABLED: EndpointDisabled,
+    MailKind.LOW_CREDITS: LowCredits,
+    MailKind.PASSKEY_CHANGED: PasskeyChanged,
+    MailKind.STATEMENT_READY: StatementReady,
+}
 """The class of each kind's content."""
 
 _KIND_OF = {content: kind for kind, content in CONTENT_OF.items()}

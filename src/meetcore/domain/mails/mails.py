@@ -1,48 +1,22 @@
 """One mail on its way to one recipient: its machine, and what an attempt to send it decides.
 
-::
-
-    PENDING --SEND---> SENT
-    PENDING --RETRY--> PENDING
-    PENDING --FAIL---> FAILED
-    PENDING --EXPIRE-> FAILED
-
 A mail that is sent or failed has no content any more: it can have held a one-time link. It is kept for
 `MAILS_KEPT`, so that an operator can say what became of it.
-
-Owns the states, the schedule and the limits. Does not render, send, claim or store mails.
 """
 
-from collections.abc import Mapping
+import re
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
-from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
+from meetcore.domain.machine import find_step
 from meetcore.domain.mails.contents import MailContent, MailKind, expiry_of, kind_of
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule, next_attempt
-
-__all__ = [
-    "EXPIRED",
-    "LIMIT_WINDOW",
-    "MAILS_KEPT",
-    "MAIL_DELAYS_S",
-    "TRANSITIONS",
-    "Mail",
-    "MailEvent",
-    "MailLimits",
-    "MailStatus",
-    "Recipient",
-    "expire",
-    "open_mail",
-    "record_failure",
-    "record_sent",
-]
 
 MAIL_DELAYS_S: Final = (60, 5 * 60, 30 * 60, 2 * 3600, 6 * 3600)
 """Seconds between one attempt and the next: six attempts in some nine hours."""
@@ -58,7 +32,7 @@ EXPIRED: Final = "expired"
 
 
 class MailStatus(StrEnum):
-    """Where a mail stands. SENT means that the mail server has it; what it does with it is not known."""
+    """The state of a mail. SENT: the mail server has accepted it."""
 
     PENDING = "pending"
     SENT = "sent"
@@ -66,7 +40,7 @@ class MailStatus(StrEnum):
 
 
 class MailEvent(Enum):
-    """What can happen to a mail. RETRY is a failed attempt that is not the last."""
+    """An event of a mail. RETRY is a failed attempt that is not the last."""
 
     SEND = "send"
     RETRY = "retry"
@@ -74,28 +48,34 @@ class MailEvent(Enum):
     EXPIRE = "expire"
 
 
-TRANSITIONS: Mapping[tuple[MailStatus, MailEvent], MailStatus] = MappingProxyType(
-    {
-        (MailStatus.PENDING, MailEvent.SEND): MailStatus.SENT,
-        (MailStatus.PENDING, MailEvent.RETRY): MailStatus.PENDING,
-        (MailStatus.PENDING, MailEvent.FAIL): MailStatus.FAILED,
-        (MailStatus.PENDING, MailEvent.EXPIRE): MailStatus.FAILED,
-    }
-)
+TRANSITIONS: Final = {
+    (MailStatus.PENDING, MailEvent.SEND): MailStatus.SENT,
+    (MailStatus.PENDING, MailEvent.RETRY): MailStatus.PENDING,
+    (MailStatus.PENDING, MailEvent.FAIL): MailStatus.FAILED,
+    (MailStatus.PENDING, MailEvent.EXPIRE): MailStatus.FAILED,
+}
 """A missing key is illegal and changes nothing."""
 
 
 @frozen
 class MailLimits:
-    """How many mails an hour are added to one recipient, and for one account; the others are dropped."""
+    """The mails of a kind in an hour to one recipient, and for one account; others are dropped.
+
+    Each kind is counted apart, so that many of one keep none of another back, and links to sign in apart for
+    each client that asks for them. Mails of the kinds `NEVER_DROPPED` are always added.
+    """
 
     per_recipient: int = 10
     per_account: int = 100
 
 
+NEVER_DROPPED: Final = frozenset({MailKind.PASSKEY_CHANGED})
+"""Notices of security, which an attacker would have reason to keep back."""
+
+
 @frozen
 class Recipient:
-    """Where mails go, and in which language."""
+    """The address of a recipient, and the language."""
 
     email: str = field(repr=False)
     language: Language = Language.INDONESIAN
@@ -103,10 +83,9 @@ class Recipient:
 
 @frozen
 class Mail:
-    """A mail. `due_at` and `content` are set exactly while it is PENDING.
+    """A mail; an operator's link has no `account_id`. `last_error` is the code of the last failed attempt.
 
-    `account_id` is None where it is about no account, as a link for an operator. `last_error` is the code of
-    the last failed attempt.
+    `counted_as` is the part of its kind that it counts for among the `MailLimits`.
     """
 
     id: UUID
@@ -121,29 +100,23 @@ class Mail:
     sent_at: datetime | None = None
     failed_at: datetime | None = None
     last_error: str | None = None
+    counted_as: str = ""
 
     @property
     def status(self) -> MailStatus:
-        """Where it stands."""
+        """Its state."""
         if self.sent_at is not None:
             return MailStatus.SENT
         return MailStatus.PENDING if self.failed_at is None else MailStatus.FAILED
 
 
 def open_mail(
-    *, id: UUID, account_id: UUID | None, recipient: Recipient, content: MailContent, created_at: datetime
-) -> Mail:
-    """Make a mail that is due at once.
+    *, id: UUID, account_id: UUID | None, recipient: Recipient, content: MailContent, created_at: datetime,
+    counted_as: str = "",
+) -> Mail:  # fmt: skip
+    """Make a mail that is due at once; every attempt has the same `Message-ID`, made of `id`.
 
-    Args:
-        id: of the mail; its `Message-ID` is made of it, the same for every attempt.
-        account_id: the account that it is about and counted for, if any.
-        recipient: who gets it.
-        content: what it is about.
-        created_at: when it was decided.
-
-    Raises:
-        InvalidEmail: the recipient's address cannot be one.
+    Raises `InvalidEmail` where the recipient's address cannot be one.
     """
     return Mail(
         id=id,
@@ -154,12 +127,13 @@ def open_mail(
         content=content,
         created_at=created_at,
         due_at=created_at,
+        counted_as=counted_as,
     )
 
 
 def record_sent(mail: Mail, now: datetime) -> Mail:
-    """Take note that the mail server has it; one that is over stays as it is."""
-    if (mail.status, MailEvent.SEND) not in TRANSITIONS:
+    """Record that the mail server has accepted it; one that is over is unchanged."""
+    if find_step(TRANSITIONS, mail.status, MailEvent.SEND) is None:
         return mail
     return evolve(
         mail, attempts_made=mail.attempts_made + 1, sent_at=now, due_at=None, content=None, last_error=None
@@ -169,20 +143,14 @@ def record_sent(mail: Mail, now: datetime) -> Mail:
 def record_failure(
     mail: Mail, error: str, *, is_final: bool, schedule: RetrySchedule, jitter: float, now: datetime
 ) -> Mail:
-    """Decide what follows from an attempt that failed; a mail that is over stays as it is.
+    """Record an attempt that failed, for good where it `is_final`; a mail that is over is unchanged.
 
-    Args:
-        mail: as it is stored now.
-        error: a short code, without addresses.
-        is_final: it is refused for ever.
-        schedule: the delays between attempts.
-        jitter: drawn from [0, 1).
-        now: when the attempt ended.
+    `error` is a short code without addresses, `jitter` is drawn from [0, 1).
     """
     attempts_made = mail.attempts_made + 1
     due_at = None if is_final else next_attempt(schedule, attempts_made, now, jitter)
     event = MailEvent.FAIL if due_at is None else MailEvent.RETRY
-    status = TRANSITIONS.get((mail.status, event))
+    status = find_step(TRANSITIONS, mail.status, event)
     if status is None:
         return mail
     tried = evolve(mail, attempts_made=attempts_made, due_at=due_at, last_error=error)
@@ -190,8 +158,34 @@ def record_failure(
 
 
 def expire(mail: Mail, now: datetime) -> Mail:
-    """Give up a mail that is past `expiry_of` its content; any other stays as it is."""
+    """Give up a mail that is past `expiry_of` its content; any other is unchanged."""
     is_expired = mail.content is not None and now >= expiry_of(mail.content, mail.created_at)
-    if not is_expired or (mail.status, MailEvent.EXPIRE) not in TRANSITIONS:
+    if not is_expired or find_step(TRANSITIONS, mail.status, MailEvent.EXPIRE) is None:
         return mail
     return evolve(mail, failed_at=now, due_at=None, content=None, last_error=EXPIRED)
+
+
+_NAMED = re.compile(r'([^<>"]*)<([^<>]*)>')
+
+
+@frozen
+class Sender:
+    """The address in `From`, and a name, which may be empty."""
+
+    email: str
+    name: str = ""
+
+    @property
+    def domain(self) -> str:
+        """The domain of the address."""
+        return self.email.rpartition("@")[2]
+
+
+def parse_sender(text: str) -> Sender:
+    """Read `mail@example.com` or `Meetcore <mail@example.com>`; raise `ValueError` for another form."""
+    if not text.isprintable():
+        raise ValueError("a sender has no control characters")
+    named = _NAMED.fullmatch(text.strip())
+    if named is None:
+        return Sender(check_email(text.strip()))
+    return Sender(check_email(named[2].strip()), named[1].strip())

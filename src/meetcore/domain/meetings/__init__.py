@@ -1,12 +1,9 @@
-"""Meetings: the life of one, the host that carries it, and what its provider reports.
+"""Meetings: their life, their hosts, and the events of their provider.
 
 `meetings`          the life of a meeting, the plan of a new one
 `cancellation`      whether one can be cancelled, and its refund
-`passwords`         passwords of meetings, keys of hosts
-`hosts`             best fit among the free
+`hosts`             best fit among the free; passwords and host keys
 `schedule`          WIB in, UTC inside
-`provider_events`   a provider's reports
-`orphans`           meetings that only the provider knows
-`memos`             what a provider keeps with a meeting for a restore
-`title_search`      what a word of a title is
+`provider_events`   a provider's events, and meetings that only the provider knows
+`views`             records that the store reads and writes
 """

@@ -1,4 +1,4 @@
-"""Cancelling a meeting: whether it can be, and what the provider's answer does to it and to its money.
+"""Cancelling a meeting: whether it can be, and the effect of the provider's answer on it and on its money.
 
 ::
 
@@ -14,29 +14,14 @@ from uuid import UUID
 from attrs import evolve, frozen
 
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.meetings.meetings import (
-    VISIBLE,
-    Meeting,
-    MeetingEnded,
-    MeetingEvent,
-    MeetingStatus,
-    shown_status,
-    transition,
-)
-from meetcore.domain.money import ledger
-from meetcore.domain.money.chain_keys import ChainKey
-from meetcore.domain.money.holds import CapUsage, refund_usage
+from meetcore.domain.machine import step
+from meetcore.domain.meetings import meetings
+from meetcore.domain.money import hash_chain, holds, transfers
 from meetcore.domain.money.ledger import Entry, Funds
-from meetcore.domain.money.transfers import Transfer
-
-__all__ = ["REFUNDED", "Conclusion", "ProviderMeetingState", "can_cancel", "conclude"]
 
 
 class ProviderMeetingState(StrEnum):
-    """What the provider says of a meeting when it is to be removed.
-
-    OVER: it took place and has ended. GONE: there is none, whatever there was.
-    """
+    """The provider's answer to a removal. OVER: the meeting has ended. GONE: there is none."""
 
     REMOVED = "removed"
     IN_PROGRESS = "in_progress"
@@ -50,53 +35,53 @@ REFUNDED: Final = frozenset({ProviderMeetingState.REMOVED, ProviderMeetingState.
 
 @frozen
 class Conclusion:
-    """The end of a cancellation: the meeting, its refund if there is one, and what happened."""
+    """The end of a cancellation: the meeting, its refund if any, and the facts."""
 
-    meeting: Meeting
-    refund: tuple[Funds, CapUsage, Entry] | None = None
-    facts: tuple[MeetingEnded, ...] = ()
+    meeting: meetings.Meeting
+    refund: tuple[Funds, holds.CapUsage, Entry] | None = None
+    facts: tuple[meetings.MeetingEnded, ...] = ()
 
 
-def can_cancel(meeting: Meeting, now: datetime) -> bool:
-    """Whether cancelling would return the credits (rule 3/cancel-before).
+def is_refundable(meeting: meetings.Meeting, now: datetime) -> bool:
+    """Return whether cancelling returns the credits (rule 3/cancel-before): before the start of the meeting.
 
-    Returns:
-        True for a meeting that has not started; False for one that runs (it is ended, and nothing
-        returned, rule 3/cancel-running) and for one that is cancelled already.
+    A running meeting is ended without a refund (rule 3/cancel-running); one that was cancelled stays as it
+    is.
 
     Raises:
         NotFound: the meeting is not visible.
         Conflict: it has ended.
     """
-    if meeting.status not in VISIBLE:
+    if meeting.status not in meetings.VISIBLE:
         raise NotFound("No meeting with this id.")
-    status = shown_status(meeting, now)
-    if status is MeetingStatus.ENDED:
+    status = meetings.shown_status(meeting, now)
+    if status is meetings.MeetingStatus.ENDED:
         raise Conflict("The meeting has ended and cannot be cancelled.", meeting.id)
-    return status is MeetingStatus.SCHEDULED
+    return status is meetings.MeetingStatus.SCHEDULED
 
 
 def conclude(
-    meeting: Meeting, state: ProviderMeetingState, charge: Transfer | None, funds: Funds, usage: CapUsage,
-    transfer_id: UUID, at: datetime, key: ChainKey | None = None,
+    meeting: meetings.Meeting, state: ProviderMeetingState, charge: transfers.Transfer | None, funds: Funds,
+    usage: holds.CapUsage, transfer_id: UUID, at: datetime, key: hash_chain.ChainKey | None = None,
 ) -> Conclusion:  # fmt: skip
-    """Decide how a cancellation ends, once the provider has answered. See `ledger.refund` for its money.
-
-    Args:
-        meeting: in CANCELLING.
-        charge: what the meeting was paid with.
-        usage: of the key and day that the charge counted for.
+    """End a cancellation by the provider's answer; `usage` is of the charge's key and day (`holds.refund`).
 
     Raises:
-        ValueError: the meeting is not being cancelled, or is to be refunded and has no charge.
+        IllegalStep: the meeting is not being cancelled.
+        ValueError: it is to be refunded and has no charge.
     """
     if state not in REFUNDED:
-        ended = evolve(meeting, status=transition(meeting.status, MeetingEvent.END), credits_refunded=0)
-        return Conclusion(ended, facts=(MeetingEnded(ended),))
-    status = transition(meeting.status, MeetingEvent.CANCELLED)
+        ended = evolve(
+            meeting,
+            status=step(meetings.TRANSITIONS, meeting.status, meetings.MeetingEvent.END),
+            credits_refunded=0,
+        )
+        return Conclusion(ended, facts=(meetings.MeetingEnded(ended),))
+    status = step(meetings.TRANSITIONS, meeting.status, meetings.MeetingEvent.CANCELLED)
     if charge is None:
         raise ValueError("a meeting without a charge is not refunded")
-    posting = ledger.refund(funds, charge, transfer_id, at, key=key)
+    given_back = holds.refund(funds, usage, charge, transfer_id, at, key=key)
+    posting = given_back.posting
     assert posting.entry is not None  # no refund is in the ledger yet: the meeting was being cancelled
     refunded = evolve(meeting, status=status, credits_refunded=charge.amount)
-    return Conclusion(refunded, (posting.funds, refund_usage(usage, charge.amount), posting.entry))
+    return Conclusion(refunded, (posting.funds, given_back.usage, posting.entry))

@@ -1,7 +1,7 @@
-"""Licensed hosts: which one runs a meeting, and how many of a day's creations one account may use.
+"""Licensed hosts: which one runs a meeting, its share of a day's creations, its key; meeting passwords.
 
-Owns the choice: the smallest that fits, then the least used. Does not handle concurrent requests:
-the store guarantees that a host is free and stays so.
+The smallest host that fits is chosen, then the least used; the store guarantees that it is free and stays
+so. Passwords and keys are drawn from random bytes (rule 4.1/password).
 """
 
 from collections.abc import Iterable
@@ -13,18 +13,12 @@ from attrs import Attribute, evolve, field, frozen
 
 from meetcore.domain.money.pricing import PricingTier
 
-__all__ = [
-    "DEFAULT_SHARE_PERCENT",
-    "DayCreations",
-    "Host",
-    "choose_host",
-    "may_create",
-    "next_creation_day",
-    "tiers_without_host",
-]
-
 DEFAULT_SHARE_PERCENT: Final = 50
 """How much of the day's creations that other accounts left one account may use."""
+
+
+MAX_CONCURRENT: Final = 100
+"""The meetings that a host may run at a time: providers allow 1 or 2, and each is a slot to look at."""
 
 
 def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
@@ -32,19 +26,25 @@ def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
         raise ValueError(f"{attribute.name} must be a whole number of at least 1")
 
 
+def _bounded(host: "Host", attribute: "Attribute[Any]", value: int) -> None:
+    _at_least_one(host, attribute, value)
+    if value > MAX_CONCURRENT:
+        raise ValueError(f"{attribute.name} must be at most {MAX_CONCURRENT}")
+
+
 @frozen
 class Host:
     """An account at the video provider that may run meetings.
 
-    `capacity` is seats, `max_concurrent` how many meetings it may run at a time, `uses` how many
-    it was chosen for, `creations` how many of them on the day `creations_on`, in UTC. A disabled host gets
-    no new meetings, and an unavailable one none before `unavailable_until`.
+    `capacity` is seats, `max_concurrent` the meetings that it may run at a time, `uses` how often it was
+    chosen, `creations` how often on the day `creations_on`, in UTC. A disabled host gets no new meetings, an
+    unavailable one none before `unavailable_until`.
     """
 
     id: UUID
     provider_user_id: str
     capacity: int = field(validator=_at_least_one)
-    max_concurrent: int = field(default=1, validator=_at_least_one)
+    max_concurrent: int = field(default=1, validator=_bounded)
     uses: int = 0
     is_active: bool = True
     creations: int = 0
@@ -52,29 +52,24 @@ class Host:
     unavailable_until: datetime | None = None
 
     def can_take(self, at: datetime, per_day: int | None = None) -> bool:
-        """Whether it may be given a new meeting at an instant, whenever it takes place.
-
-        Args:
-            at: the instant; the day is its day in UTC.
-            per_day: how many may be made for one host a day; `None` for any number.
-        """
+        """Return whether it may be given a new meeting at an instant, `per_day` at most in UTC."""
         if not self.is_active or (self.unavailable_until is not None and at < self.unavailable_until):
             return False
         return per_day is None or self.creations_on != at.astimezone(UTC).date() or self.creations < per_day
 
     def used(self, at: datetime) -> "Host":
-        """The host once it was given one more meeting."""
+        """Return the host with one more meeting."""
         day = at.astimezone(UTC).date()
         creations = self.creations + 1 if self.creations_on == day else 1
         return evolve(self, uses=self.uses + 1, creations=creations, creations_on=day)
 
     def given_back(self, at: datetime) -> "Host":
-        """The host once a meeting that it was given at an instant was not made after all."""
+        """Return the host without a meeting that it was given at an instant and that was not made."""
         is_counted = self.creations_on == at.astimezone(UTC).date() and self.creations > 0
         return evolve(self, creations=self.creations - 1) if is_counted else self
 
     def creations_left(self, at: datetime, per_day: int) -> int:
-        """How many meetings it may still be given on the day of an instant; 0 while it cannot take one."""
+        """Return how many meetings it may still be given on an instant's day; 0 while it cannot take one."""
         if not self.can_take(at, per_day):
             return 0
         return per_day - (self.creations if self.creations_on == at.astimezone(UTC).date() else 0)
@@ -89,28 +84,24 @@ class Host:
 
 @frozen
 class DayCreations:
-    """The creations of one day (UTC) on the hosts that are large enough for a meeting.
-
-    `used` were made for one account, whatever became of them; `left` can still be made for any account.
-    """
+    """The creations of a day (UTC) on large enough hosts: `used` for one account, `left` for any."""
 
     used: int
     left: int
 
 
 def may_create(today: DayCreations, share_percent: int) -> bool:
-    """Whether an account may have one more meeting made today.
+    """Return whether an account may have one more meeting made today.
 
-    It may use `share_percent` of what the other accounts left of the day, rounded up. So the first account
-    of a day leaves half to the others, the second half of that, and what is left for another account is
-    never taken by those that came before. One creation is allowed wherever one is left to an account that
-    had none. With 100, which is the most, an account may use everything.
+    It may use `share_percent` of the creations that other accounts left of the day, rounded up: the first
+    account of a day leaves half to the others, the second half of that, and one creation is allowed wherever
+    one is left to an account that had none. With 100, the most, an account may use everything.
     """
     return 100 * today.used < share_percent * (today.used + today.left)
 
 
 def next_creation_day(at: datetime) -> datetime:
-    """When creations are counted anew: the next midnight in UTC."""
+    """Return the next midnight in UTC, when creations are counted anew."""
     return datetime.combine(at.astimezone(UTC).date() + timedelta(days=1), time.min, UTC)
 
 
@@ -121,10 +112,41 @@ def tiers_without_host(tiers: Iterable[PricingTier], hosts: Iterable[Host]) -> t
 
 
 def choose_host(free: Iterable[Host], seats: int) -> Host | None:
-    """Pick the best fit among the free hosts, or `None` when none fits (rule 4.1/3).
-
-    Smallest sufficient capacity first, then fewest uses, then the id, so that the choice is the
-    same for the same hosts in any order.
-    """
+    """Pick the best fit among the free hosts, or `None` (rule 4.1/3): by capacity, then uses, then id."""
     fitting = (host for host in free if host.is_active and host.capacity >= seats)
     return min(fitting, key=lambda host: (host.capacity, host.uses, host.id), default=None)
+
+
+MIN_PASSWORD_LENGTH: Final = 4
+MAX_PASSWORD_LENGTH: Final = 10
+PASSWORD_RANDOM_BYTES: Final = 16
+
+
+@frozen
+class PasswordRule:
+    """The passwords that a provider accepts."""
+
+    alphabet: str
+    min_length: int = MIN_PASSWORD_LENGTH
+    max_length: int = MAX_PASSWORD_LENGTH
+
+
+def generate_password(rule: PasswordRule, random: bytes) -> str:
+    """Draw a password of the greatest length that the provider accepts.
+
+    Raises `ValueError` for fewer than 16 random bytes: with 16 the bias of the remainder is below 2^-60.
+    """
+    if len(random) < PASSWORD_RANDOM_BYTES:
+        raise ValueError(f"a password needs {PASSWORD_RANDOM_BYTES} random bytes, got {len(random)}")
+    number = int.from_bytes(random)
+    size = len(rule.alphabet)
+    drawn = []
+    for _ in range(rule.max_length):
+        number, index = divmod(number, size)
+        drawn.append(rule.alphabet[index])
+    return "".join(drawn)
+
+
+def generate_host_key(digits: int, random: bytes) -> str:
+    """Draw a host's key of so many digits; `random` as for `generate_password`."""
+    return generate_password(PasswordRule("0123456789", max_length=digits), random)

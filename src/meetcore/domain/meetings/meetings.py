@@ -1,14 +1,5 @@
 """The lifecycle of a meeting, as one table, and the plan of a new one.
 
-::
-
-    PROVISIONING ─PROVISIONED→ SCHEDULED ─START→ STARTED ─END→ ENDED
-         │                      │  ↑  └────────END──────────────↑
-      ABANDON            CANCEL │  │ CANCEL_FAILED
-         ↓                      ↓  │
-     ABANDONED               CANCELLING ─CANCELLED→ CANCELLED
-                                       └──END→ ENDED   (it ran after all: no refund)
-
 A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as scheduled. Beside the
 events the clock moves what is shown: a meeting counts as started once `start_at` has passed and
 as ended once `end_at` has.
@@ -22,40 +13,11 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import InvalidRequest, Unprocessable
-from meetcore.domain.field_info import FieldInfo
-from meetcore.domain.meetings.passwords import PasswordRule
-from meetcore.domain.meetings.schedule import check_start, meeting_start, start_problems
+from meetcore.domain.fields import FieldInfo
+from meetcore.domain.machine import find_step, step
+from meetcore.domain.meetings import hosts, schedule
 from meetcore.domain.money.pricing import PricingTier, Quote, RecordingFlags, TierCatalogue, quote_meeting
 from meetcore.domain.texts import TextLimits
-
-__all__ = [
-    "DESCRIPTION",
-    "HOST_KEY_SHOWN_BEFORE",
-    "OPEN",
-    "OPTION_ABILITIES",
-    "TITLE",
-    "TRANSITIONS",
-    "VISIBLE",
-    "Meeting",
-    "MeetingCreated",
-    "MeetingEnded",
-    "MeetingEvent",
-    "MeetingOptions",
-    "MeetingPlan",
-    "MeetingRequest",
-    "MeetingStatus",
-    "ProviderAbilities",
-    "Provisioned",
-    "can_have_shown_host_key",
-    "estimate_meeting",
-    "has_host_key_due",
-    "mark_scheduled",
-    "move",
-    "plan_meeting",
-    "shown_host_key",
-    "shown_status",
-    "transition",
-]
 
 _CANNOT_BE_HAD: Final = "cannot be had from the provider that runs the meetings"
 
@@ -73,7 +35,7 @@ class MeetingStatus(StrEnum):
 
 
 class MeetingEvent(StrEnum):
-    """What can happen to a meeting."""
+    """An event of a meeting."""
 
     PROVISIONED = "provisioned"
     ABANDON = "abandon"
@@ -114,19 +76,17 @@ _CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
 
 @frozen
 class ProviderAbilities:
-    """What the configured provider can do.
+    """The abilities of the configured provider. A new one begins as False: a provider has to state it.
 
-    `password` is `None` where it takes no password. `has_hosts` means that each meeting needs a licensed
-    host, `creations_per_host_day` how many it may make for one between midnights in UTC,
-    `host_key_digits` how long a host's key is; `None` where there are no such limits and keys.
-    `remembers_meetings` means that it can list existing meetings, and `leaves_orphans` that one
-    request may make two meetings, or make one after it was given up. `keeps_memos` means that it keeps a memo
-    of ours with each meeting and lists the meetings of a host. The ability of a new option begins as
-    False: a provider has to state that it has it.
+    `password` is `None` without passwords. `has_hosts`: each meeting needs a licensed host;
+    `creations_per_host_day` is its limit between midnights in UTC, `host_key_digits` the length of its key,
+    `None` without either. `remembers_meetings`: it can list existing meetings; `lists_meetings`: those of a
+    host, with our reference. `leaves_orphans`: one request may make two meetings, or make one after it was
+    given up.
     """
 
     name: str
-    password: PasswordRule | None
+    password: hosts.PasswordRule | None
     has_recording: bool = True
     has_capacity: bool = True
     has_login: bool = True
@@ -137,12 +97,12 @@ class ProviderAbilities:
     host_key_digits: int | None = None
     remembers_meetings: bool = True
     leaves_orphans: bool = False
-    keeps_memos: bool = False
+    lists_meetings: bool = False
 
 
 @frozen
 class MeetingOptions:
-    """The flags of a meeting, wherever it stands (rule 4.1/flags). With its tier they decide its price."""
+    """The flags of a meeting (rule 4.1/flags). With its tier they decide its price."""
 
     with_recording: Annotated[
         bool, FieldInfo("Record the meeting; auto_notulen forces it on. False when absent.")
@@ -161,7 +121,7 @@ class MeetingOptions:
 
 @frozen
 class MeetingRequest:
-    """A requested meeting, as it was sent: `plan_meeting` checks it."""
+    """A requested meeting as it was sent; `plan_meeting` checks it."""
 
     title: str
     date: str
@@ -174,7 +134,7 @@ class MeetingRequest:
 
 @frozen
 class MeetingPlan:
-    """What was decided before anything is reserved."""
+    """The decisions before anything is reserved."""
 
     request: MeetingRequest
     tier: PricingTier
@@ -201,8 +161,8 @@ class Provisioned:
 class Meeting:
     """A meeting as it is stored. Durations are minutes, `credits` the price and the charge.
 
-    `host_id` is `None` with a provider that has no hosts. `host_key` is the host's present key where this
-    meeting is the next on its host; `shown_host_key` decides whether to show it.
+    `host_id` is `None` with a provider without hosts. `host_key` is the host's present key where this meeting
+    is the next on its host; `shown_host_key` decides whether to show it.
     """
 
     id: UUID
@@ -231,39 +191,23 @@ class Meeting:
 
 @frozen
 class MeetingCreated:
-    """A meeting was made at the provider and paid."""
+    """A meeting was made at the provider and paid for."""
 
     meeting: Meeting
 
 
 @frozen
 class MeetingEnded:
-    """A meeting is over."""
+    """A meeting has ended."""
 
     meeting: Meeting
 
 
-def transition(status: MeetingStatus, event: MeetingEvent) -> MeetingStatus:
-    """The next state.
-
-    Raises:
-        ValueError: the table has no such step; nothing changes.
-    """
-    try:
-        return TRANSITIONS[status, event]
-    except KeyError:
-        raise ValueError(f"a meeting that is {status} cannot {event}") from None
-
-
 def mark_scheduled(meeting: Meeting, made: Provisioned, charge_id: UUID) -> tuple[Meeting, MeetingCreated]:
-    """Show a meeting that the provider has made and that is paid.
-
-    Raises:
-        ValueError: it is not being provisioned.
-    """
+    """Schedule a meeting that the provider has made and that is paid for, or raise IllegalStep."""
     scheduled = evolve(
         meeting,
-        status=transition(meeting.status, MeetingEvent.PROVISIONED),
+        status=step(TRANSITIONS, meeting.status, MeetingEvent.PROVISIONED),
         provider_meeting_id=made.provider_meeting_id,
         join_url=made.join_url,
         password=made.password,
@@ -273,13 +217,11 @@ def mark_scheduled(meeting: Meeting, made: Provisioned, charge_id: UUID) -> tupl
 
 
 def move(meeting: Meeting, event: MeetingEvent) -> tuple[Meeting, tuple[MeetingEnded, ...]] | None:
-    """Apply what the provider, the customer or the clock reports of a meeting.
+    """Apply an event of the provider, the customer or the clock; `None` where the table has no such step.
 
-    Returns:
-        The meeting and what happened; `None` where the table has no such step, and for a meeting that is
-        being cancelled: its cancellation asks the provider.
+    `None`, too, for a meeting that is being cancelled: its cancellation asks the provider.
     """
-    status = TRANSITIONS.get((meeting.status, event))
+    status = find_step(TRANSITIONS, meeting.status, event)
     if meeting.status is MeetingStatus.CANCELLING or status is None:
         return None
     moved = evolve(meeting, status=status)
@@ -289,7 +231,7 @@ def move(meeting: Meeting, event: MeetingEvent) -> tuple[Meeting, tuple[MeetingE
 def plan_meeting(
     request: MeetingRequest, catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime
 ) -> MeetingPlan:
-    """Decide what a request would reserve: the tier, the price, the time range.
+    """Decide the tier, the price and the time range of a request.
 
     Raises:
         InvalidRequest: the title or the description breaks its limits, or the date or time does not exist.
@@ -297,9 +239,9 @@ def plan_meeting(
         Unprocessable: the start is past or too far ahead, or the provider cannot do what is requested.
     """
     _check_fields(request)
-    start_at = meeting_start(request.date, request.start_time)
+    start_at = schedule.meeting_start(request.date, request.start_time)
     tier = catalogue.find(request.pricing_tier_id)
-    check_start(start_at, now)
+    schedule.check_start(start_at, now)
     quote = _quote(tier, request.options, abilities)
     _check_password(request.password, abilities)
     return MeetingPlan(request, tier, quote, start_at, start_at + timedelta(minutes=tier.max_duration))
@@ -308,11 +250,11 @@ def plan_meeting(
 def estimate_meeting(
     tier_id: str, options: MeetingOptions, catalogue: TierCatalogue, abilities: ProviderAbilities
 ) -> Quote:
-    """Price a meeting before it is requested: what `plan_meeting` would quote at any time (rule 4.1/5).
+    """Price a meeting before it is requested, as `plan_meeting` would at any time (rule 4.1/5).
 
     Raises:
         NotFound: the tier is unknown or retired.
-        Unprocessable: the provider cannot do what is asked.
+        Unprocessable: the provider cannot do what is requested.
     """
     return _quote(catalogue.find(tier_id), options, abilities)
 
@@ -346,7 +288,7 @@ def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> N
 
 
 def _check_fields(request: MeetingRequest) -> None:
-    problems = start_problems(request.date, request.start_time)
+    problems = schedule.start_problems(request.date, request.start_time)
     if found := TITLE.problems(request.title):
         problems["title"] = found
     if request.description and (found := DESCRIPTION.problems(request.description)):
@@ -372,7 +314,7 @@ def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
 
 
 def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
-    """Whether the key of its host is, or was, the meeting's to show: from 15 minutes before its start."""
+    """Return whether its host's key is, or was, to be shown: from 15 minutes before its start."""
     return now >= meeting.start_at - HOST_KEY_SHOWN_BEFORE
 
 
@@ -382,13 +324,13 @@ def can_have_shown_host_key(meeting: Meeting, now: datetime) -> bool:
 
 
 def shown_host_key(meeting: Meeting, now: datetime) -> str | None:
-    """The host's key as a customer sees it: near the meeting only, until it is over."""
+    """Return the host's key as a customer sees it: near the meeting only, until it is over."""
     is_near = has_host_key_due(meeting, now) and shown_status(meeting, now) in OPEN
     return meeting.host_key if is_near else None
 
 
 def shown_status(meeting: Meeting, now: datetime) -> MeetingStatus:
-    """The status as a customer sees it: what happened, or what the clock says, whichever is later."""
+    """Return the status as a customer sees it: the recorded or the clock's, whichever is later."""
     status = meeting.status
     if status is MeetingStatus.CANCELLING:
         status = MeetingStatus.SCHEDULED

@@ -1,25 +1,22 @@
-"""A provider's events in the domain's terms, and for how long an early one is retried.
+"""Events of a provider in the domain's terms, when early ones are retried, and orphans at the provider.
 
-A provider sends events twice, late and out of order, and sometimes before the meeting that they
-name is stored: between its answer to our call and the end of our transaction. Doubles and disorder are the
-business of the machines that an event drives; this module says how often an event that comes too early is
-tried again.
+A provider sends events twice, late and out of order, and sometimes before their meeting is stored: between
+its answer to our call and the end of our transaction. The state machines ignore repeated and late events;
+this module decides how often an early one is retried.
+Orphans are meetings at the provider with our reference that no record of ours names: a provider may make two
+for one request, or make one long after it was given up. So after a creation its list is checked until it has
+been clean of our reference for a while, and every meeting but the recorded one is removed.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
+from typing import Final
 
 from attrs import frozen
 
+from meetcore.domain.meetings.meetings import Meeting, Provisioned
 from meetcore.domain.notes.recordings import RecordingFile
-
-__all__ = [
-    "MAX_TRIES",
-    "EventOutcome",
-    "ProviderEvent",
-    "ProviderEventKind",
-    "retry_delay",
-]
 
 MAX_TRIES = 11
 """How often an event is tried that is not yet of use: the waits in between make five minutes."""
@@ -29,7 +26,7 @@ _LONGEST_WAIT_S = 60
 
 
 class ProviderEventKind(StrEnum):
-    """What happened at the provider."""
+    """The kind of an event at the provider."""
 
     MEETING_STARTED = "meeting_started"
     MEETING_ENDED = "meeting_ended"
@@ -48,10 +45,9 @@ class ProviderEvent:
 
 
 class EventOutcome(Enum):
-    """The outcome of an event.
+    """The outcome of an event. IGNORED: it changes nothing, now or later.
 
-    APPLIED: it changed something. IGNORED: it changes nothing, now or later. TOO_EARLY: its meeting does not
-    exist yet, or is being cancelled, and the event's effect is open until that is over.
+    TOO_EARLY: its meeting does not exist yet or is being cancelled.
     """
 
     APPLIED = "applied"
@@ -60,17 +56,38 @@ class EventOutcome(Enum):
 
 
 def retry_delay(tries: int) -> timedelta | None:
-    """How long an event that came too early waits before it is tried again.
+    """Return how long an event that came too early waits after so many tries, at least 1; `None`: drop it.
 
-    Tries are counted, not minutes: waiting without a running worker does not count.
-
-    Args:
-        tries: how often it was tried so far, this time included; at least 1.
-
-    Returns:
-        One second at first, doubled from one wait to the next, a minute at most; `None` when it is to be
-        dropped.
+    One second at first, doubled from one wait to the next, a minute at most. Tries are counted, not minutes:
+    waiting without a running worker does not count.
     """
     if tries >= MAX_TRIES:
         return None
     return timedelta(seconds=min(_FIRST_WAIT_S << (tries - 1), _LONGEST_WAIT_S))
+
+
+DEFAULT_WINDOW_S: Final = 300
+"""How long after a creation, or the last orphan, the provider's list must be clean: it may be so late."""
+
+_CHECKS: Final = (0.2, 0.5, 1.0)
+_FIRST_DELAY_S: Final = 30.0
+_MAX_DELAY_S: Final = 3600.0
+
+
+def orphans_of(meeting: Meeting, found: Iterable[Provisioned]) -> tuple[Provisioned, ...]:
+    """Return the meetings found under a meeting's reference that are not the recorded one."""
+    return tuple(one for one in found if one.provider_meeting_id != meeting.provider_meeting_id)
+
+
+def next_look_s(age_s: float, window_s: float) -> float | None:
+    """Return the seconds until the next check of the provider's list; `None` when a clean one was the last.
+
+    Checks lie at a fifth, at half and at the end of `window_s`, for which the list must be clean: an orphan
+    is soon found, at a bounded number of calls. `age_s` counts from the creation or the last orphan.
+    """
+    return next((window_s * share - age_s for share in _CHECKS if window_s * share > age_s), None)
+
+
+def retry_delay_s(failures: int) -> float:
+    """Return the seconds until the next check after so many failed in a row: doubling, an hour at most."""
+    return float(min(_MAX_DELAY_S, _FIRST_DELAY_S * 2.0 ** min(failures - 1, 16)))

@@ -1,9 +1,4 @@
-"""Time at the edges: WIB in, UTC inside, RFC 3339 out.
-
-Owns the reading of a meeting's date and time in WIB (UTC+7, no daylight saving; spec 4.1) and of an
-requested instant, the limits of a start, the day of the daily credit cap, and the two text
-forms of an instant. Reads no clock.
-"""
+"""Time at the edges: WIB in (UTC+7, no daylight saving; spec 4.1), UTC inside, RFC 3339 out."""
 
 import math
 import re
@@ -11,19 +6,6 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 
 from meetcore.domain.errors import InvalidRequest, Unprocessable
-
-__all__ = [
-    "MAX_DAYS_AHEAD",
-    "WIB",
-    "cap_day",
-    "cap_day_ends_at",
-    "check_start",
-    "meeting_start",
-    "read_instant",
-    "start_problems",
-    "utc_text",
-    "wib_text",
-]
 
 WIB = timezone(timedelta(hours=7), "WIB")
 MAX_DAYS_AHEAD = 365
@@ -46,8 +28,7 @@ _FIRST_WIB = datetime(1, 1, 1, tzinfo=UTC) + _WIB_OFFSET
 def meeting_start(day: str, time_of_day: str) -> datetime:
     """Read `YYYY-MM-DD` and `HH:mm`, both in WIB (rules 4.1/date and 4.1/start_time), as an instant in UTC.
 
-    Raises:
-        InvalidRequest: a malformed or impossible date or time; both are named at once.
+    Raises `InvalidRequest` for malformed or impossible ones; both are named at once.
     """
     on = _read_date(day)
     at = _read_time(time_of_day)
@@ -86,16 +67,10 @@ def _read_time(text: str) -> tuple[int, int] | None:
 
 
 def read_instant(text: str) -> datetime:
-    """Read an instant as RFC 3339 writes it, or a day as `YYYY-MM-DD` for its beginning in WIB.
+    """Read an instant in UTC from RFC 3339, or a day as `YYYY-MM-DD` for its beginning in WIB.
 
-    What is finer than a microsecond is rounded up: no instant of ours lies in between, so that "from" and
-    "before" mean what was written.
-
-    Returns:
-        The instant in UTC.
-
-    Raises:
-        ValueError: neither, or an instant that does not exist.
+    A fraction finer than a microsecond is rounded up: no instant of ours lies in between, so that "from" and
+    "before" mean what was written. Raises `ValueError` for neither, or an instant that does not exist.
     """
     try:
         at = meeting_start(text, "00:00") if _DATE.fullmatch(text) else _read_rfc3339(text)
@@ -116,11 +91,7 @@ def _read_rfc3339(text: str) -> datetime | None:
 
 
 def check_start(start_at: datetime, now: datetime) -> None:
-    """Refuse a start in the past or too far ahead.
-
-    Raises:
-        Unprocessable: before `now`, or more than 365 days after it.
-    """
+    """Raise `Unprocessable` for a start before `now` or more than 365 days after it."""
     if start_at < now:
         raise Unprocessable(
             "The meeting would start in the past. date and start_time are read in WIB (UTC+7).",
@@ -133,10 +104,9 @@ def check_start(start_at: datetime, now: datetime) -> None:
 
 
 def cap_day(at: datetime) -> date:
-    """The day on which a spend counts against a daily cap: days begin at 00:00 WIB.
+    """Return the day on which a spend counts against a daily cap: days begin at 00:00 WIB.
 
-    Raises:
-        ValueError: an instant without a time zone, whose day would be another on every machine.
+    Raises `ValueError` for an instant without a time zone, whose day would differ between machines.
     """
     if at.utcoffset() is None:
         raise ValueError(f"the day of an instant needs its time zone, and {at} has none")
@@ -144,16 +114,16 @@ def cap_day(at: datetime) -> date:
 
 
 def cap_day_ends_at(day: date) -> datetime:
-    """The instant at which a cap day ends, in UTC."""
+    """Return the instant at which a cap day ends, in UTC."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + (timedelta(days=1) - _WIB_OFFSET)
 
 
 def utc_text(at: datetime) -> str:
-    """RFC 3339 in UTC with whole seconds: `2026-12-01T02:00:00Z`."""
+    """Format an instant as RFC 3339 in UTC with whole seconds: `2026-12-01T02:00:00Z`."""
     # Not strftime: its %Y does not pad a year before 1000 on every platform.
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def wib_text(at: datetime) -> str:
-    """RFC 3339 in WIB with whole seconds: `2026-12-01T09:00:00+07:00`."""
+    """Format an instant as RFC 3339 in WIB with whole seconds: `2026-12-01T09:00:00+07:00`."""
     return at.astimezone(WIB).isoformat(timespec="seconds")

@@ -1,14 +1,12 @@
-"""People: members of accounts and operators.
+"""Members of accounts and operators.
 
-`roles`          what each role may do
-`members`        users, memberships, invitations
-`sessions`       who is signed in, and until when
-`sign_in_links`  one-time links
-`tokens`         the tokens of both
-`passkeys`       credentials of WebAuthn, and their challenges
-`identities`     sign-in at an OpenID provider
-`sign_ups`       who may open an account, and requests for one
-`operators`      who may use the console
-`operator_tokens` the tokens of the operator's programs
-`audit`          the log of who changed what
+`roles`       the actions of each role
+`members`     users, memberships, invitations
+`sessions`    sessions and their limits
+`sign_in`     one-time links, sign-up, tokens
+`passkeys`    credentials of WebAuthn, and their challenges
+`identities`  sign-in at an OpenID provider
+`operators`   operators and the tokens of their programs
+`audit`       the log of changes
+`views`       records that the store reads
 """

@@ -1,8 +1,8 @@
-"""The audit log: who changed what, when and from where.
+"""The audit log: every change with its actor, time and client address.
 
-An entry is written with its change and never changed. It holds no secret, and of the change only what a
-reader needs to recognise it. The e-mail addresses of members and of those invited are not in it: they are
-found by id when entries are shown, so that an erasure takes them away.
+An entry is written with its change and never changed. It holds no secret, and of the change only the fields
+that identify it. The e-mail addresses of members and of invitations are not in it: they are looked up by id
+when entries are shown, so that an erasure removes them.
 """
 
 import re
@@ -13,20 +13,6 @@ from typing import Final
 from uuid import UUID
 
 from attrs import Attribute, evolve, field, frozen
-
-__all__ = [
-    "INVITATION_ACTIONS",
-    "MAX_DETAILS",
-    "MAX_DETAIL_TEXT",
-    "SERVICE",
-    "ActionOrigin",
-    "Actor",
-    "ActorKind",
-    "AuditEntry",
-    "Detail",
-    "member_actor",
-    "with_addresses",
-]
 
 MAX_DETAILS: Final = 20
 MAX_DETAIL_TEXT: Final = 1000
@@ -41,11 +27,7 @@ Detail = str | int | bool | None
 
 
 class ActorKind(StrEnum):
-    """What kind of actor changed something.
-
-    A guest came by a portal link and is no member; the system is a user of the operator's machine, or the
-    service itself.
-    """
+    """The kind of an actor: a guest came by a portal link; the system is the service or a user beside it."""
 
     MEMBER = "member"
     GUEST = "guest"
@@ -55,10 +37,10 @@ class ActorKind(StrEnum):
 
 @frozen
 class Actor:
-    """Who changed something. `id` is the member's, the guest's session's or the operator's.
+    """The author of a change. `id` is the member's, the guest's session's or the operator's.
 
-    `name` is an operator's e-mail address, or the user's name on the operator's machine. A member's is found
-    by the id when the entry is shown.
+    `name` is an operator's e-mail address, or the user's name on the operator's machine. A member's is looked
+    up by the id when the entry is shown.
     """
 
     kind: ActorKind
@@ -67,13 +49,13 @@ class Actor:
 
 
 def member_actor(user_id: UUID) -> Actor:
-    """A member, as entries are written: without an address."""
+    """Return a member as entries are written: without an address."""
     return Actor(ActorKind.MEMBER, user_id, ActorKind.MEMBER.value)
 
 
 @frozen
 class ActionOrigin:
-    """Who asks for a change, and from which address. Impersonated: an operator in a customer's place."""
+    """The author of a request and the client address. Impersonated: an operator in a customer's place."""
 
     actor: Actor
     client_address: str | None = None
@@ -81,7 +63,7 @@ class ActionOrigin:
 
 
 SERVICE: Final = ActionOrigin(Actor(ActorKind.SYSTEM, None, "meetcore"))
-"""The service itself, where nobody asked."""
+"""The service itself, without a request."""
 
 
 def _check_action(entry: "AuditEntry", _: "Attribute[str]", action: str) -> None:
@@ -101,9 +83,9 @@ def _check_details(
 
 @frozen
 class AuditEntry:
-    """One change. `account_id` is `None` for what belongs to no account, such as a host.
+    """One change. `account_id` is `None` without an account, as for a host.
 
-    `action` is a dotted text such as `key.created`; `target_id` names what was changed.
+    `action` is a dotted text such as `key.created`; `target_id` names the changed record.
     """
 
     id: UUID
@@ -118,13 +100,7 @@ class AuditEntry:
 
 
 def with_addresses(entry: AuditEntry, member: str | None, invited: str | None) -> AuditEntry:
-    """Return an entry as it is shown.
-
-    Args:
-        entry: as it is stored.
-        member: the address that the actor has now, if it is a member who is known.
-        invited: the address of the invitation that the entry is about, if there is one.
-    """
+    """Return an entry as it is shown, with the addresses of a known member and of the invitation, if any."""
     if member is not None and entry.actor.kind is ActorKind.MEMBER:
         entry = evolve(entry, actor=evolve(entry.actor, name=member))
     if invited is not None and entry.action in INVITATION_ACTIONS:

@@ -1,7 +1,7 @@
-"""Users, their memberships in accounts, and invitations to more of them.
+"""Users, their memberships in accounts, and invitations.
 
 A user is known by an e-mail address, without regard to case, and may be a member of several accounts. An
-account has an owner at any time: the account's lock orders the changes of its members.
+account always has an owner: its lock orders the changes of its members.
 """
 
 from collections.abc import Iterable
@@ -12,15 +12,6 @@ from attrs import frozen
 
 from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.members.roles import Role
-
-__all__ = [
-    "Invitation",
-    "Member",
-    "Membership",
-    "User",
-    "check_owner_stays",
-    "is_pending",
-]
 
 
 @frozen
@@ -67,17 +58,12 @@ class Invitation:
 
 
 def is_pending(invitation: Invitation, now: datetime) -> bool:
-    """Whether an invitation can be accepted."""
+    """Return whether an invitation can be accepted."""
     return invitation.accepted_at is None and invitation.revoked_at is None and now < invitation.expires_at
 
 
 def check_owner_stays(members: Iterable[Membership], user_id: UUID, role: Role | None) -> Membership:
-    """Check a change of one member under the account's lock; return what the member was.
-
-    Args:
-        members: every membership of the account.
-        user_id: whose membership changes.
-        role: what it becomes; `None` where it ends.
+    """Check a change of a member's role, `None` to end the membership; return the present membership.
 
     Raises:
         NotFound: the user is no member.

@@ -1,6 +1,6 @@
-"""Roles of members and operators, and the actions that each may do: two tables, and nothing else decides.
+"""Roles of members and operators, and the actions of each: two tables, and nothing else decides.
 
-A page and its form ask for the same action. `scopes_of` follows from the table, so that a member's own
+A page and its form require the same action. `scopes_of` follows from the table, so that a member's own
 actions have the scopes that an API key would need for them.
 """
 
@@ -12,23 +12,9 @@ from typing import Final
 from meetcore.domain.errors import ActionNotAllowed
 from meetcore.domain.requests.keys import Scope
 
-__all__ = [
-    "ALLOWED",
-    "OPERATORS_ALLOWED",
-    "SCOPES",
-    "Action",
-    "OperatorAction",
-    "OperatorRole",
-    "Role",
-    "check_allowed",
-    "check_operator_allowed",
-    "is_allowed",
-    "scopes_of",
-]
-
 
 class Role(StrEnum):
-    """What a member, or a guest, is in an account."""
+    """The role of a member, or a guest, in an account."""
 
     OWNER = "owner"
     DEVELOPER = "developer"
@@ -37,7 +23,7 @@ class Role(StrEnum):
 
 
 class OperatorRole(StrEnum):
-    """What an operator is in the console."""
+    """The role of an operator in the console."""
 
     SUPPORT = "support"
     FINANCE = "finance"
@@ -45,7 +31,7 @@ class OperatorRole(StrEnum):
 
 
 class Action(StrEnum):
-    """Something that a page of the dashboard shows or does."""
+    """An action of a page of the dashboard."""
 
     VIEW_OVERVIEW = "overview.view"
     VIEW_KEYS = "keys.view"
@@ -72,7 +58,7 @@ class Action(StrEnum):
 
 
 class OperatorAction(StrEnum):
-    """Something that a page of the console shows or does."""
+    """An action of a page of the console."""
 
     VIEW_ACCOUNTS = "accounts.view"
     SUSPEND_ACCOUNTS = "accounts.suspend"
@@ -113,6 +99,12 @@ ALLOWED: Final[Mapping[Role, frozenset[Action]]] = MappingProxyType({
     Role.VIEWER: _READ,
 })  # fmt: skip
 
+WHILE_SUSPENDED: Final = frozenset(
+    {each for each in Action if each.value.endswith(".view")}
+    | {Action.MANAGE_PASSKEYS, Action.EXPORT_ACCOUNT, Action.ERASE_ACCOUNT}
+)
+"""The actions of members of a suspended account: they read, and start nothing new."""
+
 _SUPPORT = frozenset({
     OperatorAction.VIEW_ACCOUNTS, OperatorAction.IMPERSONATE, OperatorAction.MAKE_PORTAL_LINKS,
     OperatorAction.VIEW_HOSTS, OperatorAction.VIEW_DOUBTS, OperatorAction.RESOLVE_DOUBTS,
@@ -130,45 +122,35 @@ OPERATORS_ALLOWED: Final[Mapping[OperatorRole, frozenset[OperatorAction]]] = Map
     OperatorRole.ADMIN: frozenset(OperatorAction),
 })  # fmt: skip
 
-SCOPES: Final[Mapping[Action, frozenset[Scope]]] = MappingProxyType(
-    {
-        Action.VIEW_MEETINGS: frozenset({Scope.MEETINGS_READ}),
-        Action.MANAGE_MEETINGS: frozenset({Scope.MEETINGS_WRITE}),
-        Action.VIEW_NOTES: frozenset({Scope.NOTULEN_READ, Scope.RECORDINGS_READ}),
-        Action.MANAGE_NOTES: frozenset({Scope.NOTULEN_WRITE, Scope.RECORDINGS_WRITE}),
-        Action.VIEW_LEDGER: frozenset({Scope.CREDITS_READ}),
-        Action.VIEW_WEBHOOKS: frozenset({Scope.WEBHOOKS_READ}),
-        Action.MANAGE_WEBHOOKS: frozenset({Scope.WEBHOOKS_WRITE}),
-    }
-)
+SCOPES: Final = {
+    Action.VIEW_MEETINGS: frozenset({Scope.MEETINGS_READ}),
+    Action.MANAGE_MEETINGS: frozenset({Scope.MEETINGS_WRITE}),
+    Action.VIEW_NOTES: frozenset({Scope.NOTULEN_READ, Scope.RECORDINGS_READ}),
+    Action.MANAGE_NOTES: frozenset({Scope.NOTULEN_WRITE, Scope.RECORDINGS_WRITE}),
+    Action.VIEW_LEDGER: frozenset({Scope.CREDITS_READ}),
+    Action.VIEW_WEBHOOKS: frozenset({Scope.WEBHOOKS_READ}),
+    Action.MANAGE_WEBHOOKS: frozenset({Scope.WEBHOOKS_WRITE}),
+}
 """The scopes of the API that an action needs; the others have no operation in the API."""
 
 
 def is_allowed(role: Role, action: Action) -> bool:
-    """Whether a member of this role may do it: for what a page offers. `check_allowed` decides."""
+    """Return whether a page offers an action to members of this role. `check_allowed` decides."""
     return action in ALLOWED[role]
 
 
 def check_allowed(role: Role, action: Action) -> None:
-    """Check that a member of this role may do it.
-
-    Raises:
-        ActionNotAllowed: the table does not say so.
-    """
+    """Check that a member of this role may do it; ActionNotAllowed where the table does not say so."""
     if action not in ALLOWED[role]:
         raise ActionNotAllowed(role, action)
 
 
 def check_operator_allowed(role: OperatorRole, action: OperatorAction) -> None:
-    """Check that an operator of this role may do it.
-
-    Raises:
-        ActionNotAllowed: the table does not say so.
-    """
+    """Check that an operator of this role may do it; ActionNotAllowed where the table does not say so."""
     if action not in OPERATORS_ALLOWED[role]:
         raise ActionNotAllowed(role, action)
 
 
 def scopes_of(role: Role) -> frozenset[Scope]:
-    """The scopes that a member's own actions have in the API."""
+    """Return the scopes that a member's own actions have in the API."""
     return frozenset[Scope]().union(*(SCOPES.get(action, ()) for action in ALLOWED[role]))

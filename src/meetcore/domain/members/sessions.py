@@ -1,9 +1,8 @@
-"""Sessions: who is signed in, in which browser, and until when.
+"""Sessions: the signed-in members and operators, by browser, and their limits.
 
 A session of a customer is of a member, or of a guest, in one account; one of an operator is another type,
-stored elsewhere, so that neither is ever taken for the other. A session is over when nobody used it for 12
-hours, 30 days after it began, or when it was ended. Keys and money need one that was signed in to in the
-last 15 minutes.
+stored elsewhere, so that neither is ever mistaken for the other. A session is over after 12 hours without
+use, 30 days after it began, or when it was ended. Keys and money need a sign-in in the last 15 minutes.
 """
 
 from datetime import datetime, timedelta
@@ -13,22 +12,6 @@ from uuid import UUID
 from attrs import Attribute, field, frozen
 
 from meetcore.domain.members.roles import Role
-
-__all__ = [
-    "ABSOLUTE_LIMIT",
-    "FRESH_FOR",
-    "IDLE_LIMIT",
-    "MAX_USER_AGENT",
-    "SEEN_EVERY",
-    "VIEW_LIMIT",
-    "OperatorSession",
-    "Session",
-    "cut_user_agent",
-    "is_fresh",
-    "is_open",
-    "is_view",
-    "needs_touch",
-]
 
 IDLE_LIMIT: Final = timedelta(hours=12)
 ABSOLUTE_LIMIT: Final = timedelta(days=30)
@@ -63,10 +46,10 @@ def _is_viewer(session: "Session", _: "Attribute[UUID | None]", value: UUID | No
 
 @frozen(kw_only=True)
 class Session(_SignedInSince):
-    """A customer's session in one account: a user's, or that of a guest of a role.
+    """A customer's session in one account: a user's, or that of a guest with a role.
 
-    `impersonated_by` is the operator who looks at the account in it, and changes nothing. One that
-    `is_pinned` stays in its account, whatever others its user belongs to.
+    `impersonated_by` is the operator who views the account in it, and changes nothing. One that `is_pinned`
+    stays in its account, whatever others its user belongs to.
     """
 
     account_id: UUID
@@ -84,7 +67,7 @@ class OperatorSession(_SignedInSince):
 
 
 def is_open(session: Session | OperatorSession, now: datetime) -> bool:
-    """Whether a session may be used."""
+    """Return whether a session may be used."""
     return (
         session.ended_at is None
         and now - session.last_seen_at < IDLE_LIMIT
@@ -93,20 +76,20 @@ def is_open(session: Session | OperatorSession, now: datetime) -> bool:
 
 
 def is_view(session: Session | OperatorSession) -> bool:
-    """Whether an operator looks at a customer's account in a session: nothing can be changed in it."""
+    """Return whether an operator views a customer's account in a session: nothing can be changed in it."""
     return isinstance(session, Session) and session.impersonated_by is not None
 
 
 def is_fresh(session: Session | OperatorSession, now: datetime) -> bool:
-    """Whether an open session was signed in to a moment ago, as keys and money ask for."""
+    """Return whether the sign-in to an open session is recent enough for keys and money."""
     return is_open(session, now) and now - session.authenticated_at < FRESH_FOR
 
 
 def needs_touch(session: Session | OperatorSession, now: datetime) -> bool:
-    """Whether the time of its last use is to be written again."""
+    """Return whether the time of its last use is to be written again."""
     return now - session.last_seen_at >= SEEN_EVERY
 
 
 def cut_user_agent(text: str) -> str:
-    """A browser's own description, as much of it as is kept, without control characters."""
+    """Return the stored part of a browser's description, without control characters."""
     return "".join(each for each in text[:MAX_USER_AGENT] if each.isprintable())

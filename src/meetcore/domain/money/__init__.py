@@ -1,11 +1,12 @@
-"""Credits: the ledger, what it is made of, and what things cost.
+"""Credits: the ledger, transfers and prices.
 
 `ledger`       double entry, append-only
-`transfers`    what one posting moves
+`amounts`      credits as people type them
+`transfers`    the amounts that one posting moves
 `holds`        reservations and the daily cap
-`hash_chain`   each entry is bound to the one before
-`chain_keys`   the keys of that chain
+`hash_chain`   each entry is bound to the one before, under a key
 `pricing`      tiers, the coercion of recording, quotes
 `proposals`    credits that two operators move
-`statements`   what changed a balance in a month, by day and kind
+`statements`   changes of a balance in a month, by day and kind
+`views`        records that the store reads and writes
 """

@@ -1,36 +1,47 @@
-"""The hash chain of an account's entries, and the proof that a history is whole.
+"""The hash chain of an account's entries, its keys, and the proof that a history is whole.
 
-Each entry's hash covers what the entry says and the hash before it, so that changing, dropping,
-inserting or swapping any one of them shows. It is SHA-256 in entries of version 1, and HMAC-SHA256 under
-a key (`chain_keys`) in those of version 2. Owns the encoding and the fold that proves it in constant
-space; `ledger.post` appends.
+Each entry's hash covers what the entry says and the hash before it, so that changing, dropping, inserting or
+swapping any of them shows. It is HMAC-SHA256 under a `ChainKey`, or SHA-256 in a ledger without keys. A
+ledger chained under keys that its store does not hold cannot be rewritten by a writer to the store: with
+these keys, no entry without one holds.
 """
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
-from meetcore.domain.money.chain_keys import ANY_VERSION, ChainKey, ChainPolicy
 from meetcore.domain.money.transfers import Transfer
 
-__all__ = [
-    "GENESIS",
-    "CanonicalEntry",
-    "ChainVerifier",
-    "Entry",
-    "Fault",
-    "canonical_entry",
-    "chain_hash",
-    "first_broken",
-    "policy_faults",
-]
+KEY_ID_BYTES: Final = 4
+NO_KEYS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
+"""The secrets of a ledger that is chained without keys."""
 
-_NO_END: Final = 1 << 63
+
+@frozen
+class ChainKey:
+    """A key that entries are chained under. `id` names it in them and reveals nothing of the secret."""
+
+    id: bytes
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, secret: bytes) -> "ChainKey":
+        """Make the key of 32 secret bytes; ValueError for another length."""
+        if len(secret) != 32:
+            raise ValueError("a chain key has 32 bytes")
+        return cls(sha256(b"meetcore ledger key id\n" + secret).digest()[:KEY_ID_BYTES], secret)
+
+
+def secrets_of(keys: Iterable[ChainKey]) -> Mapping[bytes, bytes]:
+    """Return the secrets of keys by their ids."""
+    return {key.id: key.secret for key in keys}
+
 
 GENESIS: Final = bytes(32)
 """The hash before an account's first entry."""
@@ -40,8 +51,7 @@ GENESIS: Final = bytes(32)
 class Entry:
     """A customer account's own leg: numbered from 1, stamped, chained.
 
-    `amount` is the change of the balance in credits, negative for what is taken; `hash` has 32 bytes.
-    `key_id` names the key that it is chained under, and is empty in entries of version 1.
+    `amount` is the change of the balance in credits, negative for a charge. `key_id` is empty without a key.
     """
 
     account_id: UUID
@@ -53,18 +63,13 @@ class Entry:
     hash: bytes
     key_id: bytes = b""
 
-    @property
-    def version(self) -> int:
-        """How it is chained: 1 by SHA-256, 2 by HMAC-SHA256 under a key."""
-        return 2 if self.key_id else 1
-
 
 class CanonicalEntry(NamedTuple):
-    """An entry in the canonical form that its hash covers: for proving millions of them.
+    """An entry in the canonical form that its hash covers.
 
-    Ids are 32 hexadecimal digits, the instant and the day are in `isoformat` in UTC; what is
-    absent is empty. `amount` is signed, `moved` is its transfer's. A tuple and not a class of attrs, because
-    building a record with its ids for each entry takes longer than proving it.
+    Ids are 32 hexadecimal digits, instant and day are in `isoformat` in UTC, absent values are empty.
+    `amount` is signed, `moved` is its transfer's. A tuple, because building a record with its ids takes
+    longer than proving it.
     """
 
     account_id: str
@@ -85,6 +90,12 @@ class CanonicalEntry(NamedTuple):
     api_key_id: str
     cap_day: str
     key_id: bytes = b""
+
+
+def check_instant(at: datetime) -> None:
+    """Refuse an instant without a time zone, which would be read in the machine's own."""
+    if at.utcoffset() is None:
+        raise ValueError("an instant in the ledger has a time zone")
 
 
 def canonical_entry(entry: Entry) -> CanonicalEntry:
@@ -111,6 +122,7 @@ def _canonical_entry(
     hash_: bytes = b"",
     key_id: bytes = b"",
 ) -> CanonicalEntry:
+    check_instant(at)
     return CanonicalEntry(
         account_id.hex,
         number,
@@ -144,9 +156,9 @@ def chain_hash(
 ) -> bytes:
     """Hash the previous hash and the whole entry: under the key, or by SHA-256 without one.
 
-    What has a fixed form stands first, line by line; the three texts that callers choose follow with
-    their lengths before them, so that no two entries share one encoding. The instant is written in UTC
-    to the microsecond: a store may give it back in another time zone, but not rounded.
+    Fields of a fixed form stand first, line by line; the three texts that callers choose follow with their
+    lengths, so that no two entries share one encoding. The instant is written in UTC to the microsecond: a
+    store may return it in another time zone, but not rounded.
     """
     if key is None:
         return _hashed(previous, _canonical_entry(account_id, number, transfer, balance_after, at))
@@ -155,7 +167,7 @@ def chain_hash(
 
 
 def _keyed(secret: bytes) -> hmac.HMAC:
-    """Return the state of a key before any message. To copy it takes half as long as to make it."""
+    """Return the state of a key before any message: copying it takes half as long as making it."""
     return hmac.new(secret, digestmod="sha256")
 
 
@@ -168,16 +180,17 @@ def _hashed(previous: bytes, entry: CanonicalEntry, keyed: hmac.HMAC | None = No
         f"{source}\n{destination}\n{reverses}\n{key}\n{day}\n{balance}\n{at}\n"
         f"{len(operation)}:{operation}{len(about)}:{about}{len(name)}:{name}"
     )
+    message = key_id + previous + encoded.encode()
     if keyed is None:
-        return sha256(previous + encoded.encode()).digest()
+        return sha256(message).digest()
     mac = keyed.copy()
-    mac.update(b"2\n" + key_id + previous + encoded.encode())
+    mac.update(message)
     return mac.digest()
 
 
 @frozen
 class Fault:
-    """The first entry of a history that is wrong, by the number that it should have, and what is wrong."""
+    """The first wrong entry of a history, by the number that it should have, and the problem."""
 
     number: int
     problem: str
@@ -185,48 +198,42 @@ class Fault:
 
 @frozen
 class ChainVerifier:
-    """What is proven of a history so far, in constant space: fold the entries into it.
-
-    `unkeyed` is the number of the last entry of version 1, 0 for none, and `unkeyed_hash` that entry's hash.
-    """
+    """The proven part of a history, in constant space: fold the entries into it."""
 
     account_id: UUID
     entries: int = 0
     balance: int = 0
     last_hash: bytes = GENESIS
     last_stamp: str = ""
-    unkeyed: int = 0
-    unkeyed_hash: bytes = GENESIS
 
     @property
     def last_at(self) -> datetime | None:
         """The time of the last entry."""
         return datetime.fromisoformat(self.last_stamp) if self.last_stamp else None
 
-    def extended(self, entry: Entry, policy: ChainPolicy = ANY_VERSION) -> "ChainVerifier | None":
+    def extended(self, entry: Entry, keys: Mapping[bytes, bytes] = NO_KEYS) -> "ChainVerifier | None":
         """Extend the proof by one entry; `None` when it is not the next one of this history.
 
-        It must have the next number, its transfer's amount, the running balance, a time that does
-        not go back, a version that the policy allows, and the hash over all of that and its predecessor's.
+        It needs the next number, its transfer's amount, the running balance, a time that does not go back,
+        and the hash over all of that and its predecessor's: under one of the keys, or without one where there
+        are none.
         """
-        proof, fault = self.over([canonical_entry(entry)], policy)
+        proof, fault = self.over([canonical_entry(entry)], keys)
         return proof if fault is None else None
 
     def over(
-        self, entries: Iterable[CanonicalEntry], policy: ChainPolicy = ANY_VERSION
+        self, entries: Iterable[CanonicalEntry], keys: Mapping[bytes, bytes] = NO_KEYS
     ) -> "tuple[ChainVerifier, Fault | None]":
-        """The proof with all of these entries, or up to the first that is not the next one, and why not."""
+        """Extend the proof by these entries, up to the first that is not the next one, and its fault."""
         account = self.account_id.hex
-        states = {key_id: _keyed(secret) for key_id, secret in policy.keys.items()}
+        states: dict[bytes, hmac.HMAC | None] = {key_id: _keyed(secret) for key_id, secret in keys.items()}
+        if not states:
+            states[b""] = None
         number, balance, last_hash, stamp = self.entries, self.balance, self.last_hash, self.last_stamp
-        unkeyed, unkeyed_hash = self.unkeyed, self.unkeyed_hash
-        unkeyed_most = _NO_END if policy.unkeyed is None else policy.unkeyed
-        sealed_at = _NO_END if policy.unkeyed_hash is None else unkeyed_most
         fault = None
         for entry in entries:
             of, has, amount, after, at, hash_ = entry[:6]
             moved, destination, key_id = entry[9], entry[11], entry[17]
-            keyed = states.get(key_id)
             due = balance + (moved if destination == "customer" else -moved)
             if (
                 has != number + 1
@@ -234,29 +241,19 @@ class ChainVerifier:
                 or amount != due - balance
                 or at < stamp
                 or of != account
-                or (key_id and keyed is None)
-                or _hashed(last_hash, entry, keyed) != hash_
-                or (has > unkeyed_most and not key_id)
-                or (has == sealed_at and hash_ != policy.unkeyed_hash)
+                or key_id not in states
+                or _hashed(last_hash, entry, states[key_id]) != hash_
             ):
-                fault = Fault(number + 1, _problem(entry, account, number + 1, balance, due, stamp, policy))
+                fault = Fault(number + 1, _problem(entry, account, number + 1, balance, due, stamp, keys))
                 break
             number, balance, last_hash, stamp = has, after, hash_, at
-            if not key_id:
-                unkeyed, unkeyed_hash = has, hash_
-        return ChainVerifier(self.account_id, number, balance, last_hash, stamp, unkeyed, unkeyed_hash), fault
-
-
-def policy_faults(proof: ChainVerifier, policy: ChainPolicy) -> tuple[str, ...]:
-    """Describe what a whole proven history lacks of what is sealed."""
-    if policy.unkeyed is None or proof.entries >= policy.unkeyed:
-        return ()
-    return (f"its seal is over {policy.unkeyed} entries, and it has {proof.entries}",)
+        return ChainVerifier(self.account_id, number, balance, last_hash, stamp), fault
 
 
 def _problem(
-    entry: CanonicalEntry, account: str, number: int, balance: int, due: int, stamp: str, policy: ChainPolicy
-) -> str:
+    entry: CanonicalEntry, account: str, number: int, balance: int, due: int, stamp: str,
+    keys: Mapping[bytes, bytes],
+) -> str:  # fmt: skip
     if entry.account_id != account:
         return "it is another account's"
     if entry.number != number:
@@ -267,25 +264,19 @@ def _problem(
         return f"its balance_after is {entry.balance_after}, and the entries make {due}"
     if entry.at < stamp:
         return "its time is before that of the entry before it"
-    if entry.key_id and entry.key_id not in policy.keys:
+    if entry.key_id and entry.key_id not in keys:
         return f"it is chained under the key {entry.key_id.hex()}, which is not given"
-    if policy.unkeyed is not None and number > policy.unkeyed and not entry.key_id:
-        return "it is chained without a key, behind what is sealed"
-    if number == policy.unkeyed and policy.unkeyed_hash not in (None, entry.hash):
-        return "its hash is not the sealed one"
+    if keys and not entry.key_id:
+        return "it is chained without a key"
     return "its hash is not that of what it says and of the entry before it"
 
 
-def first_broken(account_id: UUID, entries: Iterable[Entry], policy: ChainPolicy = ANY_VERSION) -> int | None:
-    """Prove a history from its first entry on.
+def first_broken(
+    account_id: UUID, entries: Iterable[Entry], keys: Mapping[bytes, bytes] = NO_KEYS
+) -> int | None:
+    """Return the number that the first wrong entry of a whole history should have; `None` when all are right.
 
-    Args:
-        account_id: whose history it is.
-        entries: every entry in the order of storage.
-        policy: the keys, and which versions may be where.
-
-    Returns:
-        The number that the first wrong entry should have had, or `None` when all are right.
+    Without `keys`, the secrets by key id, only entries without a key hold.
     """
-    _, fault = ChainVerifier(account_id).over(map(canonical_entry, entries), policy)
+    _, fault = ChainVerifier(account_id).over(map(canonical_entry, entries), keys)
     return None if fault is None else fault.number

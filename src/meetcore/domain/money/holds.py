@@ -21,44 +21,32 @@ from uuid import UUID
 
 from attrs import Factory, evolve, field, frozen
 
+from meetcore.domain.checks import whole
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
-from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money import ledger
+from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.ledger import Funds, Posting, post, with_held
 from meetcore.domain.money.transfers import ROUTES, Reference, Transfer, TransferKind, check_amount
-
-__all__ = [
-    "CapUsage",
-    "Hold",
-    "Reserved",
-    "Settled",
-    "charge",
-    "is_sufficient",
-    "readmit",
-    "refund_usage",
-    "release",
-    "settle",
-    "take",
-]
 
 
 @frozen
 class CapUsage:
-    """What was spent and is held under one cap on one WIB day, in credits, less what was refunded of it.
+    """Credits spent and held under one cap on one WIB day, less refunds.
 
-    `api_key_id` is the key that pays. `cap_key_id` is the key that the cap is counted under: the first of
-    those that were rolled, or the paying key itself.
+    `api_key_id` is the key that pays, `cap_key_id` the one that the cap is counted under: the first of those
+    that were rolled, or the paying key itself.
     """
 
     api_key_id: UUID
     day: date
-    spent: int = 0
-    held: int = 0
+    spent: int = field(default=0, validator=whole)
+    held: int = field(default=0, validator=whole)
     cap_key_id: UUID = field(default=Factory(lambda self: self.api_key_id, takes_self=True))
 
     @property
     def used(self) -> int:
-        """What counts against the cap."""
+        """The credits that count against the cap."""
         return self.spent + self.held
 
 
@@ -85,17 +73,14 @@ class Reserved:
 
 @frozen
 class Settled:
-    """The state after a hold became a charge."""
+    """The state after a hold became a charge, or a charge was given back."""
 
     posting: Posting
     usage: CapUsage
 
 
 def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Reserved:
-    """Reserve credits for work that is about to start.
-
-    Args:
-        usage: the key's usage on the hold's cap day.
+    """Reserve credits for work that is about to start. `usage` is the key's on the hold's cap day.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -105,31 +90,10 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
     """
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     _admit(funds, usage, daily_cap, hold.amount)
-    return Reserved(
-        with_held(funds, funds.held + hold.amount),
-        evolve(usage, held=usage.held + hold.amount),
-    )
+    return Reserved(with_held(funds, funds.held + hold.amount), evolve(usage, held=usage.held + hold.amount))
 
 
-def readmit(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
-    """Reserve credits for work that was admitted and done before, and whose charge was lost.
-
-    Neither the balance nor the cap is asked: what paid for it may be lost, too, and the balance may fall
-    below zero.
-
-    Raises:
-        InvalidAmount: see `check_amount`.
-        ValueError: the usage is another key's or another day's.
-    """
-    _check_usage(usage, hold.api_key_id, hold.cap_day)
-    check_amount(hold.amount)
-    return Reserved(
-        with_held(funds, funds.held + hold.amount),
-        evolve(usage, held=usage.held + hold.amount),
-    )
-
-
-def _check_usage(usage: CapUsage, api_key_id: UUID, day: date) -> None:
+def _check_usage(usage: CapUsage, api_key_id: UUID | None, day: date | None) -> None:
     # The usage of another day or key would let a spend exceed the cap undetected.
     if usage.api_key_id != api_key_id:
         raise ValueError("the usage is of another key than the spend")
@@ -140,16 +104,11 @@ def _check_usage(usage: CapUsage, api_key_id: UUID, day: date) -> None:
 def _check_open(funds: Funds, usage: CapUsage, hold: Hold) -> None:
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     if hold.amount > funds.held or hold.amount > usage.held:
-        raise ValueError("a hold ends once: less is held than this one reserves")
+        raise ValueError("the hold was released or settled already")
 
 
 def is_sufficient(available: int, used: int, daily_cap: int | None, amount: int) -> bool:
-    """Whether `take` would admit work at this price: enough is available, and the cap has room for it.
-
-    Args:
-        available: the account's balance less what is held, in credits.
-        used: what the key spent and holds on the day (`CapUsage.used`).
-    """
+    """Return whether `take` would admit work at this price; `used` is `CapUsage.used`."""
     return amount <= available and (daily_cap is None or used + amount <= daily_cap)
 
 
@@ -163,17 +122,12 @@ def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) ->
 
 
 def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
-    """Give a hold back: the work did not happen.
+    """Give a hold back: the work did not happen. It must be found, and deleted, under the account's lock.
 
-    Raises:
-        ValueError: less is held than this hold reserves, so that it has ended already; or the usage is
-            another key's or another day's.
+    Raises `ValueError` where it was released or settled already, or the usage is another key's or day's.
     """
     _check_open(funds, usage, hold)
-    return Reserved(
-        with_held(funds, funds.held - hold.amount),
-        evolve(usage, held=usage.held - hold.amount),
-    )
+    return Reserved(with_held(funds, funds.held - hold.amount), evolve(usage, held=usage.held - hold.amount))
 
 
 def settle(
@@ -185,11 +139,7 @@ def settle(
     at: datetime,
     key: ChainKey | None = None,
 ) -> Settled:
-    """Turn a hold into a charge of what the work really cost.
-
-    Args:
-        usage: the key's usage on the hold's cap day.
-        amount: credits; more than was held may take the balance below zero and pass the cap.
+    """Turn a hold into a charge of the real cost, which may take the balance below zero and pass the cap.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -217,9 +167,8 @@ def charge(
 ) -> Settled:
     """Admit and charge at once, for work that is certain when it is requested.
 
-    Args:
-        usage: the key's usage on the WIB day of `at`; it also names the key.
-        operation: the charge's permanent name; not yet in the ledger.
+    `usage` is the key's on the WIB day of `at`, and names the key; `operation` is the charge's permanent
+    name.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -234,9 +183,27 @@ def charge(
     return Settled(posting, evolve(usage, spent=usage.spent + amount))
 
 
-def refund_usage(usage: CapUsage, amount: int) -> CapUsage:
-    """Give a refund back to the cap of its charge's key and day."""
-    return evolve(usage, spent=usage.spent - amount)
+def refund(
+    funds: Funds,
+    usage: CapUsage,
+    charge: Transfer,
+    transfer_id: UUID,
+    at: datetime,
+    existing: Transfer | None = None,
+    key: ChainKey | None = None,
+) -> Settled:
+    """Give a charge back, and the cap of its key and day with it; see `ledger.refund`.
+
+    With an `existing` refund nothing changes: there is no entry, and the usage stays. Raises `ValueError`
+    where the usage is another key's or day's, or less was spent than the charge.
+    """
+    posting = ledger.refund(funds, charge, transfer_id, at, existing, key)
+    _check_usage(usage, charge.api_key_id, charge.cap_day)
+    if posting.entry is None:
+        return Settled(posting, usage)
+    if usage.spent < charge.amount:
+        raise ValueError("less was spent on this day than the charge")
+    return Settled(posting, evolve(usage, spent=usage.spent - charge.amount))
 
 
 def _charge(

@@ -18,11 +18,19 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
+from meetcore.domain.checks import whole
 from meetcore.domain.errors import Conflict, InsufficientCredits
-from meetcore.domain.money.chain_keys import ChainKey
-from meetcore.domain.money.hash_chain import GENESIS, ChainVerifier, Entry, chain_hash, first_broken
+from meetcore.domain.money.hash_chain import (
+    GENESIS,
+    ChainKey,
+    ChainVerifier,
+    Entry,
+    chain_hash,
+    check_instant,
+    first_broken,
+)
 from meetcore.domain.money.transfers import (
     MAX_CREDITS,
     ROUTES,
@@ -38,42 +46,12 @@ from meetcore.domain.money.transfers import (
 )
 
 __all__ = [
-    "GENESIS",
-    "MAX_CREDITS",
-    "MAX_REASON",
-    "MAX_REFERENCE",
-    "Book",
-    "ChainKey",
-    "ChainVerifier",
-    "CreditsFellLow",
-    "Entry",
-    "Funds",
-    "InvalidAmount",
-    "InvalidReason",
-    "InvalidReference",
-    "Leg",
-    "Posting",
-    "Reference",
-    "Transfer",
-    "TransferKind",
-    "adjust",
-    "adjustment_about",
-    "adjustment_operation",
-    "check_amount",
-    "check_reason",
-    "check_reference",
-    "first_broken",
-    "funds_faults",
-    "is_proven",
-    "legs",
-    "open_account",
-    "post",
-    "refund",
-    "refund_operation",
-    "system_book",
-    "top_up",
-    "top_up_operation",
-]
+    "GENESIS", "MAX_CREDITS", "MAX_REASON", "MAX_REFERENCE", "Book", "ChainKey", "ChainVerifier",
+    "CreditsFellLow", "Entry", "Funds", "InvalidAmount", "InvalidReason", "InvalidReference", "Leg",
+    "Posting", "Reference", "Transfer", "TransferKind", "adjust", "adjustment_about", "adjustment_operation",
+    "check_amount", "check_reason", "check_reference", "first_broken", "funds_faults", "is_proven", "legs",
+    "open_account", "post", "refund", "refund_operation", "system_book", "top_up", "top_up_operation",
+]  # fmt: skip
 
 MAX_REASON: Final = 200
 """Characters of an operator's reason for moving credits."""
@@ -82,33 +60,38 @@ MAX_REFERENCE: Final = 200
 
 
 class InvalidReason(ValueError):
-    """A text that is no reason for moving credits."""
+    """A text that cannot be a reason for moving credits."""
 
 
 class InvalidReference(ValueError):
-    """A text that is no name of a top-up or an adjustment."""
+    """A text that cannot be the reference of a top-up or an adjustment."""
 
 
 @frozen
 class Funds:
-    """What an account has: state to decide on, always the latest under the account's lock.
+    """The state of an account to decide on, always the latest under the account's lock.
 
-    `balance` is the sum of the entries, `held` what open holds reserve of it. `is_low` means
-    that `credit.low` was emitted and the balance has not recovered since.
+    `balance` is the sum of the entries, `held` the part that open holds reserve. `is_low` means that
+    `credit.low` was emitted and the balance has not recovered since.
     """
 
     account_id: UUID
-    balance: int = 0
-    held: int = 0
-    low_threshold: int = 100
+    balance: int = field(default=0, validator=whole)
+    held: int = field(default=0, validator=whole)
+    low_threshold: int = field(default=100, validator=whole)
     is_low: bool = False
     entries: int = 0
     last_hash: bytes = GENESIS
-    last_at: datetime | None = None
+    last_at: datetime | None = field(default=None)
+
+    @last_at.validator
+    def _check_last_at(self, _: object, last_at: datetime | None) -> None:
+        if last_at is not None:
+            check_instant(last_at)
 
     @property
     def available(self) -> int:
-        """What new work may be paid from: the balance less what is held."""
+        """The credits that new work may be paid from: the balance less `held`."""
         return self.balance - self.held
 
 
@@ -123,7 +106,7 @@ class CreditsFellLow:
 
 @frozen
 class Posting:
-    """The outcome of a decision: the funds after it, the entry to append, what else happened.
+    """The outcome of a decision: the funds after it, the entry to append, the facts.
 
     `entry` is `None` when the operation was already in the ledger: nothing changed.
     """
@@ -135,7 +118,8 @@ class Posting:
 
 def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
     """Open an account without entries. For an empty one `credit.low` counts as emitted."""
-    return Funds(account_id, low_threshold=low_threshold, is_low=low_threshold > 0)
+    funds = Funds(account_id, low_threshold=low_threshold)
+    return evolve(funds, is_low=funds.low_threshold > 0)
 
 
 def is_proven(funds: Funds, proof: ChainVerifier) -> bool:
@@ -159,40 +143,26 @@ def funds_faults(funds: Funds, proof: ChainVerifier) -> tuple[str, ...]:
 
 
 def with_held(funds: Funds, held: int) -> Funds:
-    """The same funds with another sum of open holds; the low mark is cleared if the balance recovers."""
+    """Return the funds with another sum of open holds; the low mark is cleared if the balance recovers."""
     is_low = funds.is_low and funds.balance - held < funds.low_threshold
-    return Funds(
-        funds.account_id,
-        funds.balance,
-        held,
-        funds.low_threshold,
-        is_low,
-        funds.entries,
-        funds.last_hash,
-        funds.last_at,
-    )
+    return evolve(funds, held=held, is_low=is_low)
 
 
 def post(
     funds: Funds, transfer: Transfer, at: datetime, held: int | None = None, key: ChainKey | None = None
 ) -> Posting:
-    """Append a transfer to an account's history, whatever it does to the balance.
+    """Append a transfer whose operation is new to an account's history, whatever it does to the balance.
 
-    The building block of every other decision here and in `holds`: those check that the transfer
-    may happen. The entry's time is the later of `at` and the previous entry's, so that time never
-    runs backwards along the numbers.
-
-    Args:
-        transfer: the movement; its operation is not yet in the ledger.
-        held: what open holds reserve afterwards; unchanged when `None`.
+    The building block of every other decision here and in `holds`, which check that the transfer may happen.
+    The entry's time is the later of `at` and the previous entry's, so that time never runs backwards. `held`
+    is the sum of open holds afterwards; unchanged when `None`.
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.
-        ValueError: the instant has no time zone, so that it would be another one on another machine.
+        ValueError: the instant has no time zone.
     """
     check_amount(transfer.amount)
-    if at.tzinfo is None:
-        raise ValueError("an instant in the ledger has a time zone")
+    check_instant(at)
     amount = transfer.signed_amount
     balance = funds.balance + amount
     if not -MAX_CREDITS <= balance <= MAX_CREDITS:
@@ -221,11 +191,9 @@ def top_up(
     existing: Transfer | None = None,
     key: ChainKey | None = None,
 ) -> Posting:
-    """Add paid credits once for each reference.
+    """Add paid credits once for each reference: the same one again changes nothing.
 
-    Args:
-        reference: the payment's own name; the same one again changes nothing.
-        existing: what the ledger holds under this reference's operation, if anything.
+    `existing` is the transfer that the ledger holds under this reference's operation, if any.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -255,12 +223,12 @@ def top_up(
 
 
 def top_up_operation(reference: str) -> str:
-    """The permanent name of a top-up."""
+    """Return the permanent name of a top-up."""
     return f"topup:{reference}"
 
 
 def refund_operation(charge: Transfer) -> str:
-    """The permanent name of a charge's refund: one charge, one name, one refund."""
+    """Return the permanent name of a charge's refund: one charge, one name, one refund."""
     return f"refund:{charge.id}"
 
 
@@ -272,17 +240,10 @@ def refund(
     existing: Transfer | None = None,
     key: ChainKey | None = None,
 ) -> Posting:
-    """Give a charge back, whole and once (rule 3/cancel-before).
+    """Give a charge back, whole and once (rule 3/cancel-before); it counts for the cap day of its charge.
 
-    Args:
-        existing: the refund that the ledger already holds for this charge, if any.
-
-    Returns:
-        The posting; without an entry when the charge was refunded before. The refund counts for
-        the cap day of its charge.
-
-    Raises:
-        ValueError: the transfer is not a meeting's charge, or the existing one is not its refund.
+    `existing` is the refund that the ledger already holds for this charge, if any: then there is no entry.
+    Raises `ValueError` where it is no meeting's charge, or the existing one is not its refund.
     """
     if charge.kind is not TransferKind.MEETING_CHARGE:
         raise ValueError("only a meeting's charge is refunded")
@@ -307,38 +268,26 @@ def refund(
 
 
 def adjustment_operation(reference: str) -> str:
-    """The permanent name of an adjustment."""
+    """Return the permanent name of an adjustment."""
     return f"adjustment:{reference}"
 
 
 def check_reason(reason: str) -> str:
-    """Check an operator's reason for moving credits and return it.
-
-    Raises:
-        InvalidReason: it is blank, longer than `MAX_REASON` or holds control characters.
-    """
+    """Return a reason; raise `InvalidReason` if blank, above `MAX_REASON` or with control characters."""
     if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
         raise InvalidReason(f"a reason is 1 to {MAX_REASON} characters without control characters, not blank")
     return reason
 
 
 def check_reference(reference: str) -> str:
-    """Check the name that an operator gives a top-up or an adjustment and return it.
-
-    Raises:
-        InvalidReference: it is blank, longer than `MAX_REFERENCE` or holds control characters.
-    """
+    """Return a reference; `InvalidReference` if blank, over `MAX_REFERENCE` or with control characters."""
     if not reference.strip() or len(reference) > MAX_REFERENCE or not reference.isprintable():
         raise InvalidReference(f"a reference is 1 to {MAX_REFERENCE} characters without control characters")
     return reference
 
 
 def adjustment_about(reason: str) -> Reference:
-    """What an adjustment by an operator is about: its reason, which the customer reads in the ledger.
-
-    Raises:
-        InvalidReason: see `check_reason`.
-    """
+    """Return the reference of an adjustment: its reason, of `check_reason`, which the customer reads."""
     return Reference("adjustment", check_reason(reason))
 
 
@@ -354,9 +303,7 @@ def adjust(
 ) -> Posting:
     """Correct a balance by hand: a positive amount gives, a negative one takes.
 
-    Args:
-        operation: its permanent name; the same one again changes nothing.
-        existing: what the ledger holds under this operation, if anything.
+    `operation` is its permanent name: the same one again, which is `existing`, changes nothing.
 
     Raises:
         InvalidAmount: zero or out of range.

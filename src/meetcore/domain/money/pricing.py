@@ -1,7 +1,6 @@
 """Prices: tiers, the coercion of recording, and quotes (rules 4.1/1, 4.1/2 and 4.1/5).
 
-Owns what a meeting and its notes cost. A quote is what `charge` deducts: there is no second
-place that computes a price. Credits are whole numbers, durations whole minutes.
+A quote is what `charge` deducts: no second place computes a price. Credits and minutes are whole.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,24 +9,9 @@ from typing import Any, Final
 
 from attrs import Attribute, field, frozen
 
+from meetcore.domain.checks import flag, whole
 from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.money.transfers import MAX_CREDITS, InvalidAmount, check_amount
-
-__all__ = [
-    "DEFAULT_TIERS",
-    "MAX_CAPACITY",
-    "MAX_DURATION",
-    "MAX_PRICE",
-    "PricingTier",
-    "Quote",
-    "QuoteItem",
-    "RecordingFlags",
-    "TierCatalogue",
-    "is_recording_effective",
-    "quote_meeting",
-    "quote_notulen",
-    "started_minutes",
-]
 
 MAX_CAPACITY: Final = 1_000_000
 """Seats. No tier has more."""
@@ -42,40 +26,29 @@ def _text(_: object, attribute: "Attribute[Any]", value: Any) -> None:
         raise ValueError(f"{attribute.name} must be a text")
 
 
-def _flag(_: object, attribute: "Attribute[Any]", value: Any) -> None:
-    if value is not True and value is not False:
-        raise ValueError(f"{attribute.name} must be true or false")
-
-
-def _whole(_: object, attribute: "Attribute[Any]", value: int) -> None:
-    least, most = attribute.metadata["range"]
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{attribute.name} must be a whole number from {least} to {most}")
-
-
 @frozen
 class PricingTier:
-    """How many seats, how many minutes, how many credits.
+    """Seats, minutes and credits of a meeting that is sold.
 
-    `recording_credits` come on top when the effective recording is on. A retired tier prices old
-    meetings and sells no new one.
+    `recording_credits` are added when the effective recording is on. A retired tier prices old meetings and
+    sells no new one.
     """
 
     id: str = field(validator=_text)
     name: str = field(validator=_text)
-    capacity: int = field(validator=_whole, metadata={"range": (1, MAX_CAPACITY)})
-    max_duration: int = field(validator=_whole, metadata={"range": (1, MAX_DURATION)})
-    credits: int = field(validator=_whole, metadata={"range": (1, MAX_PRICE)})
-    recording_credits: int = field(validator=_whole, metadata={"range": (0, MAX_PRICE)})
-    is_retired: bool = field(default=False, validator=_flag)
+    capacity: int = field(validator=whole, metadata={"range": (1, MAX_CAPACITY)})
+    max_duration: int = field(validator=whole, metadata={"range": (1, MAX_DURATION)})
+    credits: int = field(validator=whole, metadata={"range": (1, MAX_PRICE)})
+    recording_credits: int = field(validator=whole, metadata={"range": (0, MAX_PRICE)})
+    is_retired: bool = field(default=False, validator=flag)
 
 
 @frozen
 class RecordingFlags:
     """The requested flags; `is_recording_effective` applies the coercion."""
 
-    with_recording: bool = False
-    auto_notulen: bool = False
+    with_recording: bool = field(default=False, validator=flag)
+    auto_notulen: bool = field(default=False, validator=flag)
 
 
 @frozen
@@ -100,15 +73,11 @@ class TierCatalogue:
     """The tiers on sale and the price of a started minute of notulen."""
 
     tiers: Mapping[str, PricingTier]
-    notulen_credits_per_minute: int = field(default=1, validator=_whole, metadata={"range": (1, MAX_PRICE)})
+    notulen_credits_per_minute: int = field(default=1, validator=whole, metadata={"range": (1, MAX_PRICE)})
 
     @classmethod
     def of(cls, tiers: Iterable[PricingTier], notulen_credits_per_minute: int = 1) -> "TierCatalogue":
-        """Build a catalogue.
-
-        Raises:
-            ValueError: two tiers share an id.
-        """
+        """Build a catalogue; raise `ValueError` where two tiers share an id."""
         by_id: dict[str, PricingTier] = {}
         for tier in tiers:
             if tier.id in by_id:
@@ -119,9 +88,7 @@ class TierCatalogue:
     def quote_notulen(self, duration_s: int) -> "Quote":
         """Price notes on a recording of so many seconds; see `quote_notulen`.
 
-        Raises:
-            Unprocessable: they cost more than the largest possible balance.
-            ValueError: a length below one second.
+        Raises `Unprocessable` where they cost more than the largest possible balance.
         """
         try:
             return quote_notulen(self.notulen_credits_per_minute, duration_s)
@@ -129,15 +96,11 @@ class TierCatalogue:
             raise Unprocessable("Notes of this length cost more than can be charged.") from error
 
     def on_sale(self) -> tuple[PricingTier, ...]:
-        """The tiers that can be bought, in the catalogue's order."""
+        """Return the tiers that are not retired, in the catalogue's order."""
         return tuple(tier for tier in self.tiers.values() if not tier.is_retired)
 
     def find(self, tier_id: str) -> PricingTier:
-        """The tier that is sold under this id (rule 4.1/tier).
-
-        Raises:
-            NotFound: unknown or retired.
-        """
+        """Return the tier that is sold under this id (rule 4.1/tier); NotFound if unknown or retired."""
         tier = self.tiers.get(tier_id)
         if tier is None or tier.is_retired:
             raise NotFound(
@@ -153,15 +116,7 @@ def is_recording_effective(flags: RecordingFlags) -> bool:
 
 
 def quote_meeting(tier: PricingTier, flags: RecordingFlags) -> Quote:
-    """Price a meeting before it is made.
-
-    Args:
-        tier: the tier whose capacity and duration apply.
-        flags: as requested; coerced by rule 4.1/1.
-
-    Returns:
-        The credits, item by item. The sum is what is charged (rules 4.1/2 and 4.1/5).
-    """
+    """Price a meeting item by item; flags are coerced by rule 4.1/1, the sum is the charge (4.1/2, 4.1/5)."""
     base = QuoteItem("meeting", tier.credits)
     if not is_recording_effective(flags):
         return Quote((base,), tier.credits, False)
@@ -172,13 +127,7 @@ def quote_meeting(tier: PricingTier, flags: RecordingFlags) -> Quote:
 def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
     """Price notes by the started minutes of the recording (rule 1/notes).
 
-    Args:
-        credits_per_minute: the catalogue's.
-        duration_s: the real length of the media in seconds, at least 1.
-
-    Raises:
-        ValueError: a length below one second.
-        InvalidAmount: no whole number of credits that can be charged, see `check_amount`.
+    Raises `ValueError` for a length below one second, `InvalidAmount` for a price that cannot be charged.
     """
     if duration_s < 1:
         raise ValueError("a recording is at least one second long")
@@ -187,7 +136,7 @@ def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
 
 
 def started_minutes(duration_s: int) -> int:
-    """The minutes that are shown and paid for: every one that was begun (rule 1/notes)."""
+    """Return the minutes that are shown and paid for: every one that was begun (rule 1/notes)."""
     return -(-duration_s // 60)
 
 

@@ -1,7 +1,7 @@
-"""Proposals of operators to move many credits: one operator proposes, another one decides.
+"""Proposals to move many credits: one operator proposes, another one decides.
 
-A proposal moves nothing. It is decided once, within three days, and never by who made it. One that is pending
-or approved holds its reference; after a rejected or expired one the same reference can be proposed again.
+A proposal moves nothing. It is decided once, within three days, and never by its proposer. A pending or
+approved one holds its reference; after a rejected or expired one the reference can be proposed again.
 """
 
 from datetime import datetime, timedelta
@@ -12,23 +12,21 @@ from uuid import UUID
 from attrs import evolve, frozen
 
 from meetcore.domain.errors import Conflict, Gone, Unprocessable
-
-__all__ = [
-    "PROPOSED_FOR",
-    "Proposal",
-    "ProposalKind",
-    "check_same",
-    "decide_proposal",
-    "has_expired",
-    "is_proposal_pending",
-    "needs_second_operator",
-]
+from meetcore.domain.requests.accounts import email_key
 
 PROPOSED_FOR: Final = timedelta(days=3)
 
 
+ALONE_WINDOW: Final = timedelta(days=1)
+"""The time over which the credits that are moved without a proposal are summed."""
+
+
+class NeedsSecondOperator(Exception):
+    """So many credits are moved by two operators only."""
+
+
 class ProposalKind(StrEnum):
-    """How the credits are to be moved."""
+    """The way in which the credits are moved."""
 
     TOPUP = "topup"
     ADJUSTMENT = "adjustment"
@@ -36,10 +34,11 @@ class ProposalKind(StrEnum):
 
 @frozen
 class Proposal:
-    """Credits that are to be moved. `amount` is signed; `reference` is what the ledger counts it under.
+    """Credits to be moved. `amount` is signed; `reference` names the transfer in the ledger.
 
-    `proposed_by` and `decided_by` are operators, the names their e-mail addresses. `is_approved` is `None`
-    until it is decided. `is_replaced` means that it expired and another one has taken its reference.
+    `proposed_by` and `decided_by` are operators, `proposer` and `decider` their e-mail addresses.
+    `is_approved` is `None` until the decision. `is_replaced`: it expired, and another one has taken its
+    reference.
     """
 
     id: UUID
@@ -60,27 +59,33 @@ class Proposal:
 
 
 def needs_second_operator(amount: int, above: int | None) -> bool:
-    """Whether credits are moved by two operators only: more of them than `above`, given or taken."""
+    """Return whether two operators are needed: for more credits than `above`, given or taken."""
     return above is not None and abs(amount) > above
 
 
+def check_alone(moved: int, above: int | None) -> None:
+    """Raise `NeedsSecondOperator` where an operator, or an account, has moved too many credits in a day.
+
+    `moved` are the credits, given or taken, that were moved without a proposal, the present ones included:
+    else one large amount would be many small ones.
+    """
+    if above is not None and moved > above:
+        raise NeedsSecondOperator
+
+
 def is_proposal_pending(proposal: Proposal, now: datetime) -> bool:
-    """Whether a proposal can be decided."""
+    """Return whether a proposal can be decided."""
     return proposal.is_approved is None and not has_expired(proposal, now)
 
 
 def has_expired(proposal: Proposal, now: datetime) -> bool:
-    """Whether a proposal was not decided in time, so that another one may take its reference."""
+    """Return whether a proposal was not decided in time, so that another one may take its reference."""
     # A replaced one stays expired for a process whose clock is behind.
     return proposal.is_approved is None and (proposal.is_replaced or now >= proposal.expires_at)
 
 
 def check_same(known: Proposal, wanted: Proposal) -> None:
-    """Check that a proposal which is made again under its reference is the one that is known and not decided.
-
-    Raises:
-        Conflict: it was another one, or was decided.
-    """
+    """Raise `Conflict` where the proposal known by a reference is another one, or was decided."""
     if (known.amount, known.reason) != (wanted.amount, wanted.reason):
         raise Conflict("The reference belongs to a proposal of another amount or reason.", known.id)
     if known.is_approved is not None:
@@ -101,6 +106,8 @@ def decide_proposal(
         raise Conflict("This proposal was decided before.", proposal.id)
     if not is_proposal_pending(proposal, now):
         raise Gone("This proposal has expired. Make another one.")
-    if operator_id == proposal.proposed_by:
+    # One who was removed and added again has another id, and is the same person.
+    is_same_person = email_key(name) == email_key(proposal.proposer)
+    if operator_id == proposal.proposed_by or is_same_person:
         raise Unprocessable("Another operator has to decide: you made this proposal.")
     return evolve(proposal, is_approved=is_approved, decided_by=operator_id, decider=name, decided_at=now)

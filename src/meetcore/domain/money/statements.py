@@ -1,8 +1,7 @@
-"""Statements: an account's balance before and after a month, and what changed it, by day and kind.
+"""Statements: an account's balance before and after a month, and its changes by day and kind.
 
 A month begins and ends at 00:00 WIB on its first day and the next month's. It has a statement once it is
-over: entries are only ever added, so that a statement reads the same whenever it is made. Owns the sums and
-that they agree with the balances; reads no entry and no clock.
+over: entries are only ever added, so that a statement is always the same.
 """
 
 import re
@@ -16,20 +15,6 @@ from attrs.validators import and_, ge, le
 from meetcore.domain.errors import NotFound
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.money.transfers import TransferKind
-
-__all__ = [
-    "CLOSES_AFTER",
-    "DayTotal",
-    "EntryRange",
-    "Month",
-    "Statement",
-    "is_closed",
-    "last_closed",
-    "make_statement",
-    "month_of",
-    "read_month",
-    "statement_months",
-]
 
 CLOSES_AFTER: Final = timedelta(minutes=5)
 """How long after its end a month has its statement: longer than any transaction takes to append an entry."""
@@ -71,40 +56,31 @@ class Month:
 
 
 def read_month(text: str) -> Month:
-    """Read `YYYY-MM`.
-
-    Raises:
-        NotFound: no month; answered as one without a statement is.
-    """
+    """Read `YYYY-MM`; NotFound for another text, as for a month without a statement."""
     if not _MONTH.fullmatch(text) or not 2 <= int(text[:4]) <= 9998:
         raise NotFound("No statement of this month.")
     return Month(int(text[:4]), int(text[5:]))
 
 
 def month_of(at: datetime) -> Month:
-    """The month of an instant, in WIB."""
+    """Return the month of an instant, in WIB."""
     day = cap_day(at)
     return Month(day.year, day.month)
 
 
 def is_closed(month: Month, now: datetime) -> bool:
-    """Whether no entry can be added to the month any more."""
+    """Return whether no entry can be added to the month any more."""
     return now >= month.ends_at + CLOSES_AFTER
 
 
 def last_closed(now: datetime) -> Month:
-    """The last month that is closed."""
+    """Return the last month that is closed."""
     month = month_of(month_of(now).begins_at - _DAY)
     return month if is_closed(month, now) else month_of(month.begins_at - _DAY)
 
 
 def statement_months(first_at: datetime, now: datetime, limit: int) -> Sequence[Month]:
-    """The months that have a statement: the newest first, so many at most.
-
-    Args:
-        first_at: the instant of the account's first entry.
-        limit: how many months are returned at most.
-    """
+    """Return the months since the first entry that have a statement, the newest first, at most `limit`."""
     found: list[Month] = []
     month, first = month_of(now), month_of(first_at)
     while month >= first and len(found) < limit:
@@ -129,10 +105,7 @@ class EntryRange:
 
 @frozen
 class DayTotal:
-    """What transfers of one kind did to an account's balance on a day (WIB).
-
-    `credits` is the sum of the entries' amounts: negative for charges.
-    """
+    """The sum of the transfers of one kind on a WIB day; `credits` is negative for charges."""
 
     day: date
     kind: TransferKind
@@ -142,7 +115,7 @@ class DayTotal:
 
 @frozen
 class Statement:
-    """The balance before and after a month, in credits, and what changed it, ordered by day and kind."""
+    """The balance before and after a month, in credits, and its changes, ordered by day and kind."""
 
     month: Month
     opening: int
@@ -151,11 +124,11 @@ class Statement:
 
     @property
     def entries(self) -> int:
-        """How many entries the month has."""
+        """The number of entries of the month."""
         return sum(line.entries for line in self.lines)
 
     def by_kind(self) -> Sequence[tuple[TransferKind, int, int]]:
-        """Each kind that occurs with its number of entries and their sum, in the order of the kinds."""
+        """Return each kind that occurs with its number of entries and their sum, in their order."""
         return [
             (kind, sum(line.entries for line in lines), sum(line.credits for line in lines))
             for kind in TransferKind
@@ -164,12 +137,7 @@ class Statement:
 
 
 def make_statement(month: Month, around: EntryRange, totals: Iterable[DayTotal]) -> Statement:
-    """Make the statement of a month of its totals, and check that these agree with its entries.
-
-    Raises:
-        ValueError: they do not lead from the opening balance to the closing one, or are of more or fewer
-            entries than there are.
-    """
+    """Make the statement of a month; raise `ValueError` where the totals do not lead to its end."""
     order = list(TransferKind)
     lines = sorted(totals, key=lambda line: (line.day, order.index(line.kind)))
     statement = Statement(month, around.opening, around.closing, lines)

@@ -9,9 +9,6 @@
     notulen_charge   customer     notulen
     adjustment       adjustments  customer   (a gift)
     adjustment       customer     adjustments (a correction)
-
-Owns the shape of a movement and its two legs. Whether it may happen is decided by `ledger` and
-`holds`.
 """
 
 from datetime import date
@@ -20,20 +17,6 @@ from typing import Final
 from uuid import UUID
 
 from attrs import frozen
-
-__all__ = [
-    "MAX_CREDITS",
-    "ROUTES",
-    "Book",
-    "InvalidAmount",
-    "Leg",
-    "Reference",
-    "Transfer",
-    "TransferKind",
-    "check_amount",
-    "legs",
-    "system_book",
-]
 
 MAX_CREDITS: Final = 10**15
 """No balance or amount exceeds this: exact in a bigint and in a JSON number alike."""
@@ -81,7 +64,7 @@ def system_book(kind: TransferKind) -> Book:
 
 @frozen
 class Reference:
-    """What a transfer is about: a meeting, a note or a top-up."""
+    """The subject of a transfer: a meeting, a note or a top-up."""
 
     type: str
     id: str
@@ -89,10 +72,9 @@ class Reference:
 
 @frozen
 class Transfer:
-    """One movement of credits between two books of one account.
+    """One movement of a positive amount of credits between two books of one account.
 
-    `amount` is positive; the direction lies in `source` and `destination`. `cap_day` is the WIB
-    day on which it counts against the key's daily cap.
+    `cap_day` is the WIB day on which it counts against the key's daily cap.
     """
 
     id: UUID
@@ -121,11 +103,7 @@ class Leg:
 
 
 def check_amount(amount: int) -> int:
-    """Check a whole number of credits and return it.
-
-    Raises:
-        InvalidAmount: a bool, a float (NaN and infinity too), zero, negative or too large.
-    """
+    """Return a whole number of credits; else raise `InvalidAmount`, as for a bool, a float, or zero."""
     if type(amount) is not int or not 1 <= amount <= MAX_CREDITS:
         raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}, not {_short(amount)}")
     return amount
@@ -140,5 +118,5 @@ def _short(amount: object) -> str:
 
 
 def legs(transfer: Transfer) -> tuple[Leg, Leg]:
-    """Both sides of a transfer; they sum to zero."""
+    """Return both sides of a transfer; they sum to zero."""
     return Leg(transfer.source, -transfer.amount), Leg(transfer.destination, transfer.amount)

@@ -1,12 +1,10 @@
-"""Meeting notes and what they are made from.
+"""Meeting notes and their sources.
 
-`recordings`        the files of a meeting, gathered and measured
-`download_links`    signed links to those files
-`download_limits`   how many downloads run at once
-`notes`             the life of a note
-`audio_chunks`      a recording in pieces
-`transcripts`       what was said
-`vtt`               a provider's transcript
-`citations`         verbatim quotes
-`markdown`          a note as text
+`recordings`   the files of a meeting, gathered and measured
+`downloads`    signed links to those files, and how many run at once
+`notes`        the life of a note
+`transcripts`  utterances, audio chunks, citations
+`vtt`          a provider's transcript
+`markdown`     a note as text
+`views`        records that the store reads and writes
 """

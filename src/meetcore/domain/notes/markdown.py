@@ -1,8 +1,4 @@
-"""A note as Markdown, for people to read.
-
-Owns the headings in both languages and the form. Spoken text is escaped: Markdown or HTML in it is not
-interpreted.
-"""
+"""A note as Markdown, for people to read. Markdown or HTML in spoken text is escaped."""
 
 import re
 from collections.abc import Mapping
@@ -12,16 +8,9 @@ from typing import Final
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, Note, NoteStatus
 from meetcore.domain.notes.transcripts import Utterance
 
-__all__ = ["markdown"]
-
 
 def markdown(note: Note, title: str = "") -> str:
-    """A note for people to read: its content, or how far it is.
-
-    Args:
-        note: the note.
-        title: of its meeting, for the first heading; none where it is not known.
-    """
+    """Render a note for reading: its content, or its state. `title`, of its meeting, may be empty."""
     head, draft = _HEADINGS[note.language], note.draft
     first = f"# {head['notes']}: {_escaped(title)}" if title.strip() else f"# {head['notes']}"
     if note.status is not NoteStatus.COMPLETED or draft is None:
@@ -56,7 +45,7 @@ _LINE_MARKUP = re.compile(r"^([-+=:])|^(\d{1,9})([.)])(?=\s|$)")
 
 
 def _paragraphs(text: str) -> str:
-    """A text of several lines, of which some may be points of a list."""
+    """Render a text of several lines, some of which may be list items."""
     lines = (line.strip() for line in text.splitlines())
     shown = (f"- {_line_of(line[2:])}" if line.startswith("- ") else _line_of(line) for line in lines)
     return "\n".join(shown).strip()

@@ -1,62 +1,29 @@
-"""Notes (notulen): what is made of a recording, in which steps, and what they cost (rule 1/notes).
+"""Notes (notulen) of a recording: their steps and their price (rule 1/notes).
 
 ::
 
-    status   queued ──take──> processing ──complete──> completed ──erase──> (erased)
-               │                  │                                            ^
-               └──────fail────────┴──────────────> failed ────────erase────────┘
-
     step     fetch ──> transcribe ──> write ──> settle
-               └─(the provider wrote it down)─^
+               └─(the provider has a transcript)─^
 
-A note is made under a lease, one step after the other, and each step's result is kept before the next one
-begins: the next worker resumes where the last one stopped, and nothing is paid for twice. A hold is taken
-when the note is queued, for the length that is known then; the charge at the end is for the length of the
-media that was used. A note that failed costs nothing.
+A note is made under a lease, step by step, and each result is kept before the next step begins: the next
+worker resumes where the last one stopped, and nothing is paid for twice. A hold is taken when the note is
+queued, for the length that is known then; the charge at the end is for the length of the media that was used.
+A failed note costs nothing.
 """
 
-from collections.abc import Mapping
 from datetime import date, datetime
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
+from meetcore.domain.machine import step
 from meetcore.domain.money.holds import Hold
 from meetcore.domain.money.transfers import Reference, TransferKind
 from meetcore.domain.notes.recordings import Recording, RecordingStatus, is_gone, needs_work
 from meetcore.domain.notes.transcripts import Transcript
-
-__all__ = [
-    "NEXT_STEP",
-    "TRANSITIONS",
-    "ActionItem",
-    "Decision",
-    "Language",
-    "Note",
-    "NoteCompleted",
-    "NoteDraft",
-    "NoteEvent",
-    "NoteFailed",
-    "NoteFault",
-    "NoteStatus",
-    "NoteStep",
-    "admit_note",
-    "advance",
-    "blocks_new_note",
-    "complete",
-    "describe",
-    "erase",
-    "fail",
-    "hold_for",
-    "is_in_progress",
-    "note_operation",
-    "queue",
-]
-
 
 MEASURED_WITHIN_S: Final = 30
 """How soon a recording that has grown is worth asking for notes of again."""
@@ -70,7 +37,7 @@ class Language(StrEnum):
 
 
 class NoteStatus(StrEnum):
-    """How far a note is. An erased one is gone: only that it was there is known."""
+    """The state of a note. Of an erased one only the ids and the money are left."""
 
     QUEUED = "queued"
     PROCESSING = "processing"
@@ -80,7 +47,7 @@ class NoteStatus(StrEnum):
 
 
 class NoteEvent(StrEnum):
-    """What happens to a note."""
+    """An event of a note."""
 
     TAKE = "take"
     COMPLETE = "complete"
@@ -88,22 +55,20 @@ class NoteEvent(StrEnum):
     ERASE = "erase"
 
 
-TRANSITIONS: Final[Mapping[tuple[NoteStatus, NoteEvent], NoteStatus]] = MappingProxyType(
-    {
-        (NoteStatus.QUEUED, NoteEvent.TAKE): NoteStatus.PROCESSING,
-        (NoteStatus.PROCESSING, NoteEvent.TAKE): NoteStatus.PROCESSING,
-        (NoteStatus.PROCESSING, NoteEvent.COMPLETE): NoteStatus.COMPLETED,
-        (NoteStatus.QUEUED, NoteEvent.FAIL): NoteStatus.FAILED,
-        (NoteStatus.PROCESSING, NoteEvent.FAIL): NoteStatus.FAILED,
-        (NoteStatus.COMPLETED, NoteEvent.ERASE): NoteStatus.ERASED,
-        (NoteStatus.FAILED, NoteEvent.ERASE): NoteStatus.ERASED,
-    }
-)
+TRANSITIONS: Final = {
+    (NoteStatus.QUEUED, NoteEvent.TAKE): NoteStatus.PROCESSING,
+    (NoteStatus.PROCESSING, NoteEvent.TAKE): NoteStatus.PROCESSING,
+    (NoteStatus.PROCESSING, NoteEvent.COMPLETE): NoteStatus.COMPLETED,
+    (NoteStatus.QUEUED, NoteEvent.FAIL): NoteStatus.FAILED,
+    (NoteStatus.PROCESSING, NoteEvent.FAIL): NoteStatus.FAILED,
+    (NoteStatus.COMPLETED, NoteEvent.ERASE): NoteStatus.ERASED,
+    (NoteStatus.FAILED, NoteEvent.ERASE): NoteStatus.ERASED,
+}
 """The whole machine of the status: a missing key is illegal and changes nothing."""
 
 
 class NoteStep(StrEnum):
-    """What is to be done next of a note that is in progress."""
+    """The next step of a note in progress, in their order; after the last one it is completed."""
 
     FETCH = "fetch"
     TRANSCRIBE = "transcribe"
@@ -111,18 +76,8 @@ class NoteStep(StrEnum):
     SETTLE = "settle"
 
 
-NEXT_STEP: Final[Mapping[NoteStep, NoteStep]] = MappingProxyType(
-    {
-        NoteStep.FETCH: NoteStep.TRANSCRIBE,
-        NoteStep.TRANSCRIBE: NoteStep.WRITE,
-        NoteStep.WRITE: NoteStep.SETTLE,
-    }
-)
-"""Which step follows which; after the last one the note is completed."""
-
-
 class NoteFault(StrEnum):
-    """Why a note cannot be made."""
+    """The reason why a note cannot be made."""
 
     SHORT_OF_CREDITS = "short_of_credits"
     CAP_REACHED = "cap_reached"
@@ -136,47 +91,45 @@ class NoteFault(StrEnum):
     FAULT_HERE = "fault_here"
 
 
-_MESSAGES: Final[Mapping[NoteFault, str]] = MappingProxyType(
-    {
-        NoteFault.SHORT_OF_CREDITS: (
-            "The account had too few credits for these notes. Top up and ask for them with POST /notes."
-        ),
-        NoteFault.CAP_REACHED: (
-            "The daily credit cap of the meeting's API key left no room for these notes. Ask for them "
-            "tomorrow, or with another key, with POST /notes."
-        ),
-        NoteFault.RECORDING_GONE: "The recording was deleted or is past its retention.",
-        NoteFault.FILES_UNAVAILABLE: (
-            "The video provider did not hand over the recording. Nothing was charged; try again later."
-        ),
-        NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
-        NoteFault.NO_SPEECH: "No speech was found in the recording, so that there is nothing to note.",
-        NoteFault.NO_TRANSCRIBER: (
-            "The video provider wrote no transcript of this recording, and this service does not transcribe "
-            "recordings itself. Nothing was charged."
-        ),
-        NoteFault.AI_REFUSED: (
-            "The AI provider refused to work on this recording. Nothing was charged, and the same request "
-            "is likely to be refused again."
-        ),
-        NoteFault.AI_UNAVAILABLE: (
-            "The AI provider did not answer for a long time. Nothing was charged; try again later."
-        ),
-        NoteFault.FAULT_HERE: (
-            "The notes could not be made because of a fault at the service. Nothing was charged; try again."
-        ),
-    }
-)
+_MESSAGES: Final = {
+    NoteFault.SHORT_OF_CREDITS: (
+        "The account had too few credits for these notes. Top up and ask for them with POST /notes."
+    ),
+    NoteFault.CAP_REACHED: (
+        "The daily credit cap of the meeting's API key left no room for these notes. Ask for them "
+        "tomorrow, or with another key, with POST /notes."
+    ),
+    NoteFault.RECORDING_GONE: "The recording was deleted or is past its retention.",
+    NoteFault.FILES_UNAVAILABLE: (
+        "The video provider did not hand over the recording. Nothing was charged; try again later."
+    ),
+    NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
+    NoteFault.NO_SPEECH: "No speech was found in the recording, so that there is nothing to note.",
+    NoteFault.NO_TRANSCRIBER: (
+        "The video provider wrote no transcript of this recording, and this service does not transcribe "
+        "recordings itself. Nothing was charged."
+    ),
+    NoteFault.AI_REFUSED: (
+        "The AI provider refused to work on this recording. Nothing was charged, and the same request "
+        "is likely to be refused again."
+    ),
+    NoteFault.AI_UNAVAILABLE: (
+        "The AI provider did not answer for a long time. Nothing was charged; try again later."
+    ),
+    NoteFault.FAULT_HERE: (
+        "The notes could not be made because of a fault at the service. Nothing was charged; try again."
+    ),
+}
 
 
 def describe(fault: NoteFault) -> str:
-    """Describe a fault to a customer: what happened and what to do, without internals."""
+    """Describe a fault to a customer, without internals."""
     return _MESSAGES[fault]
 
 
 @frozen
 class Decision:
-    """Something that was decided, the sentence that decided it, and the second at which it was spoken."""
+    """A decision, the sentence that states it, and the second at which it was spoken."""
 
     text: str = field(repr=False)
     quote: str = field(repr=False)
@@ -185,7 +138,7 @@ class Decision:
 
 @frozen
 class ActionItem:
-    """Something to be done. Owner and due date are there when they were said, in the words that were used."""
+    """A task. Owner and due date are set when they were said, in the spoken words."""
 
     task: str = field(repr=False)
     quote: str = field(repr=False)
@@ -196,7 +149,7 @@ class ActionItem:
 
 @frozen
 class NoteDraft:
-    """What a writer makes of a transcript: the note's content before it is paid for."""
+    """A writer's result from a transcript: the note's content before it is paid for."""
 
     summary: str = field(repr=False)
     decisions: tuple[Decision, ...] = ()
@@ -208,9 +161,9 @@ class NoteDraft:
 class Note:
     """One note on one recording in one language.
 
-    `api_key_id` is the key that pays. `duration_s` is the length of the media that the note is made of, in
-    seconds, and from the step `write` on final. `tries` counts how often the present step failed for a reason
-    that may pass. `draft` and `transcript` are there as soon as their steps are done.
+    `api_key_id` is the key that pays. `duration_s` is the length of the media, final from the step `write`
+    on. `tries` counts how often the present step failed for a temporary reason. `draft` and `transcript` are
+    set by their steps.
     """
 
     id: UUID
@@ -247,32 +200,28 @@ class NoteFailed:
 
 
 def note_operation(note_id: UUID) -> str:
-    """The permanent name of a note's charge: one note, one name, one charge."""
+    """Return the permanent name of a note's charge: one note, one name, one charge."""
     return f"note:{note_id}"
 
 
 def is_in_progress(note: Note) -> bool:
-    """Whether a worker still has to do with it, and credits are held for it."""
+    """Return whether a worker still has to work on it, and credits are held for it."""
     return note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING)
 
 
 def blocks_new_note(note: Note) -> bool:
-    """Whether no other note is made on the same recording in the same language: all but one that failed."""
+    """Return whether it prevents another note on its recording and language: unless failed or erased."""
     return is_in_progress(note) or note.status is NoteStatus.COMPLETED
 
 
 def admit_note(recording: Recording | None, existing_note: Note | None, now: datetime) -> Recording:
-    """Check that a note can be made, or raise the reason why not.
-
-    Args:
-        recording: the requested one, if the caller has it.
-        existing_note: a note on it in the same language, if there is one that `blocks_new_note`.
+    """Check that a note can be made; `existing_note` is one in the same language, if any.
 
     Raises:
-        NotFound: no such recording, or one that is not measured yet.
+        NotFound: no such recording of the caller, or one that is not measured yet.
         Gone: it is past its retention or was deleted (rule 7/410).
-        Conflict: there is such a note; `details.id` names it.
-        ServiceUnavailable: more of it has come, and its price is not known before that is measured.
+        Conflict: there is a note that `blocks_new_note`; `details.id` names it.
+        ServiceUnavailable: the recording has grown, and its price is not known before it is measured.
         Unprocessable: it has no audio.
     """
     if recording is None or recording.status is RecordingStatus.MEASURING:
@@ -301,7 +250,7 @@ def queue(id: UUID, recording: Recording, api_key_id: UUID, language: Language, 
 
 
 def hold_for(note: Note, hold_id: UUID, credits: int, day: date) -> Hold:
-    """What is held for a note until it is over, on the cap of the WIB day of its request."""
+    """Return the hold for a note in progress, on the cap of the WIB day of its request."""
     reference = Reference("note", str(note.id))
     operation = note_operation(note.id)
     return Hold(hold_id, operation, TransferKind.NOTULEN_CHARGE, credits, reference, note.api_key_id, day)
@@ -310,8 +259,7 @@ def hold_for(note: Note, hold_id: UUID, credits: int, day: date) -> Hold:
 def advance(note: Note, step: NoteStep) -> Note:
     """Advance a note to its next step and reset its failure count.
 
-    Raises:
-        ValueError: the note is not in progress, or the step does not lie ahead.
+    Raises `ValueError` where the note is not in progress, or the step does not lie ahead.
     """
     order = tuple(NoteStep)
     if not is_in_progress(note) or order.index(step) <= order.index(note.step):
@@ -323,35 +271,24 @@ def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> tuple[N
     """Complete a note that is written and paid for; `NoteCompleted` reports it (rule 6/6).
 
     Raises:
-        ValueError: it is not in progress, or nothing was written.
+        IllegalStep: it is not being written.
+        ValueError: nothing was written.
     """
-    status = TRANSITIONS.get((note.status, NoteEvent.COMPLETE))
-    if status is None or note.draft is None:
-        raise ValueError(f"a {note.status} note is not completed, nor is one without content")
+    status = step(TRANSITIONS, note.status, NoteEvent.COMPLETE)
+    if note.draft is None:
+        raise ValueError("a note without content is not completed")
     done = evolve(note, status=status, credits_charged=credits, charge_id=charge_id, completed_at=at)
     return done, NoteCompleted(done)
 
 
 def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
-    """Fail a note; it costs nothing and keeps no transcript.
-
-    Raises:
-        ValueError: it is over already.
-    """
-    status = TRANSITIONS.get((note.status, NoteEvent.FAIL))
-    if status is None:
-        raise ValueError(f"a {note.status} note does not fail")
+    """Fail a note; it costs nothing and keeps no transcript. IllegalStep: it is over already."""
+    status = step(TRANSITIONS, note.status, NoteEvent.FAIL)
     failed = evolve(note, status=status, error=describe(fault), credits_charged=0, draft=None, transcript=())
     return failed, NoteFailed(failed)
 
 
 def erase(note: Note) -> Note:
-    """A note of which only the ids and the money are left.
-
-    Raises:
-        ValueError: it is in progress, or erased already.
-    """
-    status = TRANSITIONS.get((note.status, NoteEvent.ERASE))
-    if status is None:
-        raise ValueError(f"a {note.status} note is not erased")
+    """Erase all but the ids and the money. IllegalStep: it is in progress, or erased already."""
+    status = step(TRANSITIONS, note.status, NoteEvent.ERASE)
     return evolve(note, status=status, draft=None, transcript=(), error=None)

@@ -1,54 +1,25 @@
-"""Recordings of meetings: what files a provider has of one, and the one record that gathers them.
-
-::
-
-    (measuring) ──measured──> available ──expire──> expired
+"""Recordings of meetings: the one record that gathers a meeting's files at the provider.
 
 A meeting has at most one recording. Its files come in several events: the segments of a meeting that was
-paused, the transcript later than the media, each perhaps twice and in any order. Gathering them gives the
-same recording whichever order they came in. It is hidden until its media has been measured: what the
-provider reports of a file's beginning and end includes pauses, and notes are paid by the length.
+paused, the transcript later than the media, each perhaps twice and in any order; the result is the same. It
+is hidden until its media has been measured: the provider's times of a file include pauses, and notes are paid
+by length.
 
-Once expired, by its age or because it was deleted, a recording is shown no more of, and its files are removed
-at the provider: those that it has, and those that the provider makes later.
+An expired recording, by its age or because it was deleted, is not shown, and its files are removed at the
+provider, later ones included.
 """
 
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
-from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
+from meetcore.domain.machine import find_step, step
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
-
-__all__ = [
-    "RETENTION",
-    "TRANSITIONS",
-    "FileKind",
-    "Recording",
-    "RecordingEvent",
-    "RecordingFile",
-    "RecordingReady",
-    "RecordingStatus",
-    "Segment",
-    "became_ready",
-    "can_be_recorded",
-    "expire",
-    "gather_files",
-    "is_gone",
-    "is_measured",
-    "measure",
-    "needs_work",
-    "open_recording",
-    "readdress",
-    "removed",
-    "segments",
-    "shown_status",
-]
 
 RETENTION: Final = timedelta(days=90)
 """How long after its beginning a recording is kept, unless a setting says otherwise."""
@@ -58,7 +29,7 @@ _TAKES_PLACE = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED, Meetin
 
 
 class FileKind(StrEnum):
-    """What is in a file of a recording."""
+    """The content of a file of a recording."""
 
     VIDEO = "video"
     AUDIO = "audio"
@@ -69,10 +40,9 @@ class FileKind(StrEnum):
 class RecordingFile:
     """One file of a recording, as the provider names it.
 
-    A meeting that was paused has several of each kind; `starts_at` and `ends_at` show which belong
-    together. They are reported by the provider and include pauses. `url` opens the file for the holder of the
-    provider's token; it is empty once the file is gone. `media_s` is the length of the media in seconds as
-    measured, `None` before.
+    A meeting that was paused has several of each kind; `starts_at` and `ends_at`, the provider's, include
+    pauses and show which belong together. `url` opens the file for the holder of the provider's token; it is
+    empty once the file is gone. `media_s` is the measured length in seconds, `None` before.
     """
 
     provider_file_id: str
@@ -85,7 +55,7 @@ class RecordingFile:
 
 
 class RecordingStatus(StrEnum):
-    """Whether a recording's files can be had. One that is being measured is invisible."""
+    """The availability of a recording's files. One that is being measured is invisible."""
 
     MEASURING = "measuring"
     AVAILABLE = "available"
@@ -93,26 +63,24 @@ class RecordingStatus(StrEnum):
 
 
 class RecordingEvent(StrEnum):
-    """What happens to a recording."""
+    """An event of a recording."""
 
     MEASURE = "measure"
     EXPIRE = "expire"
 
 
-TRANSITIONS: Final[Mapping[tuple[RecordingStatus, RecordingEvent], RecordingStatus]] = MappingProxyType(
-    {
-        (RecordingStatus.MEASURING, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
-        (RecordingStatus.AVAILABLE, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
-        (RecordingStatus.MEASURING, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
-        (RecordingStatus.AVAILABLE, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
-    }
-)
+TRANSITIONS: Final = {
+    (RecordingStatus.MEASURING, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
+    (RecordingStatus.AVAILABLE, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
+    (RecordingStatus.MEASURING, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
+    (RecordingStatus.AVAILABLE, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
+}
 """The whole machine: a missing key is illegal and changes nothing."""
 
 
 @frozen
 class Recording:
-    """What was recorded of a meeting, in however many files.
+    """The recording of a meeting, in any number of files.
 
     `recorded_at` is the beginning of the earliest file, `expires_at` the end of its retention. `provider` and
     `provider_meeting_id` locate the files.
@@ -131,12 +99,12 @@ class Recording:
 
     @property
     def duration_s(self) -> int:
-        """The length of the media in whole seconds, rounded up, as far as it was measured."""
+        """The measured length of the media in whole seconds, rounded up."""
         return _rounded_up(sum(one.media_s or 0.0 for one in segments(self)))
 
     @property
     def size_bytes(self) -> int:
-        """What a customer who downloads all of it gets."""
+        """The size of all downloads."""
         return sum(one.download.size_bytes for one in segments(self))
 
 
@@ -149,10 +117,10 @@ class RecordingReady:
 
 @frozen
 class Segment:
-    """What belongs together of a recording: the files of one stretch between two pauses.
+    """The files of one stretch of a recording between two pauses.
 
-    `sound` is the file to measure and transcribe: the smallest that has sound. `download` is the one that a
-    customer gets: the largest picture, or the sound where there is none. `transcript` is the provider's own.
+    `sound` is the file to measure and transcribe: the smallest with sound. `download` is the customer's: the
+    largest picture, or the sound without one. `transcript` is the provider's own.
     """
 
     sound: RecordingFile
@@ -166,10 +134,7 @@ class Segment:
 
 
 def can_be_recorded(meeting: Meeting) -> bool:
-    """Whether a provider's files of a meeting become a recording: it was sold with one, and took place.
-
-    A holder of the host's key can record a meeting sold without recording; such files are not offered.
-    """
+    """Return whether a meeting was sold with a recording and took place: else its files are not offered."""
     return meeting.options.with_recording and meeting.status in _TAKES_PLACE
 
 
@@ -180,13 +145,7 @@ def open_recording(
     created_at: datetime,
     retention: timedelta = RETENTION,
 ) -> Recording | None:
-    """Create the recording from the first files of a meeting; `None` without a file.
-
-    Args:
-        meeting: what was recorded.
-        files: what the provider has; duplicates are allowed.
-        retention: how long after its beginning it is kept.
-    """
+    """Create the recording from the first files of a meeting; `None` without a file."""
     gathered = _gathered(files)
     if not gathered:
         return None
@@ -200,18 +159,15 @@ def open_recording(
 def gather_files(recording: Recording, files: Iterable[RecordingFile]) -> Recording:
     """Add files of a later event; the recording is unchanged where there is nothing new.
 
-    A file is known by its id at the provider. Of two with one id the longer is kept: a provider
-    reports a file again when it has grown. An expired recording takes them, too: they are to be removed.
+    A file is known by its id at the provider. Of two with one id the longer is kept: a provider reports a
+    file again when it has grown. An expired recording gathers files, too, for removal.
     """
     gathered = _gathered((*recording.files, *files))
     return evolve(recording, files=gathered, recorded_at=_recorded_at(gathered))
 
 
 def readdress(recording: Recording, files: Iterable[RecordingFile]) -> Recording:
-    """Take the addresses that the provider gives now: those of an event are for the time of the event.
-
-    Of files that are known in this size only; anything else about them is `gather_files`' business.
-    """
+    """Replace the addresses of files that are known in this size; those of an event soon expire."""
     fresh = {(file.provider_file_id, file.size_bytes): file.url for file in files if file.url}
     return evolve(
         recording,
@@ -223,10 +179,7 @@ def readdress(recording: Recording, files: Iterable[RecordingFile]) -> Recording
 
 
 def segments(recording: Recording) -> tuple[Segment, ...]:
-    """The stretches of a recording in the order of time: files that overlap belong to one.
-
-    A transcript without media belongs to none: there is nothing that it could be played beside.
-    """
+    """Return the stretches of a recording in time: files that overlap belong to one, with some media."""
     stretches: list[list[RecordingFile]] = []
     until: datetime | None = None
     for file in sorted(recording.files, key=lambda file: (file.starts_at, file.provider_file_id)):
@@ -239,21 +192,16 @@ def segments(recording: Recording) -> tuple[Segment, ...]:
 
 
 def is_measured(recording: Recording) -> bool:
-    """Whether there is media, and the length of all of it is known."""
+    """Return whether there is media, and the length of all of it is known."""
     found = segments(recording)
     return bool(found) and all(one.media_s is not None for one in found)
 
 
 def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) -> Recording:
-    """Set the lengths of files; the recording becomes available when all of its media is measured.
+    """Set the lengths of files; the recording, unless expired, is available once all its media is measured.
 
-    Args:
-        recording: as it is now; it may have gathered more since the files were fetched.
-        lengths_s: seconds of media by `provider_file_id` and `size_bytes`. A file that has grown since it was
-            fetched keeps waiting for its own measure; one that no longer exists is ignored.
-
-    Returns:
-        The recording, unchanged where it has expired.
+    `lengths_s` are seconds of media by `provider_file_id` and `size_bytes`: a file that has grown since it
+    was fetched still waits for its own, and one that no longer exists is ignored.
     """
     if recording.status is RecordingStatus.EXPIRED:
         return recording
@@ -264,43 +212,33 @@ def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) ->
     measured = evolve(recording, files=files)
     if not is_measured(measured):
         return measured
-    return evolve(measured, status=TRANSITIONS[recording.status, RecordingEvent.MEASURE])
+    return evolve(measured, status=step(TRANSITIONS, recording.status, RecordingEvent.MEASURE))
 
 
 def is_gone(recording: Recording, now: datetime) -> bool:
-    """Whether a recording is gone for its customer: expired, or past its retention and not yet marked."""
+    """Return whether a recording is gone for its customer: expired, or past its retention."""
     return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
 
 
 def became_ready(before: Recording, after: Recording, now: datetime) -> tuple[RecordingReady, ...]:
-    """Whether measuring made a recording available; one measured after its retention is gone already."""
+    """Return `RecordingReady` if measuring made a recording available before the end of its retention."""
     is_ready = after.status is not before.status and not is_gone(after, now)
     return (RecordingReady(after),) if is_ready else ()
 
 
 def shown_status(recording: Recording, now: datetime) -> RecordingStatus:
-    """The status that its customer reads: expired once past its retention, marked or not."""
+    """Return the status that its customer reads: expired once past its retention, marked or not."""
     return RecordingStatus.EXPIRED if is_gone(recording, now) else recording.status
 
 
 def expire(recording: Recording) -> Recording:
-    """Expire a recording, by its age or at its owner's request; idempotent.
-
-    Its files are still named: they are to be removed at the provider, and `removed` says that it is
-    done.
-    """
-    status = TRANSITIONS.get((recording.status, RecordingEvent.EXPIRE))
+    """Expire a recording, by its age or at its owner's request; idempotent. `removed` completes it."""
+    status = find_step(TRANSITIONS, recording.status, RecordingEvent.EXPIRE)
     return recording if status is None else evolve(recording, status=status)
 
 
 def removed(recording: Recording, file_ids: Container[str]) -> Recording:
-    """An expired recording some of whose files are not at the provider any more: they have no addresses.
-
-    What came while these were removed keeps its own, and is removed next.
-
-    Raises:
-        ValueError: it has not expired.
-    """
+    """Clear the addresses of files that were removed; raise `ValueError` for a recording not expired."""
     if recording.status is not RecordingStatus.EXPIRED:
         raise ValueError("only the files of an expired recording are removed")
     return evolve(
@@ -341,7 +279,7 @@ def _rounded_up(seconds: float) -> int:
 
 
 def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:
-    """Each file once, in the order of time. By a total order, independent of arrival."""
+    """Return each file once, in the order of time, independent of arrival."""
     known: dict[str, RecordingFile] = {}
     for file in files:
         earlier = known.get(file.provider_file_id)

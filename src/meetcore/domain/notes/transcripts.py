@@ -1,26 +1,29 @@
-"""Transcripts: utterances with speakers and times in a recording.
+"""Transcripts: utterances with speakers and times, the audio chunks of a recording, and citations.
 
-A recording in several segments has one transcript: the segments' own, each moved by the media before it. So
-does a long medium that was transcribed piece by piece.
+A recording in several segments has one transcript: the segments' own, each moved by the media before it. A
+recording without a provider transcript is split into pieces that are transcribed one by one; the split is the
+same in every worker, so that transcripts of one worker are of use to the next.
 
-Owns the utterance and the arithmetic of its times. Transcribes and reads no files: `vtt` reads what a
-provider wrote, adapters transcribe the rest.
+A note writer may be a model that misquotes: each of its quotes is searched for in the transcript, and the
+result is the transcript's own text or `None`. Opens no file; `vtt` reads a provider's, adapters transcribe
+the rest.
 """
 
-from collections.abc import Iterable, Sequence
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from itertools import chain
+from typing import Final
 
 from attrs import evolve, field, frozen
 
-__all__ = ["Transcript", "Utterance", "join", "moved", "speech_of"]
+from meetcore.domain.notes.recordings import Recording, RecordingFile, Segment, segments
 
 
 @frozen
 class Utterance:
-    """A spoken text, from `at_s` to `until_s`, in seconds from the beginning of the media.
-
-    `speaker` is a name where the provider gave one, else `None`.
-    """
+    """A spoken text between two instants in seconds of the media; the provider may give no `speaker`."""
 
     at_s: float
     until_s: float
@@ -33,16 +36,12 @@ Transcript = tuple[Utterance, ...]
 
 
 def moved(transcript: Iterable[Utterance], by_s: float) -> Transcript:
-    """The same utterances, `by_s` seconds later: a segment's transcript within its recording."""
+    """Shift utterances by so many seconds: a segment's transcript within its recording."""
     return tuple(evolve(one, at_s=one.at_s + by_s, until_s=one.until_s + by_s) for one in transcript)
 
 
 def join(parts: Sequence[tuple[float, Transcript]]) -> Transcript:
-    """One transcript of several.
-
-    Args:
-        parts: for each, how many seconds of media lie before it, and its transcript.
-    """
+    """Join transcripts, each with the seconds of media before it."""
     whole = chain.from_iterable(moved(transcript, offset_s) for offset_s, transcript in parts)
     return tuple(sorted(whole, key=lambda one: one.at_s))
 
@@ -50,3 +49,111 @@ def join(parts: Sequence[tuple[float, Transcript]]) -> Transcript:
 def speech_of(transcript: Transcript) -> str:
     """Return the bare text, an utterance a line; empty without speech."""
     return "\n".join(text for one in transcript if (text := one.text.strip()))
+
+
+@frozen
+class Piece:
+    """A stretch of a file's sound, `length_s` from `from_s` on; `offset_s` of the recording lie before it."""
+
+    number: int
+    file: RecordingFile
+    from_s: float
+    length_s: float
+    offset_s: float
+
+
+def offsets(recording: Recording) -> tuple[tuple[Segment, float], ...]:
+    """Return each segment with the seconds of media before it."""
+    placed: list[tuple[Segment, float]] = []
+    before_s = 0.0
+    for segment in segments(recording):
+        placed.append((segment, before_s))
+        before_s += segment.media_s or 0.0
+    return tuple(placed)
+
+
+def cut(recording: Recording, max_piece_s: float) -> tuple[Piece, ...]:
+    """Return the pieces of a measured recording, numbered from 0, of equal length in each segment."""
+    pieces: list[Piece] = []
+    for segment, before_s in offsets(recording):
+        media_s = segment.media_s or 0.0
+        count = math.ceil(media_s / max_piece_s)
+        for place in range(count):
+            from_s = media_s * place / count
+            pieces.append(Piece(len(pieces), segment.sound, from_s, media_s / count, before_s + from_s))
+    return tuple(pieces)
+
+
+def source_of(pieces: tuple[Piece, ...]) -> str:
+    """Name these files and this split: a file that grew, another one or another split have another name."""
+    parts = [(piece.file.provider_file_id, piece.file.size_bytes, round(piece.from_s, 3)) for piece in pieces]
+    return sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def merge(pieces: tuple[Piece, ...], transcripts: Mapping[int, Transcript]) -> Transcript:
+    """Merge the transcripts of all pieces, each by its number, into that of the recording."""
+    return join([(piece.offset_s, transcripts[piece.number]) for piece in pieces])
+
+
+_FEWEST_LETTERS: Final = 8
+_MAX_WORDS: Final = 200
+_REACH: Final = 50
+_WORD: Final = re.compile(r"\w+")
+
+
+@frozen
+class Quote:
+    """Verbatim text of one utterance, and the second at which that utterance begins."""
+
+    text: str = field(repr=False)
+    at_s: float
+
+
+def find_citation(transcript: Transcript, quote: str, near: int) -> Quote | None:
+    """Find the passage of a transcript that a writer quotes, with the index that the writer gave for it.
+
+    Letter case, white space and punctuation are ignored. Returns the matching text in that utterance, else in
+    the nearest of the 50 before and after it, if the quote is long enough to be distinctive. Without a match,
+    the whole utterance at that index; `None` where there is no such index.
+    """
+    wanted = [word.casefold() for word in _WORD.findall(quote)][:_MAX_WORDS]
+    is_place = 0 <= near < len(transcript)
+    if is_place and (found := _within(transcript[near], wanted)):
+        return found
+    if sum(map(len, wanted)) >= _FEWEST_LETTERS:
+        reach = range(max(0, near - _REACH), min(len(transcript), near + _REACH + 1))
+        for at in sorted(reach, key=lambda at: abs(at - near)):
+            if found := _within(transcript[at], wanted):
+                return found
+    if is_place and (whole := transcript[near].text.strip()):
+        return Quote(whole, transcript[near].at_s)
+    return None
+
+
+def vocabulary(transcript: Transcript) -> frozenset[str]:
+    """Return every spoken word and every word of a speaker's name, folded for `is_in_vocabulary`."""
+    found_words: set[str] = set()
+    for one in transcript:
+        found_words.update(word.casefold() for word in _WORD.findall(f"{one.speaker or ''} {one.text}"))
+    return frozenset(found_words)
+
+
+def is_in_vocabulary(text: str, among: frozenset[str]) -> bool:
+    """Return whether a text, such as an owner or a day, has words and all of them are in a vocabulary."""
+    wanted = {word.casefold() for word in _WORD.findall(text)}
+    return bool(wanted) and wanted <= among
+
+
+def _within(utterance: Utterance, wanted: list[str]) -> Quote | None:
+    """Return the part of an utterance that has these words in sequence."""
+    if not wanted:
+        return None
+    found = list(_WORD.finditer(utterance.text))
+    words = [word[0].casefold() for word in found]
+    for first in range(len(words) - len(wanted) + 1):
+        if words[first : first + len(wanted)] == wanted:
+            begin, end = found[first].start(), found[first + len(wanted) - 1].end()
+            while end < len(utterance.text) and utterance.text[end] in ".!?…":
+                end += 1  # the sentence's own end belongs to it
+            return Quote(utterance.text[begin:end], utterance.at_s)
+    return None

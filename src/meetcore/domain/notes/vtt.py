@@ -1,23 +1,20 @@
-"""WebVTT, as the W3C's recommendation "WebVTT 1" writes it down: a provider's transcript, read and written.
+"""Read a provider's transcript in WebVTT (W3C, "WebVTT 1").
 
-Reading forgives what writers get wrong. What is not a cue is passed over: ids, settings, the blocks NOTE,
-STYLE and REGION, a cue whose times cannot be read. Cues come out in the order of time. Every file is read in
-time that grows with its length and no faster, and no file raises.
+Reading is lenient: everything but cues is skipped (ids, settings, the blocks NOTE, STYLE and REGION, cues
+with unreadable times). Cues are returned in the order of time. The time of reading grows linearly, and no
+file raises.
 
-Who speaks is said in one of two ways. By the recommendation's own, ``<v Budi Santoso>Selamat pagi``; a
-file that uses it anywhere says it everywhere so. Or as Zoom writes it, ``Budi Santoso: Selamat pagi``, where
-the words before a colon may be a name and may be a heading. They are a name when
+A speaker is named by the recommendation's ``<v Budi Santoso>Selamat pagi``; a file that uses it anywhere uses
+it everywhere. Or as Zoom writes it, ``Budi Santoso: Selamat pagi``, where the words before a colon may be a
+name or a heading. They are a name when
 
-- a space follows the colon, which leaves out ``10:30`` and ``https://``,
+- a space follows the colon, which excludes ``10:30`` and ``https://``,
 - they are one to six words of at most 64 characters that begin with a letter that is not a small one, and
   have none of ``,;!?<>"/`` in them,
-- and the file bears it out: they stand before another cue too, or they are two words or more that are all
+- and the file supports it: they stand before another cue too, or they are two words or more that are all
   capitalised, or at least half of the file's cues begin with such words.
 
 A cue without a name has none, even after a named one: the writer may have lost the speaker.
-
-Owns the format. Does not guess speakers, nor read the rest of a file that has more cues than any
-meeting.
 """
 
 import html
@@ -30,8 +27,6 @@ from typing import Final
 from attrs import evolve
 
 from meetcore.domain.notes.transcripts import Transcript, Utterance
-
-__all__ = ["MAX_UTTERANCES", "read_vtt", "write_vtt"]
 
 MAX_UTTERANCES: Final = 100_000
 """How many utterances of one file are read: a day of talking, and a bound on what a stranger's file takes."""
@@ -50,14 +45,10 @@ _NO_NAME: Final = frozenset(',;!?<>"/')
 
 
 def read_vtt(file: bytes) -> Transcript:
-    """Read the utterances of a WebVTT file.
+    """Read the utterances of a WebVTT file, in the order of time, `MAX_UTTERANCES` at most.
 
-    Args:
-        file: the whole file. It is UTF-8; what is not is replaced.
-
-    Returns:
-        The utterances in the order of time, `MAX_UTTERANCES` at most; empty where the file is no WebVTT or
-        has no text. A cue with several voices is one utterance for each.
+    Invalid UTF-8 is replaced. Empty where the file is no WebVTT or has no text. A cue with several voices is
+    one utterance for each.
     """
     text = _BLANK_LINES.sub("\n\n", _decoded(file))
     if re.match(r"WEBVTT(?:[ \t\n]|$)", text) is None:
@@ -68,28 +59,13 @@ def read_vtt(file: bytes) -> Transcript:
     return tuple(sorted(utterances, key=lambda one: one.at_s))
 
 
-def write_vtt(transcript: Transcript) -> bytes:
-    """Write a transcript as WebVTT, a cue for each utterance, to the millisecond.
-
-    White space within a text is folded into single spaces, and an utterance without words is left out.
-    """
-    blocks = ["WEBVTT"]
-    for one in transcript:
-        if text := _folded(one.text):
-            name = _folded(one.speaker or "")
-            voice = f"<v {_escaped(name)}>" if name else ""
-            times = f"{_stamp(one.at_s)} --> {_stamp(one.until_s)}"
-            blocks.append(f"{len(blocks)}\n{times}\n{voice}{_escaped(text)}")
-    return ("\n\n".join(blocks) + "\n").encode(errors="replace")
-
-
 def _decoded(file: bytes) -> str:
     text = file.decode("utf-8-sig", "replace").replace("\0", "\ufffd")
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _utterances(text: str) -> tuple[list[Utterance], bool]:
-    """The cues' utterances in the order of the file, and whether any cue has a voice tag."""
+    """Return the cues' utterances in the order of the file, and whether any cue has a voice tag."""
     utterances: list[Utterance] = []
     has_voices = False
     for at_s, until_s, payload in _cues(text):
@@ -103,7 +79,7 @@ def _utterances(text: str) -> tuple[list[Utterance], bool]:
 
 
 def _cues(text: str) -> Iterator[tuple[float, float, str]]:
-    """Each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not."""
+    """Yield each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not."""
     times: tuple[float, float] | None = None
     payload: list[str] = []
     # A blank line ends the last one. The lines are not split beforehand: a stranger's file can be all lines.
@@ -147,15 +123,11 @@ def _spans(payload: str) -> Iterator[tuple[str | None, str]]:
 
 
 def _plain(text: str) -> str:
-    return _folded(_REFERENCE.sub(lambda reference: html.unescape(reference[0]), text))
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(_REFERENCE.sub(lambda reference: html.unescape(reference[0]), text).split())
 
 
 def _named(utterances: list[Utterance]) -> list[Utterance]:
-    """The same utterances with the names before their colons taken for speakers, where they are."""
+    """Take the names before colons for speakers, where the file supports it."""
     candidates = [(one, _candidate(one.text)) for one in utterances]
     counts = Counter(name for _, name in candidates if name is not None)
     is_habit = 2 * counts.total() >= len(utterances)
@@ -168,7 +140,7 @@ def _named(utterances: list[Utterance]) -> list[Utterance]:
 
 
 def _candidate(text: str) -> str | None:
-    """What stands before a first colon and a space, if it has the form of a name. The text is folded."""
+    """Return the words before a first colon and a space, if they have the form of a name."""
     name, colon, remainder = text[: _LONGEST_NAME + 2].partition(":")
     if not colon or not remainder.startswith(" ") or not name or name[-1] == " ":
         return None
@@ -179,14 +151,3 @@ def _candidate(text: str) -> str | None:
 def _is_full_name(name: str) -> bool:
     parts = name.split()
     return len(parts) > 1 and all(word[0].isupper() for word in parts)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _stamp(at_s: float) -> str:
-    thousandths = max(0, round(at_s * 1000))
-    seconds, thousandths = divmod(thousandths, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{thousandths:03}"

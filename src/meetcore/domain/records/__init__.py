@@ -7,10 +7,10 @@ Ids are `str`: opaque to callers. Times have whole seconds and their offset. Whe
 a kind, a scope) a field is a `str` with its values of today in its `FieldInfo`, so that readers accept later
 ones; what may be null has None as its default.
 
-`accounts`  accounts, users and keys
-`credits`   the balance, transactions, tiers, estimates
+`accounts`  accounts, users, keys; the balance, transactions, tiers, estimates
 `meetings`  meetings and their cancellation
 `notes`     notes and recordings
 `webhooks`  webhooks, their deliveries and events
-`fields`    types that several records share
+`pages`     not of the API: records of the dashboard and of the console
+`documents` not of the API: content to print
 """

@@ -6,19 +6,8 @@ from typing import Annotated
 
 from attrs import field, frozen
 
-from meetcore.domain.field_info import FieldInfo
-from meetcore.domain.meetings import meetings
-from meetcore.domain.meetings.schedule import WIB
-from meetcore.domain.records.fields import DURATION_UNIT, Credits, Id, Utc, record_of
-
-__all__ = [
-    "Cancellation",
-    "Meeting",
-    "MeetingState",
-    "cancellation_record",
-    "meeting_event_record",
-    "meeting_record",
-]
+from meetcore.domain.fields import DURATION_UNIT, Credits, FieldInfo, Id, Utc, record_of
+from meetcore.domain.meetings import meetings, schedule
 
 
 class MeetingState(StrEnum):
@@ -74,15 +63,14 @@ class Cancellation:
 
 
 def meeting_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
-    """The 17 fields of spec 2.1 in order (rule 2.1/fields)."""
+    """Return the 17 fields of spec 2.1 in order (rule 2.1/fields)."""
     return _record(meeting, now, password=meeting.password, host_key=meetings.shown_host_key(meeting, now))
 
 
 def meeting_event_record(meeting: meetings.Meeting, now: datetime) -> Meeting:
-    """The meeting as events contain it: `password` and `host_key` are null.
+    """Return the meeting as events contain it: `password` and `host_key` are null.
 
-    A receiver needs no more than `webhooks:write`; these secrets are read with a meeting
-    scope.
+    A receiver needs no more than `webhooks:write`; these secrets are read with a meeting scope.
     """
     return _record(meeting, now, password=None, host_key=None)
 
@@ -94,7 +82,7 @@ def _record(
         Meeting,
         meeting,
         status=meetings.shown_status(meeting, now).value,
-        start_at_wib=meeting.start_at.astimezone(WIB).replace(microsecond=0),
+        start_at_wib=meeting.start_at.astimezone(schedule.WIB).replace(microsecond=0),
         duration_unit=DURATION_UNIT,
         password=password,
         host_key=host_key,
@@ -105,7 +93,7 @@ def _record(
 
 
 def cancellation_record(meeting: meetings.Meeting, now: datetime) -> Cancellation:
-    """The answer to cancelling: what became of the meeting, and the credits returned."""
+    """Return the result of cancelling: the state of the meeting, and the credits returned."""
     return record_of(
         Cancellation,
         meeting,

@@ -6,23 +6,9 @@ from typing import Annotated
 
 from attrs import field, frozen
 
-from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.fields import DURATION_UNIT, FieldInfo, Id, Utc, record_of
 from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes import notes, recordings
-from meetcore.domain.records.fields import DURATION_UNIT, Id, Utc, record_of
-
-__all__ = [
-    "ActionItem",
-    "Decision",
-    "DownloadUrl",
-    "Note",
-    "NoteState",
-    "Recording",
-    "RecordingState",
-    "Utterance",
-    "note_record",
-    "recording_record",
-]
 
 _Moment = Annotated[int, FieldInfo("Seconds from the beginning of the recording.")]
 
@@ -118,7 +104,7 @@ class Note:
 
 
 def recording_record(recording: recordings.Recording, now: datetime) -> Recording:
-    """A recording: what there is of a meeting, and until when. Begun minutes count, as notes are paid by."""
+    """Return the record of a recording, in begun minutes."""
     return record_of(
         Recording,
         recording,
@@ -129,10 +115,7 @@ def recording_record(recording: recordings.Recording, now: datetime) -> Recordin
 
 
 def note_record(note: notes.Note) -> Note:
-    """A note: its content once it is completed, why it failed if it did.
-
-    `duration` is in begun minutes, those that were paid for.
-    """
+    """Return a note's record: its content once completed, its error if it failed; begun minutes were paid."""
     content: dict[str, object] = {"summary": None, "duration": None}
     content |= dict.fromkeys(("decisions", "action_items", "topics", "transcript"), ())
     if note.status is notes.NoteStatus.COMPLETED and (draft := note.draft) is not None:

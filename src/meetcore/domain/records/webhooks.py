@@ -6,23 +6,9 @@ from typing import Annotated, Any
 
 from attrs import field, frozen
 
-from meetcore.domain.field_info import FieldInfo
-from meetcore.domain.records.fields import Id, Utc, record_of
-from meetcore.domain.webhooks import deliveries
-from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.fields import FieldInfo, Id, Utc, record_of
+from meetcore.domain.webhooks import deliveries, endpoints
 from meetcore.domain.webhooks.events import API_VERSION, EncodedEvent, EventKind
-
-__all__ = [
-    "Attempt",
-    "Delivery",
-    "Event",
-    "Recovery",
-    "Webhook",
-    "WebhookWithSecret",
-    "delivery_record",
-    "endpoint_record",
-    "event_record",
-]
 
 _EventType = Annotated[str, FieldInfo(known_values=EventKind)]
 
@@ -99,8 +85,8 @@ class Event:
     ] = field(default=None, repr=False)
 
 
-def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Webhook:
-    """The webhook record; its secret only where the operation gives it (rule 2.3/secret)."""
+def endpoint_record(endpoint: endpoints.Endpoint, *, with_secret: bool) -> Webhook:
+    """Return the webhook record; its secret only where the operation gives it (rule 2.3/secret)."""
     event_types = tuple(kind.value for kind in endpoint.event_types)
     if with_secret and endpoint.secret is not None:
         return record_of(WebhookWithSecret, endpoint, event_types=event_types)
@@ -108,16 +94,12 @@ def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Webhook:
 
 
 def delivery_record(delivery: deliveries.Delivery, attempts: Sequence[deliveries.Attempt]) -> Delivery:
-    """A delivery and every attempt at it, the first one first (rule 6/7).
-
-    The connected address is left out: it reveals the network and is of no use to the
-    customer.
-    """
+    """Return a delivery and its attempts, the first one first (rule 6/7), without the connected address."""
     tried = tuple(record_of(Attempt, attempt) for attempt in attempts)
     return record_of(Delivery, delivery, event_type=delivery.event_kind.value, attempts=tried)
 
 
 def event_record(event: EncodedEvent) -> Event:
-    """An event as it was sent: the data is that of its payload."""
+    """Return an event as it was sent: the data is that of its payload."""
     sent = {"api_version": API_VERSION, "data": None} if event.payload is None else json.loads(event.payload)
     return record_of(Event, event, type=event.kind.value, api_version=sent["api_version"], data=sent["data"])

@@ -1,7 +1,6 @@
-"""Accounts: whether one may be used, and the e-mail address it is known by.
+"""Accounts: their status, and the e-mail addresses that they are known by.
 
-An account is active or suspended. A suspended one keeps its credits, its records and its webhooks; its keys
-are refused.
+A suspended account keeps its credits, its records and its webhooks; its keys are refused.
 """
 
 import re
@@ -10,16 +9,6 @@ from enum import StrEnum
 from typing import Final
 
 from meetcore.domain.errors import InvalidApiKey
-
-__all__ = [
-    "MAX_EMAIL",
-    "AccountStatus",
-    "InvalidEmail",
-    "check_active",
-    "check_email",
-    "email_key",
-    "status_of",
-]
 
 MAX_EMAIL: Final = 254
 """Characters; no longer address can be the path of a message (RFC 5321)."""
@@ -30,7 +19,7 @@ _EMAIL = re.compile(rf"[A-Za-z0-9.!#$%&'*+/=?^_`{{|}}~-]{{1,64}}@{_LABEL}(?:\.{_
 
 
 class AccountStatus(StrEnum):
-    """Whether an account may be used."""
+    """The status of an account."""
 
     ACTIVE = "active"
     SUSPENDED = "suspended"
@@ -41,31 +30,23 @@ class InvalidEmail(ValueError):
 
 
 def status_of(suspended_at: datetime | None) -> AccountStatus:
-    """The status of an account that was suspended then, or never."""
+    """Return the status of an account that was suspended then, or never."""
     return AccountStatus.ACTIVE if suspended_at is None else AccountStatus.SUSPENDED
 
 
 def check_active(suspended_at: datetime | None) -> None:
-    """Check that an account is active.
-
-    Raises:
-        InvalidApiKey: the account is suspended, from its next request on and whatever the clocks say.
-    """
+    """Check that an account is active; InvalidApiKey for a suspended one, from its next request on."""
     if status_of(suspended_at) is AccountStatus.SUSPENDED:
         raise InvalidApiKey("The account of this API key is suspended. Ask the operator of the service.")
 
 
 def check_email(text: str) -> str:
-    """Check an e-mail address and return it unchanged.
-
-    Raises:
-        InvalidEmail: it cannot be one.
-    """
+    """Return an e-mail address unchanged; InvalidEmail for another text."""
     if len(text) > MAX_EMAIL or not _EMAIL.fullmatch(text):
         raise InvalidEmail("an e-mail address looks like name@example.com")
     return text
 
 
 def email_key(text: str) -> str:
-    """The form in which two spellings of one address are the same: without regard to case."""
+    """Return the form that is the same for two spellings of one address: without regard to case."""
     return text.lower()

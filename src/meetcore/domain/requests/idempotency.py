@@ -1,7 +1,7 @@
 """Idempotency: what a repeated request gets (rules 4/idem-replay and 4/idem-reused).
 
-A key is bound to the fingerprint of the first valid request that brought it. Four states, three
-outcomes that must never be confused: in progress, reused, replayed.
+A key is bound to the fingerprint of the first valid request that brought it. Three
+outcomes must never be confused: in progress, reused, replayed.
 
 ::
 
@@ -12,17 +12,8 @@ outcomes that must never be confused: in progress, reused, replayed.
     EXPIRED               TAKE_OVER   REJECT     (the lease ran out: its process is gone)
     DONE                  REPLAY      REJECT
 
-A record moves by these events, which a store writes together with what they are about::
-
-    UNKNOWN, BOUND  --CLAIM----->  RUNNING   work begins that goes on beyond a transaction
-    EXPIRED         --TAKE_OVER->  RUNNING   by another process
-    RUNNING         --EXPIRE---->  EXPIRED   the clock; never written
-    any but DONE    --FINISH---->  DONE      a result, or a refusal that is final
-    any but DONE    --GIVE_UP--->  BOUND     something temporary: the key may try again
-    BOUND, DONE     --PURGE----->  UNKNOWN   `KEY_RETENTION_HOURS` after it was first seen
-
-Owns the decision, the machine and the fingerprint. Does not run the work or wait; an outcome is
-opaque bytes.
+A store writes each event of `TRANSITIONS` together with its cause; EXPIRE is the clock's and never written. A
+key is purged `KEY_RETENTION_HOURS` after it was first seen.
 """
 
 import hashlib
@@ -34,25 +25,6 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-__all__ = [
-    "DECISIONS",
-    "DUPLICATE_WAIT_S",
-    "KEY_RETENTION_HOURS",
-    "LONGEST_PAUSE_S",
-    "MAX_KEY_LENGTH",
-    "MAX_WAITING_DUPLICATES",
-    "TRANSITIONS",
-    "IdempotencyRecord",
-    "KeyEvent",
-    "KeyState",
-    "Verdict",
-    "decide",
-    "fingerprint",
-    "is_key",
-    "next_look_s",
-    "state_of",
-]
-
 KEY_RETENTION_HOURS: Final = 24
 """How long a store keeps a record after it was made; later the key is new again."""
 
@@ -63,13 +35,13 @@ DUPLICATE_WAIT_S: Final = 10.0
 """Seconds for which a duplicate waits at most for the result of the first request."""
 
 MAX_WAITING_DUPLICATES: Final = 4
-"""Duplicates of one request that wait in one process, unless an operator sets another number."""
+"""Duplicates of one request that wait in one process: clients send one or two, and each holds a request."""
 
 LONGEST_PAUSE_S: Final = 1.0
 """Seconds between two looks of a duplicate that waits for the result of work in another process."""
 
 
-class KeyState(StrEnum):
+class IdempotencyState(StrEnum):
     """The state of a key."""
 
     UNKNOWN = "unknown"
@@ -79,8 +51,8 @@ class KeyState(StrEnum):
     DONE = "done"
 
 
-class KeyEvent(StrEnum):
-    """What happens to a key."""
+class IdempotencyEvent(StrEnum):
+    """An event of a key."""
 
     CLAIM = "claim"
     TAKE_OVER = "take_over"
@@ -91,26 +63,26 @@ class KeyEvent(StrEnum):
 
 
 TRANSITIONS: Final = {
-    (KeyState.UNKNOWN, KeyEvent.CLAIM): KeyState.RUNNING,
-    (KeyState.UNKNOWN, KeyEvent.FINISH): KeyState.DONE,
-    (KeyState.UNKNOWN, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.BOUND, KeyEvent.CLAIM): KeyState.RUNNING,
-    (KeyState.BOUND, KeyEvent.FINISH): KeyState.DONE,
-    (KeyState.BOUND, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.BOUND, KeyEvent.PURGE): KeyState.UNKNOWN,
-    (KeyState.RUNNING, KeyEvent.EXPIRE): KeyState.EXPIRED,
-    (KeyState.RUNNING, KeyEvent.FINISH): KeyState.DONE,
-    (KeyState.RUNNING, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.EXPIRED, KeyEvent.TAKE_OVER): KeyState.RUNNING,
-    (KeyState.EXPIRED, KeyEvent.FINISH): KeyState.DONE,
-    (KeyState.EXPIRED, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.DONE, KeyEvent.PURGE): KeyState.UNKNOWN,
+    (IdempotencyState.UNKNOWN, IdempotencyEvent.CLAIM): IdempotencyState.RUNNING,
+    (IdempotencyState.UNKNOWN, IdempotencyEvent.FINISH): IdempotencyState.DONE,
+    (IdempotencyState.UNKNOWN, IdempotencyEvent.GIVE_UP): IdempotencyState.BOUND,
+    (IdempotencyState.BOUND, IdempotencyEvent.CLAIM): IdempotencyState.RUNNING,
+    (IdempotencyState.BOUND, IdempotencyEvent.FINISH): IdempotencyState.DONE,
+    (IdempotencyState.BOUND, IdempotencyEvent.GIVE_UP): IdempotencyState.BOUND,
+    (IdempotencyState.BOUND, IdempotencyEvent.PURGE): IdempotencyState.UNKNOWN,
+    (IdempotencyState.RUNNING, IdempotencyEvent.EXPIRE): IdempotencyState.EXPIRED,
+    (IdempotencyState.RUNNING, IdempotencyEvent.FINISH): IdempotencyState.DONE,
+    (IdempotencyState.RUNNING, IdempotencyEvent.GIVE_UP): IdempotencyState.BOUND,
+    (IdempotencyState.EXPIRED, IdempotencyEvent.TAKE_OVER): IdempotencyState.RUNNING,
+    (IdempotencyState.EXPIRED, IdempotencyEvent.FINISH): IdempotencyState.DONE,
+    (IdempotencyState.EXPIRED, IdempotencyEvent.GIVE_UP): IdempotencyState.BOUND,
+    (IdempotencyState.DONE, IdempotencyEvent.PURGE): IdempotencyState.UNKNOWN,
 }
 """How a key moves in every store; a missing key cannot happen. The contract suite walks this table."""
 
 
 class Verdict(StrEnum):
-    """How a request with the key proceeds."""
+    """The way in which a request with the key proceeds."""
 
     CLAIM = "claim"
     WAIT = "wait"
@@ -120,16 +92,16 @@ class Verdict(StrEnum):
 
 
 DECISIONS: Final = {
-    (KeyState.UNKNOWN, True): Verdict.CLAIM,
-    (KeyState.UNKNOWN, False): Verdict.CLAIM,
-    (KeyState.BOUND, True): Verdict.CLAIM,
-    (KeyState.BOUND, False): Verdict.REJECT,
-    (KeyState.RUNNING, True): Verdict.WAIT,
-    (KeyState.RUNNING, False): Verdict.REJECT,
-    (KeyState.EXPIRED, True): Verdict.TAKE_OVER,
-    (KeyState.EXPIRED, False): Verdict.REJECT,
-    (KeyState.DONE, True): Verdict.REPLAY,
-    (KeyState.DONE, False): Verdict.REJECT,
+    (IdempotencyState.UNKNOWN, True): Verdict.CLAIM,
+    (IdempotencyState.UNKNOWN, False): Verdict.CLAIM,
+    (IdempotencyState.BOUND, True): Verdict.CLAIM,
+    (IdempotencyState.BOUND, False): Verdict.REJECT,
+    (IdempotencyState.RUNNING, True): Verdict.WAIT,
+    (IdempotencyState.RUNNING, False): Verdict.REJECT,
+    (IdempotencyState.EXPIRED, True): Verdict.TAKE_OVER,
+    (IdempotencyState.EXPIRED, False): Verdict.REJECT,
+    (IdempotencyState.DONE, True): Verdict.REPLAY,
+    (IdempotencyState.DONE, False): Verdict.REJECT,
 }
 
 
@@ -137,9 +109,8 @@ DECISIONS: Final = {
 class IdempotencyRecord:
     """The stored record of (account, key).
 
-    While work runs, `lease_until` is the end of its lease. `subject_id` is the record
-    that the work makes or changes. `encoded_outcome` is what is replayed; work that an earlier release
-    finished for another process has none, and is replayed from the subject.
+    While work runs, `lease_until` is the end of its lease. `subject_id` is the record that the work makes or
+    changes. `encoded_outcome` is replayed once it is done.
     """
 
     key: str
@@ -150,30 +121,42 @@ class IdempotencyRecord:
     encoded_outcome: bytes | None = field(default=None, repr=False)
 
 
-def is_key(text: str) -> bool:
-    """Whether a text can be an idempotency key: 1 to 255 visible ASCII characters."""
+def is_idempotency_key(text: str) -> bool:
+    """Return whether a text can be an idempotency key: 1 to 255 visible ASCII characters."""
     return 1 <= len(text) <= MAX_KEY_LENGTH and all("!" <= char <= "~" for char in text)
 
 
-def fingerprint(method: str, path: str, body: object) -> bytes:
-    """SHA-256 over method, path and the JSON value of the body.
+def _check_names(value: object) -> None:
+    if isinstance(value, dict):
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError("the names in a body are texts: JSON has no others")
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
+        for each in value:
+            _check_names(each)
 
-    Key order and white space do not matter; everything else does, the difference between `1`,
-    `1.0`, `"1"` and `true` included.
+
+def fingerprint(method: str, path: str, body: object) -> bytes:
+    """Return the SHA-256 over method, path and the JSON value of the body.
+
+    Key order and white space do not matter; `1`, `1.0`, `"1"` and `true` differ.
     """
+    if "\n" in method:  # it would move the border of method and path
+        raise ValueError("a method has no line break")
+    _check_names(body)
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(f"{method}\n{path}\n{canonical}".encode()).digest()
 
 
-def state_of(record: IdempotencyRecord | None, now: datetime) -> KeyState:
-    """The state of a key at an instant of the store's clock."""
+def state_of(record: IdempotencyRecord | None, now: datetime) -> IdempotencyState:
+    """Return the state of a key at an instant of the store's clock."""
     if record is None:
-        return KeyState.UNKNOWN
+        return IdempotencyState.UNKNOWN
     if record.is_done:
-        return KeyState.DONE
+        return IdempotencyState.DONE
     if record.lease_until is None:
-        return KeyState.BOUND
-    return KeyState.RUNNING if now < record.lease_until else KeyState.EXPIRED
+        return IdempotencyState.BOUND
+    return IdempotencyState.RUNNING if now < record.lease_until else IdempotencyState.EXPIRED
 
 
 def decide(record: IdempotencyRecord | None, request_fingerprint: bytes, now: datetime) -> Verdict:
@@ -183,5 +166,5 @@ def decide(record: IdempotencyRecord | None, request_fingerprint: bytes, now: da
 
 
 def next_look_s(pause_s: float) -> float:
-    """The pause after a pause, in seconds: twice as long, at most `LONGEST_PAUSE_S`."""
+    """Return the pause after a pause, in seconds: twice as long, at most `LONGEST_PAUSE_S`."""
     return min(2 * pause_s, LONGEST_PAUSE_S)

@@ -1,7 +1,6 @@
 """API keys: their form, their digest, their scopes, and when one is valid (spec 5).
 
-Owns the form of a key and its permissions. Keeps no key: only its SHA-256 is stored,
-and 256 random bits need no slow hash.
+Only a key's SHA-256 is stored: 256 random bits need no slow hash.
 """
 
 import base64
@@ -16,34 +15,6 @@ from uuid import UUID
 from attrs import evolve, frozen
 
 from meetcore.domain.errors import Conflict, InsufficientScope, InvalidApiKey
-
-__all__ = [
-    "DEFAULT_NAME",
-    "MAX_NAME",
-    "MAX_OVERLAP_H",
-    "SECRET_BYTES",
-    "SECRET_LENGTH",
-    "ApiKey",
-    "InvalidExpiry",
-    "InvalidName",
-    "InvalidOverlap",
-    "RolledKey",
-    "Scope",
-    "check_expiry",
-    "check_name",
-    "check_overlap",
-    "check_usable",
-    "dashboard_key",
-    "digest",
-    "is_prefix",
-    "last_four",
-    "masked",
-    "mint",
-    "minute_of_use",
-    "read_bearer",
-    "require_scope",
-    "roll",
-]
 
 SECRET_BYTES: Final = 32
 SECRET_LENGTH: Final = 43
@@ -60,7 +31,7 @@ _REFUSAL = "The API key is wrong, revoked or expired. Send it as: Authorization:
 
 
 class InvalidExpiry(ValueError):
-    """A key that would expire before it is made."""
+    """An expiry in the past."""
 
 
 class InvalidName(ValueError):
@@ -87,12 +58,11 @@ class Scope(StrEnum):
 
 @frozen
 class ApiKey:
-    """A key as it is stored: never the key itself.
+    """A key as it is stored: never its text, of which `last_four` characters identify it.
 
-    `daily_cap` is credits per WIB day, or `None`. `last_four` characters of its text tell keys apart; `None`
-    for a key of a release that did not keep them. `created_by` is the member who made it, `None` for the
-    operator. `last_used_at` is a whole minute. `first_key_id` is the first of the keys that it was rolled
-    from: they share one cap.
+    `daily_cap` is credits per WIB day, or `None`. `created_by` is a member, `None` for the operator.
+    `last_used_at` is a whole minute. `first_key_id` is the first of the keys that it was rolled from: they
+    share one cap.
     """
 
     id: UUID
@@ -116,35 +86,30 @@ class ApiKey:
 
 @frozen
 class RolledKey:
-    """A key in the place of another, and that other with its end."""
+    """A new key, and the old one with its end."""
 
     new: ApiKey
     old: ApiKey
 
 
 def dashboard_key(account_id: UUID, at: datetime) -> ApiKey:
-    """The key that pays for what the members of an account do by hand.
+    """Return the key that pays for what the members of an account do by hand.
 
-    It has the id of the account, every scope and no cap. No text belongs to it and no store keeps it, so that
-    nobody can present, list, roll or revoke it.
+    It has the id of the account, every scope, no cap and no text, and is not stored: it cannot be presented,
+    listed, rolled or revoked.
     """
     return ApiKey(account_id, account_id, tuple(Scope), None, at)
 
 
 def is_prefix(text: str) -> bool:
-    """Whether a configured key prefix is short, lower case and alphanumeric."""
+    """Return whether a configured key prefix is short, lower case and alphanumeric."""
     return _PREFIX.fullmatch(text) is not None
 
 
 def mint(prefix: str, random: bytes) -> str:
-    """Compose a key: `<prefix>_live_` and 43 characters of base64url (rule 5/2).
+    """Compose a key: `<prefix>_live_` and 43 characters of base64url from 32 random bytes (rule 5/2).
 
-    Args:
-        prefix: the service's own, see `is_prefix`.
-        random: 32 random bytes.
-
-    Raises:
-        ValueError: the prefix or the number of bytes is off.
+    Raises `ValueError` for a prefix that is none, see `is_prefix`, or another number of bytes.
     """
     if not is_prefix(prefix) or len(random) != SECRET_BYTES:
         raise ValueError(f"a key needs a short lower-case prefix and {SECRET_BYTES} random bytes")
@@ -152,45 +117,37 @@ def mint(prefix: str, random: bytes) -> str:
 
 
 def digest(key: str) -> bytes:
-    """The SHA-256 under which a key is stored and looked up."""
+    """Return the SHA-256 under which a key is stored and looked up."""
     return hashlib.sha256(key.encode()).digest()
 
 
 def last_four(text: str) -> str:
-    """The end of a key's text, which is stored in the clear.
-
-    It holds 22 of 256 random bits: the other 234 cannot be guessed, with the digest at hand or without.
-    """
+    """Return the end of a key's text, which is stored in the clear: 22 of 256 random bits."""
     return text[-4:]
 
 
 def masked(prefix: str, key: ApiKey) -> str:
-    """A key's text as it is shown after it was made: `mk_live_…abcd`."""
+    """Return a key's text as it is shown after it was made: `mk_live_…abcd`."""
     return f"{prefix}_live_…{key.last_four or ''}"
 
 
 def minute_of_use(at: datetime) -> datetime:
-    """The minute by which the last use of a key is known."""
+    """Return the minute by which the last use of a key is recorded."""
     return at.replace(second=0, microsecond=0)
 
 
 def check_name(name: str) -> str:
-    """Check the name of a key and return it unchanged.
-
-    Raises:
-        InvalidName: it is blank, longer than `MAX_NAME`, of several lines, or holds control characters.
-    """
+    """Return a key's name; raise `InvalidName` if blank, above `MAX_NAME`, or not one printable line."""
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise InvalidName(f"a name is 1 to {MAX_NAME} characters of one line, not blank")
     return name
 
 
 def read_bearer(header: str | None, prefix: str) -> str:
-    """Take the key out of an `Authorization` header (RFC 6750, 2.1; rules 4/bearer and 5/1).
+    """Read the key of an `Authorization` header (RFC 6750, 2.1; rules 4/bearer and 5/1).
 
-    Raises:
-        InvalidApiKey: no header, another scheme, another prefix or another length; distinguished in
-            the message, because a key of another length is a copying mistake (rule 5/2).
+    Raises `InvalidApiKey`, whose message distinguishes no header, another scheme, prefix or length: a key of
+    another length is a copying mistake (rule 5/2).
     """
     if not header:
         raise InvalidApiKey("No API key. Send it as: Authorization: Bearer <API_KEY>.")
@@ -213,11 +170,7 @@ def read_bearer(header: str | None, prefix: str) -> str:
 
 
 def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
-    """Return a stored key that is usable, or refuse it (rule 5/3).
-
-    Raises:
-        InvalidApiKey: unknown, revoked at any time, or expired at `now`.
-    """
+    """Return a stored key; raise `InvalidApiKey` if unknown, revoked, or expired at `now` (rule 5/3)."""
     if key is None or not _is_usable(key, now):
         raise InvalidApiKey(_REFUSAL)
     return key
@@ -231,17 +184,10 @@ def _is_usable(key: ApiKey, now: datetime) -> bool:
 def roll(
     key: ApiKey, overlap_h: int, new_id: UUID, text: str, now: datetime, created_by: UUID | None = None
 ) -> RolledKey:
-    """Put a new key in the place of another, which ends after an overlap.
+    """Replace a key by a new one with its name, scopes, cap and expiry. Both count under one cap.
 
-    The new one has the name, scopes, cap and expiry of the old one. What they spend counts under one cap.
-
-    Args:
-        key: what is rolled.
-        overlap_h: hours until the old key expires, if it does not before; 0 revokes it at once.
-        new_id: the id of the new key.
-        text: of the new key; its end is kept.
-        now: the instant of the request.
-        created_by: the member who rolls it, if it is not the operator.
+    The old key expires after `overlap_h` hours, if not before; 0 revokes it at once. The end of the new one's
+    `text` is kept; `created_by` is a member, `None` for the operator.
 
     Raises:
         InvalidOverlap: see `check_overlap`.
@@ -260,33 +206,21 @@ def roll(
 
 
 def check_overlap(hours: int) -> int:
-    """Check for how many hours a key that is rolled works on.
-
-    Raises:
-        InvalidOverlap: not from 0 to `MAX_OVERLAP_H`.
-    """
+    """Return the hours that a rolled key still works; raise `InvalidOverlap` outside 0 to `MAX_OVERLAP_H`."""
     if type(hours) is not int or not 0 <= hours <= MAX_OVERLAP_H:
         raise InvalidOverlap(f"an overlap is 0 to {MAX_OVERLAP_H} whole hours")
     return hours
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
-    """Check the expiry of a new key.
-
-    Raises:
-        InvalidExpiry: it lies in the past, so that the key would never work.
-    """
+    """Return the expiry of a new key; raise `InvalidExpiry` where the key would never work."""
     if expires_at is not None and expires_at <= now:
         raise InvalidExpiry("a key must expire in the future; leave the time out for one that never does")
     return expires_at
 
 
 def require_scope(key: ApiKey, any_of: Iterable[Scope]) -> None:
-    """Check that a key has one of the scopes; an empty set requires none (rule 1/keys).
-
-    Raises:
-        InsufficientScope: it has none of them (rule 5/5).
-    """
+    """Raise `InsufficientScope` for a key with none of these scopes (rule 5/5), if any (rule 1/keys)."""
     wanted = tuple(any_of)
     if wanted and not any(scope in key.scopes for scope in wanted):
         raise InsufficientScope(wanted)

@@ -1,34 +1,21 @@
-"""The rate window: how many requests a key may make in one wall-clock minute.
+"""The rate window: how many requests a key may make in one wall-clock minute (rules 8/2, 8/4, 8/5, 8/6).
 
-It owns the arithmetic of a fixed window (rules 8/2, 8/4, 8/5 and 8/6)::
+::
 
     :00                                            :00
      |  1 2 3 … limit | limit+1 … refused, counted   |  1 2 3 …
      ^ window_start                                  ^ reset
 
-and leaves the counting to a store, because many processes share a key's window;
-`decide` turns its count into a verdict. Header names and formats belong to the adapter that speaks
-HTTP. Credits are unrelated (rule 8/7).
-
-One instant per request decides everything: pass the same `now` to `window_start` (to count) and to
-`decide` (to judge), or a request that straddles second 00 is counted in one window and judged in
-another.
+A store counts, because many processes share a key's window; `decide` turns its count into a verdict.
+Credits are unrelated (rule 8/7).
+One instant per request decides everything: pass the same aware `now` to `window_start` (to count) and to
+`decide` (to judge), or a request that straddles second 00 is counted in one window and judged in another.
 """
 
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from attrs import Attribute, field, frozen
-
-__all__ = [
-    "WINDOW_SECONDS",
-    "OperationClass",
-    "Quotas",
-    "RateVerdict",
-    "decide",
-    "untouched",
-    "window_start",
-]
 
 WINDOW_SECONDS = 60
 
@@ -37,10 +24,7 @@ _DAY_SECONDS = 86_400
 
 
 class OperationClass(StrEnum):
-    """What a request does, as far as its quota is concerned (rule 8/6).
-
-    The values are stored as part of a counter's name: they do not change.
-    """
+    """The class of a request for its quota (rule 8/6); the values are names of counters and do not change."""
 
     READ = "read"
     WRITE = "write"
@@ -56,11 +40,7 @@ def _positive(_owner: object, attribute: "Attribute[int]", value: object) -> Non
 
 @frozen
 class Quotas:
-    """Requests per key, class and minute; by default reads the loosest, credits the strictest.
-
-    Raises:
-        ValueError: a quota is not a whole number of at least 1.
-    """
+    """Requests per key, class and minute, whole numbers from 1: reads the loosest, credits the strictest."""
 
     read: int = field(default=300, validator=_positive)
     write: int = field(default=60, validator=_positive)
@@ -83,16 +63,10 @@ class Quotas:
 
 @frozen
 class RateVerdict:
-    """The state of the window for one request.
+    """The state of the window for one request; `reset` and `window_start` are unix seconds.
 
-    Attributes:
-        limit: requests that the window admits.
-        remaining: requests still admitted in the window after this one; never negative.
-        reset: unix second at which the next window starts; always on second 00.
-        is_allowed: whether this request is admitted.
-        retry_after_s: whole seconds to wait, at least 1, after a refusal; 0 when admitted. A caller that
-            waits that long lands in the next window and not before it.
-        window_start: unix second at which the window started; always on second 00.
+    `remaining` counts the requests still admitted after this one. A caller that waits `retry_after_s`, at
+    least 1 after a refusal, arrives in the next window and not before it; 0 when admitted.
     """
 
     limit: int
@@ -104,29 +78,19 @@ class RateVerdict:
 
 
 def window_start(now: datetime) -> int:
-    """Return the unix second at which the minute around `now` started (rule 8/2).
-
-    Raises:
-        TypeError: `now` has no time zone, so that its minute is undefined.
-    """
+    """Return the unix second at which the minute around `now` started (rule 8/2)."""
     second = _unix_second(now)
     return second - second % WINDOW_SECONDS
 
 
 def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
-    """Judge one request by its place in the window; a refused one waits for the next (rule 8/4).
+    """Judge one request by its place in the window of `now`; a refused one waits for the next (rule 8/4).
 
-    Args:
-        limit: requests that the window admits.
-        hits_including_this: attempts in the window so far, this one and the refused ones included
-            (rule 8/5), so it may well exceed the limit.
-        now: the instant whose window was counted.
-
-    Raises:
-        ValueError: fewer than one hit: this request has not been counted.
-        TypeError: `now` has no time zone.
+    `hits_including_this` counts refused attempts, too (rule 8/5), and may exceed the limit; at least 1.
     """
-    if hits_including_this < 1:
+    if type(limit) is not int or limit < 1:
+        raise ValueError(f"The limit is a whole number of at least 1, not {limit!r}.")
+    if type(hits_including_this) is not int or hits_including_this < 1:
         raise ValueError("Count the request before judging it: there is at least one hit.")
     second = _unix_second(now)
     into = second % WINDOW_SECONDS
@@ -138,12 +102,8 @@ def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
     return RateVerdict(limit, limit - hits_including_this, second + left, True, 0, second - into)
 
 
-def untouched(limit: int, now: datetime) -> RateVerdict:
-    """Describe the window for a request that was counted nowhere, such as one without a valid key.
-
-    Raises:
-        TypeError: `now` has no time zone.
-    """
+def full_verdict(limit: int, now: datetime) -> RateVerdict:
+    """Return the window of a request that was not counted, such as one without a valid key."""
     start = window_start(now)
     return RateVerdict(limit, limit, start + WINDOW_SECONDS, True, 0, start)
 

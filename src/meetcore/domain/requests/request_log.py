@@ -1,28 +1,17 @@
-"""What is kept of the requests of an account, so that what became of one is known without support.
+"""The log of an account's requests, and the trace that a request belongs to.
 
-Owns which requests are kept, for how long, and what of them. Neither bodies nor query strings are: the path
-is that of the operation, without ids.
+Owns which requests are kept, for how long, and which of their fields: no bodies and no query strings; the
+path is the operation's, without ids. Owns the form of W3C's `traceparent`; `tracestate`, which holds data of
+other vendors, is neither read nor passed on.
 """
 
+import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from attrs import frozen
-
-__all__ = [
-    "ALL_OF_MINUTE",
-    "FIRST_ERROR_STATUS",
-    "MOST_ERRORS_OF_MINUTE",
-    "MOST_OF_MINUTE",
-    "ONE_OF",
-    "REQUESTS_KEPT",
-    "LoggedRequest",
-    "MinuteSample",
-    "is_error",
-    "requests_kept_since",
-    "sample",
-]
 
 REQUESTS_KEPT: Final = timedelta(days=7)
 """How long a request is kept."""
@@ -40,11 +29,11 @@ FIRST_ERROR_STATUS: Final = 400
 
 @frozen
 class LoggedRequest:
-    """A request of an account's key and what became of it.
+    """A request of an account's key and its result.
 
-    `method` is that of HTTP, or the name of the tool that an agent called; `path` is the operation's, with
-    the names of its ids, and empty for one that does not exist. `code` is that of the refusal, if it was
-    one. `subject_id` is the record that the request made or named in its path.
+    `method` is that of HTTP, or the name of an agent's tool; `path` is the operation's, with the names of its
+    ids, and empty for one that does not exist. `code` is that of a refusal. `subject_id` is the record that
+    the request made or named in its path.
     """
 
     id: UUID
@@ -60,13 +49,13 @@ class LoggedRequest:
 
 
 def is_error(status: int) -> bool:
-    """Whether a request with this answer was refused or failed."""
+    """Return whether a request with this status was refused or failed."""
     return status >= FIRST_ERROR_STATUS
 
 
 @frozen
 class MinuteSample:
-    """How many requests of an account were counted in a minute, and how many of them are kept."""
+    """The number of an account's requests in a minute, and how many of them are kept."""
 
     successes: int = 0
     kept_successes: int = 0
@@ -74,10 +63,7 @@ class MinuteSample:
 
 
 def sample(so_far: MinuteSample, *, is_error: bool) -> tuple[MinuteSample, bool]:
-    """Count a request, and decide whether it is kept.
-
-    Errors are kept first: successes never take their room.
-    """
+    """Count a request, and decide whether it is kept. Successes never use the room of errors."""
     if is_error:
         is_kept = so_far.kept_errors < MOST_ERRORS_OF_MINUTE
         kept = so_far.kept_errors + is_kept
@@ -89,5 +75,42 @@ def sample(so_far: MinuteSample, *, is_error: bool) -> tuple[MinuteSample, bool]
 
 
 def requests_kept_since(now: datetime) -> datetime:
-    """The instant from which on requests are kept."""
+    """Return the instant from which on requests are kept."""
     return now - REQUESTS_KEPT
+
+
+TRACEPARENT = "traceparent"
+
+_FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
+_SAMPLED = 1
+
+
+@frozen
+class TraceContext:
+    """A place in a trace: its id and a span's, in lower-case hex; a sampled span may have been recorded."""
+
+    trace_id: str
+    span_id: str
+    is_sampled: bool
+
+    def __str__(self) -> str:
+        """Return the header's value, in version 00."""
+        return f"00-{self.trace_id}-{self.span_id}-{int(self.is_sampled):02x}"
+
+
+def parse_traceparent(text: str) -> TraceContext | None:
+    """Read the header's value, of a later version the parts of 00; `None` for an invalid one."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        return None
+    version, trace_id, span_id, flags, more = found.groups()
+    is_of_its_version = version != "ff" and (version != "00" or more is None)
+    if not is_of_its_version or not trace_id.strip("0") or not span_id.strip("0"):
+        return None
+    return TraceContext(trace_id, span_id, bool(int(flags, 16) & _SAMPLED))
+
+
+def sole_traceparent(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
+    """Read it from headers, names in lower case; `None` where it is missing, invalid or repeated."""
+    values = [value for name, value in headers if name == b"traceparent"]
+    return parse_traceparent(values[0].decode("latin-1").strip(" \t")) if len(values) == 1 else None

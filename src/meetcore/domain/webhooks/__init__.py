@@ -1,11 +1,12 @@
-"""Webhooks: endpoints, deliveries, signatures, and which addresses may be contacted.
+"""Webhooks: endpoints, deliveries, signatures, and the addresses that may be contacted.
 
-`endpoints`        disabled at twenty failures in a row
+`endpoints`        disabled at twenty failures in a row, their own or of their host
 `deliveries`       the life of one delivery
 `retry_schedule`   when the next attempt is due
-`events`           what happened, as it is sent
+`events`           events and their payload
 `signature`        sign and verify
-`urls`             which URLs are accepted
-`addresses`        which addresses may be contacted
-`destinations`     limits for each host that is posted to
+`urls`             accepted URLs
+`addresses`        addresses that may be contacted
+`sender_faults`    faults that count against no endpoint
+`views`            records that the store reads and writes
 """

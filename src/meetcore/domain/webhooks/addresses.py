@@ -1,9 +1,8 @@
 """Decide which network addresses a webhook may be sent to (rule 4.3/1).
 
-Owns the address rule: the IANA special-purpose registries written out, the forms in which an IPv4
-address hides inside an IPv6 one, and the operator's exemptions. It resolves no names and does not
-connect: a resolver supplies the addresses and the sender applies the verdict, at registration and
-again before every delivery.
+Owns the address rule: the IANA special-purpose registries written out, the forms in which an IPv4 address
+hides inside an IPv6 one, and the operator's exemptions. It resolves no names and does not connect: a resolver
+supplies the addresses and the sender applies the verdict, at registration and again before every delivery.
 
 The rule, in order:
 
@@ -27,17 +26,6 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from meetcore.domain.errors import Unprocessable
-
-__all__ = [
-    "REFUSED_IPV4",
-    "REFUSED_IPV6",
-    "Address",
-    "Network",
-    "is_allowed",
-    "is_public_unicast",
-    "unwrapped",
-    "vet",
-]
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -140,10 +128,7 @@ _32_BITS = 0xFFFF_FFFF
 
 
 def is_public_unicast(address: Address) -> bool:
-    """Return whether a packet to this address goes to one host on the public internet.
-
-    An address with a scope id (`fe80::1%eth0`) is not: it means a link of this machine.
-    """
+    """Return whether packets go to one host on the public internet; not with a scope id (`fe80::1%eth0`)."""
     if isinstance(address, IPv4Address):
         return not _is_in(address, _REFUSED_IPV4_ROWS)
     if address.scope_id is not None or address not in _GLOBAL_UNICAST:
@@ -161,8 +146,8 @@ def _is_in(address: Address, rows: tuple[tuple[int, int], ...]) -> bool:
 def unwrapped(address: Address) -> Iterator[IPv4Address]:
     """Yield every IPv4 address that this one may carry, by each form that it fits.
 
-    IPv4-mapped, IPv4-compatible, IPv4-translated, NAT64 (well known, and local use at each prefix
-    length of RFC 6052), 6to4, Teredo (server and client) and ISATAP. An IPv4 address embeds none.
+    IPv4-mapped, -compatible and -translated, NAT64 (well known, and local use at each prefix length of RFC
+    6052), 6to4, Teredo (server and client) and ISATAP. An IPv4 address embeds none.
     """
     if isinstance(address, IPv4Address):
         return
@@ -194,12 +179,9 @@ def is_allowed(
 ) -> bool:
     """Return whether a webhook may be sent to this address (rule 4.3/1).
 
-    Args:
-        address: as it is written in the URL or as the name resolved.
-        allowed_networks: the operator's exemptions. They apply to the address in this form only: with
-            10.0.0.0/8 allowed, `::ffff:10.0.0.1` is still refused.
-        denied_networks: the operator's additions to what is refused. They win over the exemptions, and reach
-            an address that is carried in another.
+    The operator's exemptions are for the address in this form only: with 10.0.0.0/8 allowed,
+    `::ffff:10.0.0.1` is still refused. The refusals win over them, and reach an address that is carried in
+    another.
     """
     denied = tuple(denied_networks)
     if any(form in network for form in (address, *unwrapped(address)) for network in denied):
@@ -210,17 +192,12 @@ def is_allowed(
 
 
 def vet(
-    addresses: Iterable[Address],
-    allowed_networks: Iterable[Network],
-    denied_networks: Iterable[Network] = (),
+    addresses: Iterable[Address], allowed_networks: Iterable[Network], denied_networks: Iterable[Network] = ()
 ) -> None:
-    """Refuse a host unless every address it stands for may be sent to (rule 4.3/1).
+    """Refuse a host unless each of its addresses may be sent to (rule 4.3/1): any of them may be dialled.
 
-    One bad address refuses the whole: the connection could be made to any of them.
-
-    Raises:
-        Unprocessable: an address is refused, or there is none. The message names no address, so that
-            a name of our own network cannot be looked up through it.
+    Raises `Unprocessable`, also without an address. The message names none, so that a name of our own network
+    cannot be looked up through it.
     """
     candidates = tuple(addresses)
     allowed, denied = tuple(allowed_networks), tuple(denied_networks)

@@ -1,54 +1,22 @@
 """One event on its way to one endpoint: the machine of a delivery and what an attempt decides.
 
-::
-
-    PENDING --SUCCEED--> SUCCEEDED        PENDING --HOLD-----> HELD
-    PENDING --FAIL-----> FAILED           HELD    --RELEASE--> PENDING
-    PENDING --RETRY----> PENDING          HELD    --EXPIRE---> EXPIRED
-    FAILED  --RECOVER--> HELD             EXPIRED --RECOVER--> HELD
-
 While its endpoint is inactive a delivery is HELD, but for a post in flight, which keeps its claim and is
-judged when it ends: one that is to be retried is held then. A held delivery whose post ends
-late, after its claim has expired, is still judged. One that is recovered is HELD until its turn comes, at an
-active endpoint, too.
-
-Owns the states, the judgement of an attempt and its effect on delivery and endpoint together. Does
-not post, claim or store attempts, and does not read the body.
+judged when it ends: one that is to be retried is held then. A held delivery whose post ends late, after its
+claim has expired, is still judged. One that is recovered is HELD until its turn comes, at an active endpoint,
+too.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
-from types import MappingProxyType
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import evolve, frozen
 
 from meetcore.domain.errors import Unprocessable
+from meetcore.domain.machine import find_step
+from meetcore.domain.webhooks import events, retry_schedule
 from meetcore.domain.webhooks.endpoints import Endpoint, record_failure, record_success
-from meetcore.domain.webhooks.events import EVENTS_KEPT, EventKind, kept_since
-from meetcore.domain.webhooks.retry_schedule import RetrySchedule, next_attempt
-
-__all__ = [
-    "HELD_FOR",
-    "RECOVERED_AT_ONCE",
-    "RELEASE_PACE",
-    "TRANSITIONS",
-    "Attempt",
-    "Delivery",
-    "DeliveryEvent",
-    "DeliveryStatus",
-    "ReleasePace",
-    "expire",
-    "give_up",
-    "hold",
-    "judge",
-    "open_delivery",
-    "record_attempt",
-    "recover",
-    "recovery_start",
-    "release",
-]
 
 HELD_FOR = timedelta(hours=72)
 """How long a delivery waits for its endpoint to become active again."""
@@ -71,7 +39,7 @@ class DeliveryStatus(StrEnum):
 
 
 class DeliveryEvent(Enum):
-    """What can happen to a delivery. RETRY is a failed attempt that is not the last."""
+    """An event of a delivery. RETRY is a failed attempt that is not the last."""
 
     SUCCEED = "succeed"
     RETRY = "retry"
@@ -82,21 +50,19 @@ class DeliveryEvent(Enum):
     RECOVER = "recover"
 
 
-TRANSITIONS: Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus] = MappingProxyType(
-    {
-        (DeliveryStatus.PENDING, DeliveryEvent.SUCCEED): DeliveryStatus.SUCCEEDED,
-        (DeliveryStatus.PENDING, DeliveryEvent.RETRY): DeliveryStatus.PENDING,
-        (DeliveryStatus.PENDING, DeliveryEvent.FAIL): DeliveryStatus.FAILED,
-        (DeliveryStatus.PENDING, DeliveryEvent.HOLD): DeliveryStatus.HELD,
-        (DeliveryStatus.HELD, DeliveryEvent.SUCCEED): DeliveryStatus.SUCCEEDED,
-        (DeliveryStatus.HELD, DeliveryEvent.RETRY): DeliveryStatus.HELD,
-        (DeliveryStatus.HELD, DeliveryEvent.FAIL): DeliveryStatus.FAILED,
-        (DeliveryStatus.HELD, DeliveryEvent.RELEASE): DeliveryStatus.PENDING,
-        (DeliveryStatus.HELD, DeliveryEvent.EXPIRE): DeliveryStatus.EXPIRED,
-        (DeliveryStatus.FAILED, DeliveryEvent.RECOVER): DeliveryStatus.HELD,
-        (DeliveryStatus.EXPIRED, DeliveryEvent.RECOVER): DeliveryStatus.HELD,
-    }
-)
+TRANSITIONS: Final = {
+    (DeliveryStatus.PENDING, DeliveryEvent.SUCCEED): DeliveryStatus.SUCCEEDED,
+    (DeliveryStatus.PENDING, DeliveryEvent.RETRY): DeliveryStatus.PENDING,
+    (DeliveryStatus.PENDING, DeliveryEvent.FAIL): DeliveryStatus.FAILED,
+    (DeliveryStatus.PENDING, DeliveryEvent.HOLD): DeliveryStatus.HELD,
+    (DeliveryStatus.HELD, DeliveryEvent.SUCCEED): DeliveryStatus.SUCCEEDED,
+    (DeliveryStatus.HELD, DeliveryEvent.RETRY): DeliveryStatus.HELD,
+    (DeliveryStatus.HELD, DeliveryEvent.FAIL): DeliveryStatus.FAILED,
+    (DeliveryStatus.HELD, DeliveryEvent.RELEASE): DeliveryStatus.PENDING,
+    (DeliveryStatus.HELD, DeliveryEvent.EXPIRE): DeliveryStatus.EXPIRED,
+    (DeliveryStatus.FAILED, DeliveryEvent.RECOVER): DeliveryStatus.HELD,
+    (DeliveryStatus.EXPIRED, DeliveryEvent.RECOVER): DeliveryStatus.HELD,
+}
 """A missing key is illegal and changes nothing."""
 
 
@@ -104,10 +70,9 @@ TRANSITIONS: Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus] = Map
 class Attempt:
     """One post and its result (rule 6/7).
 
-    `error` is a stable code for customers and None exactly when the attempt succeeded; `status_code` is
-    None when no answer was read. `response_excerpt` is text that any store can hold. `address` is the
-    peer that was connected to, for the operator only. `retry_after_s` is the delay the receiver requested,
-    in seconds.
+    `error` is a stable code for customers, and `None` exactly when the attempt succeeded; `status_code` is
+    `None` without a response. `response_excerpt` is text that any store can hold. `address` is the connected
+    peer, for the operator only. `retry_after_s` is the delay that the receiver requested.
     """
 
     at: datetime
@@ -121,10 +86,7 @@ class Attempt:
 
 @frozen
 class ReleasePace:
-    """How held deliveries come back when their endpoint is active again, so that it is not flooded.
-
-    A portion at a time, the oldest first, one due every so long; the next portion when this one is through.
-    """
+    """The pace of held deliveries: a portion when the last is through, one due `every` so long."""
 
     portion: int = 20
     every: timedelta = timedelta(milliseconds=100)
@@ -151,7 +113,7 @@ class Delivery:
     account_id: UUID
     endpoint_id: UUID
     event_id: UUID
-    event_kind: EventKind
+    event_kind: events.EventKind
     status: DeliveryStatus
     attempts_made: int
     next_attempt_at: datetime | None
@@ -166,18 +128,13 @@ def open_delivery(
     id: UUID,
     endpoint: Endpoint,
     event_id: UUID,
-    event_kind: EventKind,
+    event_kind: events.EventKind,
     created_at: datetime,
     now: datetime,
 ) -> Delivery:
     """Send an event to an endpoint, whether or not it subscribed: due at once, held while it is inactive.
 
-    Args:
-        id: of the delivery; a later one is greater.
-        endpoint: as it is stored now.
-        event_id: of an event that is written, or will be together with the delivery.
-        created_at: when it was requested, by the caller's clock.
-        now: the instant of the store that keeps it; due times run by its clock.
+    A later delivery's id is greater. It was requested at `created_at`; due times run by the store's `now`.
     """
     waiting = Delivery(
         id=id,
@@ -202,28 +159,19 @@ def record_attempt(
     delivery: Delivery,
     endpoint: Endpoint,
     attempt: Attempt,
-    schedule: RetrySchedule,
+    schedule: retry_schedule.RetrySchedule,
     jitter: float,
     now: datetime,
 ) -> tuple[Delivery, Endpoint]:
-    """Decide what an attempt does to its delivery and its endpoint (rule 6/5).
+    """Apply an attempt that ended `now` to its delivery and its endpoint as it is stored now (rule 6/5).
 
     Every attempt that does not succeed counts against the endpoint. The delivery is tried again by the
-    schedule, is held if this failure made the endpoint inactive, and has failed for good when the
-    schedule is exhausted or the receiver said 410. On a delivery that is already final nothing changes:
-    the attempt belongs to a worker that lost the claim.
-
-    Args:
-        delivery: as it is stored now.
-        endpoint: as it is stored now; it may have been paused or disabled while the post was in flight.
-        jitter: drawn from [0, 1).
-        now: when the attempt ended.
-
-    Raises:
-        ValueError: the jitter is outside [0, 1).
+    schedule, is held if this failure made the endpoint inactive, and has failed for good when the schedule is
+    exhausted or the receiver said 410. A final delivery is unchanged: the attempt belongs to a worker that
+    lost the claim. Raises `ValueError` for a jitter outside [0, 1).
     """
     event, due = _outcome(delivery, attempt, schedule, jitter, now)
-    status = TRANSITIONS.get((delivery.status, event))
+    status = find_step(TRANSITIONS, delivery.status, event)
     if status is None:
         return delivery, endpoint
     failed_at = now if status is DeliveryStatus.FAILED else None
@@ -241,7 +189,7 @@ def record_attempt(
 
 
 def _outcome(
-    delivery: Delivery, attempt: Attempt, schedule: RetrySchedule, jitter: float, now: datetime
+    delivery: Delivery, attempt: Attempt, schedule: retry_schedule.RetrySchedule, jitter: float, now: datetime
 ) -> tuple[DeliveryEvent, datetime | None]:
     if judge(attempt):
         return DeliveryEvent.SUCCEED, None
@@ -249,64 +197,50 @@ def _outcome(
         return DeliveryEvent.FAIL, None
     wait_s = attempt.retry_after_s if attempt.status_code in _MAY_ASK_TO_WAIT else None
     attempts_made = delivery.attempts_made + 1 - delivery.attempts_before_recovery
-    due = next_attempt(schedule, attempts_made, now, jitter, wait_s)
+    due = retry_schedule.next_attempt(schedule, attempts_made, now, jitter, wait_s)
     return (DeliveryEvent.FAIL, None) if due is None else (DeliveryEvent.RETRY, due)
 
 
 def hold(delivery: Delivery, now: datetime) -> Delivery:
-    """Set a pending delivery aside because its endpoint is inactive; any other stays as it is."""
-    status = TRANSITIONS.get((delivery.status, DeliveryEvent.HOLD))
-    if status is None:
-        return delivery
-    return evolve(delivery, status=status, next_attempt_at=None, held_at=now)
+    """Set a pending delivery aside because its endpoint is inactive; any other is unchanged."""
+    return _moved(delivery, DeliveryEvent.HOLD, next_attempt_at=None, held_at=now)
 
 
 def release(delivery: Delivery, due: datetime) -> Delivery:
-    """Make a held delivery due at a moment that paces it behind older ones; any other stays as it is."""
-    status = TRANSITIONS.get((delivery.status, DeliveryEvent.RELEASE))
-    if status is None:
-        return delivery
-    return evolve(delivery, status=status, next_attempt_at=due, held_at=None)
+    """Make a held delivery due at a moment that paces it behind older ones; any other is unchanged."""
+    return _moved(delivery, DeliveryEvent.RELEASE, next_attempt_at=due, held_at=None)
 
 
 def expire(delivery: Delivery, now: datetime) -> Delivery:
-    """Give up a delivery that has been held for `HELD_FOR`; any other stays as it is."""
-    status = TRANSITIONS.get((delivery.status, DeliveryEvent.EXPIRE))
-    if status is None or now - (delivery.held_at or now) < HELD_FOR:
+    """Give up a delivery that has been held for `HELD_FOR`; any other is unchanged."""
+    if now - (delivery.held_at or now) < HELD_FOR:
         return delivery
-    return evolve(delivery, status=status, held_at=None, failed_at=now)
+    return _moved(delivery, DeliveryEvent.EXPIRE, held_at=None, failed_at=now)
 
 
 def give_up(delivery: Delivery, now: datetime) -> Delivery:
-    """Fail a delivery whose event is past its retention; a final one stays as it is."""
-    status = TRANSITIONS.get((delivery.status, DeliveryEvent.FAIL))
-    if status is None:
-        return delivery
-    return evolve(delivery, status=status, next_attempt_at=None, held_at=None, failed_at=now)
+    """Fail a delivery whose event is past its retention; a final one is unchanged."""
+    return _moved(delivery, DeliveryEvent.FAIL, next_attempt_at=None, held_at=None, failed_at=now)
 
 
 def recover(delivery: Delivery, now: datetime) -> Delivery:
-    """Hold a delivery that failed or expired for release, its schedule anew; any other stays as it is."""
-    status = TRANSITIONS.get((delivery.status, DeliveryEvent.RECOVER))
-    if status is None:
-        return delivery
+    """Hold a delivery that failed or expired for release, its schedule anew; any other is unchanged."""
     made = delivery.attempts_made
-    return evolve(delivery, status=status, held_at=now, failed_at=None, attempts_before_recovery=made)
+    return _moved(delivery, DeliveryEvent.RECOVER, held_at=now, failed_at=None, attempts_before_recovery=made)
 
 
-def recovery_start(since: datetime, now: datetime, kept: timedelta = EVENTS_KEPT) -> datetime:
-    """Return the instant since which deliveries that failed or expired are recovered.
+def _moved(delivery: Delivery, event: DeliveryEvent, **changes: Any) -> Delivery:
+    status = find_step(TRANSITIONS, delivery.status, event)
+    return delivery if status is None else evolve(delivery, status=status, **changes)
 
-    Args:
-        since: asked for.
-        now: of the request.
-        kept: how long events are kept.
 
-    Raises:
-        Unprocessable: it is in the future, or longer ago than events are kept.
+def recovery_start(since: datetime, now: datetime, kept: timedelta = events.EVENTS_KEPT) -> datetime:
+    """Return since when failed and expired deliveries are recovered, not in the future.
+
+    Raises `Unprocessable` where it is, or longer ago than events are `kept`.
     """
     if since > now:
         raise Unprocessable("since is in the future: nothing can have failed since then.")
-    if since < kept_since(now, kept):
+    if since < events.kept_since(now, kept):
         raise Unprocessable(f"since is more than {kept.days} days ago: events are not kept longer.")
     return since

@@ -1,16 +1,6 @@
 """Webhook endpoints and the machine that decides whether they are sent to (spec 2.3, 3 and 4.4).
 
-::
-
-    ACTIVE   --PAUSE--->  PAUSED
-    ACTIVE   --DISABLE->  DISABLED     the 20th failure in a row, its own or of its host (`destinations`)
-    PAUSED   --DISABLE->  DISABLED     the same, by posts that were in flight
-    PAUSED   --RESUME-->  ACTIVE       the counter stays
-    DISABLED --RESUME-->  ACTIVE       the counter starts again
-
-Owns the record, the counter of consecutive failures and every change of them. It does not post, know
-about deliveries, or draw ids, moments or secrets.
-
+The 20th failure in a row, its own or of its host, disables an endpoint; resuming then resets the count.
 Three choices the spec leaves open:
 
 - A post in flight while the endpoint is paused is counted like any other. The 20th failure in a row
@@ -22,49 +12,20 @@ Three choices the spec leaves open:
 So an endpoint is DISABLED exactly when its counter is 20 and `disabled_at` is set.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum
-from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
+from meetcore.domain.machine import find_step, step
 from meetcore.domain.texts import TextLimits
-from meetcore.domain.webhooks.events import EventKind
-from meetcore.domain.webhooks.urls import WebhookUrl
-
-__all__ = [
-    "DISABLE_AFTER_FAILURES",
-    "ENDPOINTS_PER_ACCOUNT",
-    "MAX_DESCRIPTION_LENGTH",
-    "MAX_OVERLAP_HOURS",
-    "SECRET_OVERLAP",
-    "TRANSITIONS",
-    "UNSET",
-    "Endpoint",
-    "EndpointChanges",
-    "EndpointEvent",
-    "EndpointState",
-    "Unset",
-    "WebhookTested",
-    "check_room",
-    "disable_with_host",
-    "pause",
-    "previous_secret",
-    "record_failure",
-    "record_success",
-    "register",
-    "request_test",
-    "require_active",
-    "resume",
-    "rotate_secret",
-    "update",
-]
+from meetcore.domain.webhooks import events, urls
 
 DISABLE_AFTER_FAILURES = 20
-"""Consecutive failed deliveries (rules 3/disable-at-20 and 6/5)."""
+"""Failed posts in a row, retries included (rules 3/disable-at-20 and 6/5)."""
 
 ENDPOINTS_PER_ACCOUNT = 50
 """Endpoints that an account may have, inactive ones included, where the operator sets no other number."""
@@ -79,7 +40,7 @@ _DESCRIPTION = TextLimits(MAX_DESCRIPTION_LENGTH, has_lines=True)
 
 
 class EndpointState(StrEnum):
-    """Only ACTIVE is sent to; PAUSED by the customer, DISABLED by its failures."""
+    """ACTIVE is sent to; PAUSED by the customer, DISABLED by its failures."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -87,7 +48,7 @@ class EndpointState(StrEnum):
 
 
 class EndpointEvent(Enum):
-    """What can happen to an endpoint. DISABLE is the failure that is the 20th in a row."""
+    """An event of an endpoint. DISABLE is the failure that is the 20th in a row."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -96,21 +57,19 @@ class EndpointEvent(Enum):
     RESUME = "resume"
 
 
-TRANSITIONS: Mapping[tuple[EndpointState, EndpointEvent], EndpointState] = MappingProxyType(
-    {
-        (EndpointState.ACTIVE, EndpointEvent.SUCCEEDED): EndpointState.ACTIVE,
-        (EndpointState.ACTIVE, EndpointEvent.FAILED): EndpointState.ACTIVE,
-        (EndpointState.ACTIVE, EndpointEvent.DISABLE): EndpointState.DISABLED,
-        (EndpointState.ACTIVE, EndpointEvent.PAUSE): EndpointState.PAUSED,
-        (EndpointState.ACTIVE, EndpointEvent.RESUME): EndpointState.ACTIVE,
-        (EndpointState.PAUSED, EndpointEvent.SUCCEEDED): EndpointState.PAUSED,
-        (EndpointState.PAUSED, EndpointEvent.FAILED): EndpointState.PAUSED,
-        (EndpointState.PAUSED, EndpointEvent.DISABLE): EndpointState.DISABLED,
-        (EndpointState.PAUSED, EndpointEvent.PAUSE): EndpointState.PAUSED,
-        (EndpointState.PAUSED, EndpointEvent.RESUME): EndpointState.ACTIVE,
-        (EndpointState.DISABLED, EndpointEvent.RESUME): EndpointState.ACTIVE,
-    }
-)
+TRANSITIONS: Final = {
+    (EndpointState.ACTIVE, EndpointEvent.SUCCEEDED): EndpointState.ACTIVE,
+    (EndpointState.ACTIVE, EndpointEvent.FAILED): EndpointState.ACTIVE,
+    (EndpointState.ACTIVE, EndpointEvent.DISABLE): EndpointState.DISABLED,
+    (EndpointState.ACTIVE, EndpointEvent.PAUSE): EndpointState.PAUSED,
+    (EndpointState.ACTIVE, EndpointEvent.RESUME): EndpointState.ACTIVE,
+    (EndpointState.PAUSED, EndpointEvent.SUCCEEDED): EndpointState.PAUSED,
+    (EndpointState.PAUSED, EndpointEvent.FAILED): EndpointState.PAUSED,
+    (EndpointState.PAUSED, EndpointEvent.DISABLE): EndpointState.DISABLED,
+    (EndpointState.PAUSED, EndpointEvent.PAUSE): EndpointState.PAUSED,
+    (EndpointState.PAUSED, EndpointEvent.RESUME): EndpointState.ACTIVE,
+    (EndpointState.DISABLED, EndpointEvent.RESUME): EndpointState.ACTIVE,
+}
 """A missing key is illegal and changes nothing."""
 
 
@@ -118,11 +77,10 @@ TRANSITIONS: Mapping[tuple[EndpointState, EndpointEvent], EndpointState] = Mappi
 class Endpoint:
     """A registered URL and how its deliveries have gone (spec 2.3).
 
-    `url` is what the caller gave and `url_key` its normal form, at most one for each account (rule
-    4.3/2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
-    key, or of the member who made it by hand. `secret` is None where the stored one cannot be decrypted, and
-    where it is not needed.
-    `previous_secret` is the one before the last rotation, which signs, too, before `previous_secret_until`.
+    `url` is as the caller gave it, `url_key` its normal form, at most one for each account (rule 4.3/2).
+    `disabled_at` is set by automatic disabling only. `created_by` is the id of the API key or of the member.
+    `secret` is `None` where it cannot be decrypted or is not needed. `previous_secret` signs, too, before
+    `previous_secret_until`.
     """
 
     id: UUID
@@ -130,7 +88,7 @@ class Endpoint:
     url: str
     url_key: str
     description: str | None
-    event_types: tuple[EventKind, ...]
+    event_types: tuple[events.EventKind, ...]
     state: EndpointState
     consecutive_failures: int
     disabled_at: datetime | None
@@ -142,7 +100,7 @@ class Endpoint:
 
     @property
     def is_active(self) -> bool:
-        """Whether anything is sent to it."""
+        """Whether it is sent to."""
         return self.state is EndpointState.ACTIVE
 
     @property
@@ -169,22 +127,15 @@ UNSET = Unset.UNSET
 
 @frozen
 class EndpointChanges:
-    """What a PATCH asks for (spec 4.4). A URL is not among it: it never changes (rule 4.4/1)."""
+    """The fields of a PATCH (spec 4.4). The URL never changes (rule 4.4/1)."""
 
-    event_types: tuple[EventKind, ...] | Unset = UNSET
+    event_types: tuple[events.EventKind, ...] | Unset = UNSET
     description: str | Unset | None = UNSET
     is_active: bool | Unset = UNSET
 
 
 def check_room(endpoints: int, limit: int) -> None:
-    """Refuse one more endpoint for an account that has its number of them.
-
-    Args:
-        endpoints: how many it has, the inactive ones included, counted under the account's lock.
-
-    Raises:
-        Unprocessable: there is no room.
-    """
+    """Raise `Unprocessable` for an endpoint above the account's `limit`, inactive ones included."""
     if endpoints >= limit:
         raise Unprocessable(
             f"This account has {endpoints} webhooks, and may have {limit}. Delete one that you no longer "
@@ -196,18 +147,14 @@ def register(
     *,
     id: UUID,
     account_id: UUID,
-    url: WebhookUrl,
+    url: urls.WebhookUrl,
     description: str | None,
-    event_types: tuple[EventKind, ...],
+    event_types: tuple[events.EventKind, ...],
     created_by: str,
     created_at: datetime,
     secret: str,
 ) -> Endpoint:
-    """Make a new, active endpoint (spec 4.3).
-
-    Raises:
-        InvalidRequest: no event types, one twice, or a description that breaks its rule.
-    """
+    """Make a new, active endpoint (spec 4.3); raise `InvalidRequest` as `update` does."""
     _check(event_types, description)
     return Endpoint(
         id=id,
@@ -226,19 +173,19 @@ def register(
 
 
 def record_success(endpoint: Endpoint) -> Endpoint:
-    """Take note of a delivery that succeeded: the row of failures is broken."""
-    state = TRANSITIONS.get((endpoint.state, EndpointEvent.SUCCEEDED))
+    """Reset the count of failures in a row after a delivery that succeeded."""
+    state = find_step(TRANSITIONS, endpoint.state, EndpointEvent.SUCCEEDED)
     if state is None or (state, 0) == (endpoint.state, endpoint.consecutive_failures):
         return endpoint
     return evolve(endpoint, state=state, consecutive_failures=0)
 
 
 def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
-    """Take note of a delivery that failed; the 20th in a row disables the endpoint (rule 3/disable-at-20)."""
+    """Count a delivery that failed; the 20th in a row disables the endpoint (rule 3/disable-at-20)."""
     failures = endpoint.consecutive_failures + 1
     is_last = failures >= DISABLE_AFTER_FAILURES
     event = EndpointEvent.DISABLE if is_last else EndpointEvent.FAILED
-    state = TRANSITIONS.get((endpoint.state, event))
+    state = find_step(TRANSITIONS, endpoint.state, event)
     if state is None:
         return endpoint
     disabled_at = at if is_last else endpoint.disabled_at
@@ -248,11 +195,11 @@ def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
 def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
     """Disable an endpoint whose deliveries fail, because its host has failed 20 times in a row.
 
-    One whose last delivery succeeded, or that has had none, is left unchanged: no failure of it is known. The
-    counter reads 20 afterwards, as after 20 failures of its own.
+    One whose last delivery succeeded, or that has had none, is unchanged. The counter reads 20 afterwards, as
+    after 20 failures of its own.
     """
     fails = endpoint.is_active and endpoint.consecutive_failures > 0
-    state = TRANSITIONS.get((endpoint.state, EndpointEvent.DISABLE)) if fails else None
+    state = find_step(TRANSITIONS, endpoint.state, EndpointEvent.DISABLE) if fails else None
     if state is None:
         return endpoint
     return evolve(endpoint, state=state, consecutive_failures=DISABLE_AFTER_FAILURES, disabled_at=at)
@@ -260,25 +207,20 @@ def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
 
 def pause(endpoint: Endpoint) -> Endpoint:
     """Stop sending to it at the customer's request; the counter is unchanged (rule 3/pause)."""
-    state = TRANSITIONS.get((endpoint.state, EndpointEvent.PAUSE))
+    state = find_step(TRANSITIONS, endpoint.state, EndpointEvent.PAUSE)
     return endpoint if state is None else evolve(endpoint, state=state)
 
 
 def resume(endpoint: Endpoint) -> Endpoint:
     """Send to it again. The count is reset only after automatic disabling (rules 3/re-enable and 4.4/2)."""
-    # Every state can be resumed: the table has no gap here.
-    state = TRANSITIONS[endpoint.state, EndpointEvent.RESUME]
+    state = step(TRANSITIONS, endpoint.state, EndpointEvent.RESUME)
     resets_counter = endpoint.state is EndpointState.DISABLED
     failures = 0 if resets_counter else endpoint.consecutive_failures
     return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=None)
 
 
 def require_active(endpoint: Endpoint) -> None:
-    """Refuse a delivery that is requested for immediate arrival but would only be held.
-
-    Raises:
-        Conflict: the endpoint is paused or disabled; `details.id` names it.
-    """
+    """Raise `Conflict` with the endpoint's id for a delivery wanted at once that would only be held."""
     if not endpoint.is_active:
         raise Conflict(
             f"This webhook is {endpoint.state.value}: nothing is sent to it. "
@@ -288,11 +230,7 @@ def require_active(endpoint: Endpoint) -> None:
 
 
 def request_test(endpoint: Endpoint) -> WebhookTested:
-    """Test an endpoint, whether or not it subscribed.
-
-    Raises:
-        Conflict: see `require_active`.
-    """
+    """Test an endpoint, whether or not it subscribed; Conflict as in `require_active`."""
     require_active(endpoint)
     return WebhookTested(endpoint)
 
@@ -300,13 +238,10 @@ def request_test(endpoint: Endpoint) -> WebhookTested:
 def rotate_secret(
     endpoint: Endpoint, secret: str, now: datetime, overlap: timedelta = SECRET_OVERLAP
 ) -> Endpoint:
-    """Sign with another secret from now on, what waits to be sent included.
+    """Sign with another secret from now on, deliveries that wait included.
 
-    The secret that was in use signs beside it for the overlap; one before that does not sign any more.
-
-    Raises:
-        ValueError: it is the secret that is in use: nothing would have been rotated. Or the overlap is longer
-            than `SECRET_OVERLAP`, or less than nothing.
+    The previous secret signs beside it for the overlap; an older one signs no more. Raises `ValueError` for
+    the present secret, or an overlap that is negative or longer than `SECRET_OVERLAP`.
     """
     if secret == endpoint.secret:
         raise ValueError("a rotation needs a new secret")
@@ -326,8 +261,7 @@ def previous_secret(endpoint: Endpoint, now: datetime) -> str | None:
 def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:
     """Apply a PATCH as a whole (spec 4.4).
 
-    Raises:
-        InvalidRequest: no event types, one twice, or a description that breaks its rule.
+    Raises `InvalidRequest` for no event types, one twice, or a description that breaks its rule.
     """
     kinds = endpoint.event_types if isinstance(changes.event_types, Unset) else changes.event_types
     text = endpoint.description if isinstance(changes.description, Unset) else changes.description
@@ -338,7 +272,7 @@ def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:
     return resume(changed) if changes.is_active else pause(changed)
 
 
-def _check(event_types: tuple[EventKind, ...], description: str | None) -> None:
+def _check(event_types: tuple[events.EventKind, ...], description: str | None) -> None:
     problems: dict[str, list[str]] = {}
     if not event_types:
         problems["event_types"] = ["must name at least one event kind"]
@@ -348,3 +282,40 @@ def _check(event_types: tuple[EventKind, ...], description: str | None) -> None:
         problems["description"] = description_problems
     if problems:
         raise InvalidRequest(problems)
+
+
+@frozen
+class HostFailures:
+    """Failed deliveries in a row at a host, over all endpoints of an account there; always fewer than 20.
+
+    Many endpoints of one account can lead to one host. Each has 20 failures before it is disabled, which
+    would be 20 posts for each of them to a host that does not respond. So 20 in a row at the host, with no
+    success at any endpoint of the account there, disable each of them whose deliveries fail (rule
+    3/disable-at-20).
+
+    The count starts again when it has disabled, or when an endpoint there was disabled by its own failures:
+    an endpoint that is made active again has 20 further failures where it is the only one that fails.
+    """
+
+    account_id: UUID
+    host: str
+    consecutive_failures: int = 0
+
+
+def count_success(failures: HostFailures) -> HostFailures:
+    """Start again: the host accepted a delivery."""
+    return evolve(failures, consecutive_failures=0)
+
+
+def count_failure(failures: HostFailures, before: Endpoint, after: Endpoint) -> tuple[HostFailures, bool]:
+    """Count a failed delivery at the host, between the endpoint `before` and `after` the failure.
+
+    A post that was in flight when its endpoint was disabled does not count. True where the host has failed 20
+    times in a row: then every endpoint of the account at the host is to be passed to `disable_with_host`.
+    """
+    if before.state is EndpointState.DISABLED:
+        return failures, False
+    count = failures.consecutive_failures + 1
+    is_host_failing = count >= DISABLE_AFTER_FAILURES
+    starts_again = is_host_failing or after.state is EndpointState.DISABLED
+    return evolve(failures, consecutive_failures=0 if starts_again else count), is_host_failing

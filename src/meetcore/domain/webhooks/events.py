@@ -1,8 +1,4 @@
-"""Events for customers: the kinds of spec 6 and the bytes of a payload.
-
-Owns the kinds and the envelope. It does not define `data`, which is the record as the API
-shows it, and does not sign or send.
-"""
+"""Events for customers: the kinds of spec 6 and the bytes of a payload; `data` is the API's record."""
 
 import json
 from collections.abc import Mapping
@@ -12,13 +8,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.field_info import as_json
+from meetcore.domain.fields import as_json
 from meetcore.domain.ids import instant_of
-
-__all__ = [
-    "API_VERSION", "EVENTS_KEPT", "EncodedEvent", "Event", "EventKind", "encode_event",
-    "is_past_retention", "kept_since",
-]  # fmt: skip
 
 API_VERSION = "v1"
 
@@ -43,11 +34,11 @@ class EventKind(StrEnum):
 
 @frozen
 class Event:
-    """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it.
+    """A change of an account's data; `data` is the JSON-ready record as the API shows it.
 
-    The id stays the same over all deliveries, so that a receiver can drop doubles. `data` may hold
-    what opens a meeting, such as its join link. `subject_id` names the record whose erasure takes the event
-    with it, where there is one. `cause` is where in a recorded trace it happened, as `traceparent` says it.
+    The id is the same over all deliveries, so that a receiver can drop duplicates. `data` may hold secrets
+    such as a join link. `subject_id` names the record whose erasure removes the event, if any. `cause` is its
+    `traceparent`.
     """
 
     id: UUID
@@ -61,10 +52,7 @@ class Event:
 
 @frozen
 class EncodedEvent:
-    """An event as it is kept: with the payload that every attempt sends.
-
-    `payload` is None where the stored one cannot be decrypted.
-    """
+    """An event as it is stored; `payload` is sent at every attempt; `None`: it cannot be decrypted."""
 
     id: UUID
     kind: EventKind
@@ -82,15 +70,8 @@ def is_past_retention(
 ) -> bool:
     """Return whether an event or a delivery with this id would be past its retention (rule 7/410).
 
-    The id says when it was made, to the millisecond: so it is known of one that is no longer there, too. It
-    holds for
-    any id of that time, and tells nothing of what there is.
-
-    Args:
-        id: of a record or made up.
-        now: of the request.
-        kept: how long they are kept.
-        account_id: who asks; what would be older than the account has never been its own.
+    The id holds its millisecond, so that it is known of one that was removed, too, and reveals nothing of
+    which exist. With `account_id`, an id older than the account was never its own.
     """
     made_at = instant_of(id)
     if made_at is None or made_at >= kept_since(now, kept):
@@ -102,12 +83,9 @@ def is_past_retention(
 def encode_event(event: Event) -> bytes:
     """Write the payload: compact JSON in UTF-8, with exactly id, type, created_at, api_version, data.
 
-    These bytes are kept and sent as they are at every attempt: the signature covers them. A lone
-    surrogate, which only a third party's text can bring in, is sent as `?`.
-
-    Raises:
-        ValueError: `data` holds a NaN or an infinity.
-        TypeError: `data` holds a value that JSON cannot represent.
+    These bytes are stored and sent at every attempt: the signature covers them. A lone surrogate, which only
+    a third party's text can contain, is sent as `?`. Raises `ValueError` for a NaN or an infinity,
+    `TypeError` for a value that JSON cannot represent.
     """
     payload = {
         "id": str(event.id),

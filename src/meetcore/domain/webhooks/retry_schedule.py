@@ -1,21 +1,8 @@
-"""When something that failed is tried again: a delivery, or a step of a note.
-
-Owns the schedule and its arithmetic. It does not know why an attempt failed (`deliveries` decides
-whether there is a next one), read a clock or draw the jitter: both are arguments.
-"""
+"""The schedule of retries: of a delivery, a mail, or a step of a note."""
 
 from datetime import datetime, timedelta
 
 from attrs import field, frozen
-
-__all__ = [
-    "DEFAULT_DELAYS_S",
-    "MAX_JITTER",
-    "MAX_RETRY_AFTER_S",
-    "NOTE_DELAYS_S",
-    "RetrySchedule",
-    "next_attempt",
-]
 
 _MINUTE = 60
 _HOUR = 3600
@@ -44,6 +31,8 @@ class RetrySchedule:
 
     @delays_s.validator
     def _check_delays(self, _attribute: object, delays_s: tuple[int, ...]) -> None:
+        if any(type(delay_s) is not int for delay_s in delays_s):
+            raise ValueError("a delay before a retry is a whole number of seconds")
         if any(delay_s < 0 for delay_s in delays_s):
             raise ValueError("a delay before a retry cannot be negative")
 
@@ -55,20 +44,12 @@ def next_attempt(
     jitter: float,
     retry_after_s: int | None = None,
 ) -> datetime | None:
-    """Return when to retry after an attempt that failed at `now`.
+    """Return when to retry after an attempt that failed at `now`; `None` when the schedule is exhausted.
 
-    Args:
-        attempts_made: counting the one that just failed; with 0 the delivery is due at once.
-        now: when the last attempt ended.
-        jitter: drawn from [0, 1); stretches the delay by up to `MAX_JITTER`, never shortens it.
-        retry_after_s: the delay the receiver requested, in seconds. It can only make the attempt later, by
-            `MAX_RETRY_AFTER_S` at most.
-
-    Returns:
-        The due time, or None when the schedule is exhausted and the delivery has failed.
-
-    Raises:
-        ValueError: the jitter is outside [0, 1) or the count is negative.
+    `attempts_made` counts the one that just failed; with 0 the delivery is due at once. A jitter in [0, 1)
+    stretches the delay by up to `MAX_JITTER`, never shortens it. The receiver's `retry_after_s` can only make
+    the attempt later, by `MAX_RETRY_AFTER_S` at most. Raises `ValueError` for another jitter or a negative
+    count.
     """
     if not 0 <= jitter < 1:
         raise ValueError(f"jitter is drawn from [0, 1), not {jitter}")

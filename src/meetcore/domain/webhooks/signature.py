@@ -1,32 +1,16 @@
 """Signatures of webhook deliveries (spec 6), the signing side and a verifier for receivers.
 
-Owns two schemes that travel together: `X-Service-Signature` of the spec, keyed with the UTF-8 bytes of
-the whole secret, and the Standard Webhooks trio, keyed with the 32 bytes that the secret encodes. Both
-cover the raw body as it is sent. It reads no clock and draws no randomness: the moment and the
-32 random bytes of a new secret come in.
+Two schemes travel together: `X-Service-Signature` of the spec, keyed with the UTF-8 bytes of the whole
+secret, and the Standard Webhooks trio, keyed with the 32 bytes that the secret encodes. Both cover the raw
+body as it is sent.
 """
 
 import base64
 import binascii
 import hmac
+import math
 import re
 from collections.abc import Iterable
-
-__all__ = [
-    "MAX_AGE_S",
-    "SECRET_BYTES",
-    "SECRET_PREFIX",
-    "SIGNATURE_HEADER",
-    "MalformedSignature",
-    "SignatureRejected",
-    "TimestampRejected",
-    "WrongSignature",
-    "new_secret",
-    "sign",
-    "signing_headers",
-    "standard_webhooks_headers",
-    "verify",
-]
 
 SIGNATURE_HEADER = "X-Service-Signature"
 SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with, not a secret
@@ -38,6 +22,7 @@ MAX_AGE_S = 300
 _MAX_HEADER_LENGTH = 2048
 _MAX_SIGNATURES = 16
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
+_END_OF_TIME = 10**12
 _HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -58,22 +43,14 @@ class WrongSignature(SignatureRejected):
 
 
 def new_secret(random_32_bytes: bytes) -> str:
-    """Form the secret of an endpoint: `whsec_` and the base64 of 32 bytes from a secure source.
-
-    Raises:
-        ValueError: not exactly 32 bytes.
-    """
+    """Form the secret of an endpoint: `whsec_` and the base64 of exactly 32 bytes from a secure source."""
     if len(random_32_bytes) != SECRET_BYTES:
         raise ValueError(f"a secret is made of {SECRET_BYTES} random bytes, not {len(random_32_bytes)}")
     return SECRET_PREFIX + base64.b64encode(random_32_bytes).decode()
 
 
 def sign(secret: str, body: bytes, at: int) -> str:
-    """Sign the raw body at a unix time (seconds): the value of `X-Service-Signature` (rule 6/2).
-
-    Raises:
-        TypeError: the time is no whole number: its fraction would be signed, and no verifier reads it.
-    """
+    """Sign the raw body at a unix time (whole seconds): the value of `X-Service-Signature` (rule 6/2)."""
     _check_time(at)
     return f"t={at},v1={_v1(secret, body, b'%d' % at)}"
 
@@ -81,9 +58,15 @@ def sign(secret: str, body: bytes, at: int) -> str:
 def _check_time(at: int) -> None:
     if type(at) is not int:
         raise TypeError(f"a signature's time is in whole seconds, not {at!r}: int(time.time())")
+    if not 0 <= at < _END_OF_TIME:
+        raise ValueError(f"a signature's time is from 0 to {_END_OF_TIME - 1}: no verifier reads {at!r:.40}")
 
 
 def _v1(secret: str, body: bytes, timestamp: bytes) -> str:
+    if not isinstance(secret, str):
+        raise TypeError("a secret is a text")
+    if not secret.strip():
+        raise ValueError("a secret is not empty: anybody could sign")
     return hmac.digest(secret.encode(), timestamp + b"." + body, "sha256").hex()
 
 
@@ -92,24 +75,22 @@ def verify(
 ) -> None:
     """Check `X-Service-Signature` as a receiver must (rule 6/3); returns if it is valid.
 
-    Args:
-        secrets: any of them may have signed, so that a receiver can hold the old and the new one while
-            a secret is rotated.
-        body: the raw bytes as received, never parsed and written again.
-        header: the header's value, or None where there was none. Several `v1` are allowed; parts of unknown
-            versions are ignored.
-        now: unix time in seconds.
-        tolerance_s: how far the timestamp may lie from `now`, in the past or, for clocks that differ, in
-            the future.
+    Any of the secrets may have signed, so that a receiver can hold the old and the new one during a rotation.
+    `body` are the raw bytes as received, never parsed and written again. The header, `None` without one, may
+    have several `v1`; unknown versions are ignored. `now` is unix time in seconds, from which the timestamp
+    may lie `tolerance_s` away, in the past or the future.
 
     Raises:
         MalformedSignature: the header is missing or cannot be read.
         TimestampRejected: the timestamp is out of tolerance.
-        WrongSignature: nothing matches. The comparison takes the same time wherever they differ.
-        TypeError: the secrets are one text instead of several.
+        WrongSignature: nothing matches. The comparison takes constant time.
+        TypeError: the secrets are one text instead of several, or one of them is no text.
+        ValueError: a secret is empty, or a number is not finite.
     """
     if isinstance(secrets, str):
         raise TypeError("give the secrets as a list: [secret]")
+    if not math.isfinite(now) or not math.isfinite(tolerance_s):
+        raise ValueError("the time and the tolerance are finite numbers of seconds")
     if header is None:
         raise MalformedSignature(f"there is no {SIGNATURE_HEADER} header")
     timestamp, candidates = _read_header(header)
@@ -153,18 +134,9 @@ def standard_webhooks_headers(
 ) -> dict[str, str]:
     """Sign as Standard Webhooks requires: id, timestamp (unix seconds) and signature headers.
 
-    With two secrets the header holds two signatures, that of `secret` first: a receiver accepts any of them.
-
-    Args:
-        secret: `whsec_` and the base64 of its bytes.
-        event_id: the message id, the same over all retries, so that a receiver can drop doubles.
-        body: the raw bytes as they are sent.
-        at: unix time in seconds of this attempt, not of the event.
-        previous_secret: the one before a rotation, while receivers may still know only that.
-
-    Raises:
-        ValueError: a secret is not `whsec_` and base64.
-        TypeError: see `sign`.
+    `event_id` is the same over all retries, so that a receiver can drop duplicates; `at` is this attempt's.
+    With a `previous_secret`, during a rotation, the header holds two signatures, that of `secret` first: a
+    receiver accepts any of them. Raises `ValueError` where a secret is not `whsec_` and base64.
     """
     _check_time(at)
     signed = b"%b.%d.%b" % (event_id.encode(), at, body)
@@ -185,22 +157,21 @@ def _decoded(secret: str) -> bytes:
     if not secret.startswith(SECRET_PREFIX):
         raise ValueError(f"a secret begins with {SECRET_PREFIX}")
     try:
-        return binascii.a2b_base64(secret[len(SECRET_PREFIX) :], strict_mode=True)
+        decoded = binascii.a2b_base64(secret[len(SECRET_PREFIX) :], strict_mode=True)
     except (binascii.Error, ValueError):
         # Without the cause: its text may repeat part of the secret.
         raise ValueError(f"a secret is base64 after {SECRET_PREFIX}") from None
+    if not decoded:
+        raise ValueError("a secret is not empty: anybody could sign")
+    return decoded
 
 
 def signing_headers(
     secret: str, event_id: str, body: bytes, at: int, previous_secret: str | None = None
 ) -> dict[str, str]:
-    """Give every header that signs one delivery (rule 5/9): ours and the Standard Webhooks trio.
+    """Return every header that signs one delivery (rule 5/9): ours and the Standard Webhooks trio.
 
-    The arguments are those of `standard_webhooks_headers`. `X-Service-Signature` is made with `secret` alone
-    (rule 4.3/3).
-
-    Raises:
-        ValueError: a secret is not `whsec_` and base64.
+    Errors are those of the latter. `X-Service-Signature` is made with `secret` alone (rule 4.3/3).
     """
     return {
         SIGNATURE_HEADER: sign(secret, body, at),

@@ -1,13 +1,9 @@
 """The rule for webhook URLs (spec 4.3): which text is one, and when two texts are the same one.
 
-Owns the syntax and the normal form. It does not resolve the host: whether its addresses may be sent
-to is the business of `meetcore.domain.webhooks.addresses`, asked at registration and before every delivery.
-
-The text is taken apart here and not by `urllib.parse`, which silently drops tabs and line breaks: what
-was checked must be what is contacted. Path and query are kept byte for byte; what a URI may not carry
-there is refused instead of repaired, so that one resource has one spelling. An empty query (`/?`) is no
-query.
-
+`addresses` decides whether the host may be sent to, at registration and before every delivery.
+The text is not parsed by `urllib.parse`, which silently drops tabs and line breaks: the checked URL must be
+the contacted one. Path and query are kept byte for byte; invalid characters in them are refused instead of
+repaired, so that one resource has one spelling. An empty query (`/?`) is no query.
 Names are mapped by IDNA 2003 (`encodings.idna`). Where IDNA 2008 would read a name as another host
 (sharp s, final sigma, joiners) or knows letters that 2003 does not, the name is refused with the advice
 to write the label in its `xn--` form: a guess could send the customer's events to a third party.
@@ -21,8 +17,6 @@ from attrs import frozen
 
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.webhooks.addresses import Address
-
-__all__ = ["MAX_URL_LENGTH", "WebhookUrl", "parse_webhook_url"]
 
 MAX_URL_LENGTH = 1000
 """Code points (spec 4.3)."""
@@ -45,9 +39,9 @@ _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Zs", "Zl", "Zp"})
 class WebhookUrl:
     """A URL that keeps the rule.
 
-    `text` is what the caller gave; `normalized` is the same for two spellings of one URL (rule
-    4.3/2) and is ASCII; `host` is an A-label name without a final dot, or an IP address without
-    brackets; `request_target` is path and query as they go on the wire.
+    `text` is as the caller gave it; `normalized` is ASCII and the same for two spellings of one URL (rule
+    4.3/2); `host` is an A-label name without a final dot, or an IP address without brackets; `request_target`
+    is path and query as they are sent.
     """
 
     text: str
@@ -57,21 +51,20 @@ class WebhookUrl:
 
     @property
     def address(self) -> Address | None:
-        """The host as an address when it is written as one, else None: the name must be resolved."""
+        """The host as an address when it is written as one, else `None`: the name must be resolved."""
         if ":" in self.host:
             return IPv6Address(self.host)
         return IPv4Address(self.host) if self.host.rpartition(".")[2].isdigit() else None
 
 
 class _BadHost(Exception):
-    """What is wrong with the host, as a sentence after `url`."""
+    """The problem of the host, as a sentence after `url`."""
 
 
 def parse_webhook_url(text: str) -> WebhookUrl:
     """Read a webhook URL: https, port 443, no user information, no fragment (rules 4.3/url and 6/1).
 
-    Raises:
-        InvalidRequest: the text breaks the rule; every problem is named at once.
+    Raises `InvalidRequest`; every problem is named at once.
     """
     problems = _character_problems(text)
     if len(text) > MAX_URL_LENGTH:
@@ -102,7 +95,7 @@ def _character_problems(text: str) -> list[str]:
 
 
 def _read_authority(authority: str | None) -> tuple[str, list[str]]:
-    """The host in its normal form, and what is wrong with the authority."""
+    """Return the host in its normal form, and the problems of the authority."""
     if not authority:
         return "", ["must name a host"]
     problems: list[str] = []
@@ -154,7 +147,7 @@ def _read_ipv6(text: str) -> str:
 
 
 def _to_ascii(label: str) -> str:
-    """One label of a name as DNS asks for it: lower case, the A-label of anything outside ASCII."""
+    """Return one label of a name in lower case, as the A-label of anything outside ASCII."""
     if label.isascii():
         ascii_label = label.lower()
     else:

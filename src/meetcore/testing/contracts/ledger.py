@@ -1,4 +1,4 @@
-"""Money in a store: appended once, in order, never lost and never changed."""
+"""The contract of a ledger: entries are appended once, in order, and never lost or changed."""
 
 import asyncio
 import random
@@ -9,16 +9,14 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
-from meetcore.domain.money import ledger
-from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money import hash_chain, ledger, views
 from meetcore.domain.money.ledger import Funds
-from meetcore.ports.postings import OperationsView
-from meetcore.testing.contracts.appending import append_one
-from meetcore.testing.contracts.reads import funds_of
-from meetcore.testing.contracts.store_rig import LedgerRig
-from meetcore.testing.contracts.transactions import (
+from meetcore.testing.ledger import (
     AT,
+    LedgerRig,
     adjust,
+    append_one,
+    funds_of,
     new_id,
     open_account,
     top_up,
@@ -26,7 +24,7 @@ from meetcore.testing.contracts.transactions import (
 
 
 async def prove_history(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
-    """Check the invariants of a history: numbers, sums, both legs, the chain, the holds."""
+    """Check the numbers, the sums, both legs, the chain and the holds of an account."""
     entries = await rig.entries(account_id)
     legs = await rig.legs(account_id)
     assert [entry.number for entry in entries] == list(range(1, funds.entries + 1))
@@ -41,7 +39,7 @@ async def prove_history(rig: LedgerRig, account_id: UUID, funds: Funds) -> None:
 
 @pytest.mark.asyncio
 class LedgerContract:
-    """What `ports.postings.PostingRepository` promises to a program that keeps a ledger and nothing else."""
+    """The suite of a `PostingRepository` alone, with the fixture `rig`, a `LedgerRig`."""
 
     async def test_an_account_starts_empty(self, rig: LedgerRig) -> None:
         customer = await open_account(rig, low_threshold=50)
@@ -62,7 +60,7 @@ class LedgerContract:
             assert await append_one(tx, view.funds, posting) == 0
         async with rig.store.begin() as tx:
             again = await tx.postings.load_locked(customer.account_id, ["topup:INV-7", "topup:INV-8"])
-        assert again == OperationsView(posting.funds, {"topup:INV-7": posting.entry})
+        assert again == views.OperationsView(posting.funds, {"topup:INV-7": posting.entry})
         assert await rig.entries(customer.account_id) == [posting.entry]
 
     async def test_a_top_up_happens_once_for_each_reference(self, rig: LedgerRig) -> None:
@@ -141,7 +139,7 @@ class LedgerContract:
         assert {type(outcome) for outcome in outcomes} <= {ledger.Entry, type(None), InsufficientCredits}
         await prove_history(rig, customer.account_id, await funds_of(rig, customer))
 
-    async def test_a_load_after_a_lock_wait_returns_what_the_lock_holder_wrote(self, rig: LedgerRig) -> None:
+    async def test_a_load_after_a_lock_wait_sees_the_holders_write(self, rig: LedgerRig) -> None:
         customer = await open_account(rig)
         async with rig.store.begin() as tx:
             view = await tx.postings.load_locked(customer.account_id, ["topup:INV-3"])
@@ -153,7 +151,7 @@ class LedgerContract:
         assert (await funds_of(rig, customer)).balance == 5
 
     async def test_an_entry_keeps_the_name_of_its_key(self, rig: LedgerRig) -> None:
-        key = ChainKey.of(bytes(32))
+        key = hash_chain.ChainKey.of(bytes(32))
         customer = await open_account(rig)
         await top_up(rig, customer, 50, "keyed", key=key)
         await top_up(rig, customer, 5, "bare")
@@ -161,4 +159,4 @@ class LedgerContract:
         async with rig.store.begin() as tx:
             operation = ledger.top_up_operation("keyed")
             view = await tx.postings.load_locked(customer.account_id, [operation])
-        assert (view.entries[operation].key_id, view.entries[operation].version) == (key.id, 2)
+        assert view.entries[operation].key_id == key.id

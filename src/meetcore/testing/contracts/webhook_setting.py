@@ -1,4 +1,4 @@
-"""The surroundings of a webhook sender under test: what it is made with, whom it asks, what it posts."""
+"""The surroundings of a webhook sender under test: its settings, its resolver, and receivers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -12,45 +12,37 @@ from uuid import UUID
 from attrs import define, evolve, frozen
 
 from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.webhooks import deliveries, urls
 from meetcore.domain.webhooks.addresses import Address, Network
-from meetcore.domain.webhooks.deliveries import Attempt
-from meetcore.domain.webhooks.urls import parse_webhook_url
-from meetcore.ports.resolver import Resolver
-from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
+from meetcore.ports.webhook_sender import OutgoingPost, Resolver, WebhookSender
 from meetcore.testing.receiver import Authority, Behaviour, Receiver, receiving
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
 HOST = "hooks.test"
 ACCOUNT = UUID(int=1)
-LOOPBACK = IPv4Network("127.0.0.0/8")
-_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-LOCAL = IPv4Address("127.0.0.1")
+LOOPBACK, LOCAL = IPv4Network("127.0.0.0/8"), IPv4Address("127.0.0.1")
 SOON_S = 0.4
-"""The time limit where running out of time is the point."""
+"""The limit of attempts that are meant to time out."""
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 @define
 class StaticResolver:
-    """Return the configured addresses; count the lookups."""
+    """Returns the configured addresses and counts the lookups."""
 
     addresses: tuple[Address, ...]
     lookups: int = 0
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
-        """Give the addresses.
-
-        Raises:
-            HostUnresolved: there are none.
-        """
+        """Return the addresses; raise HostUnresolved where there are none."""
         self.lookups += 1
         if not self.addresses:
             raise HostUnresolved(host)
         return self.addresses
 
 
-@define
 class HangingResolver:
-    """Never answers."""
+    """Never returns."""
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Wait for ever."""
@@ -59,15 +51,10 @@ class HangingResolver:
 
 @frozen
 class SenderSetting:
-    """What a sender under test must be made with.
+    """The settings of a sender under test; `now` stands still, `timeout_s` bounds an attempt as a whole.
 
-    Attributes:
-        ca_file: an authority to believe beside those of the system (PEM); None for no other.
-        resolver: asked for the addresses of a name.
-        port: dialled where a sender in service dials 443, since no test may listen there.
-        allowed_networks: exempt from the address rule.
-        timeout_s: the limit of an attempt as a whole.
-        now: the wall clock; it stands still.
+    `ca_file` is an authority to trust beside those of the system (PEM), `port` replaces 443, on which no test
+    may listen, and `allowed_networks` are exempt from the address rule.
     """
 
     ca_file: str | None
@@ -86,8 +73,8 @@ def a_post(
     headers: Mapping[str, str] = _NO_HEADERS,
     body: bytes = b'{"id":"1"}',
 ) -> OutgoingPost:
-    """A post to the suite's host."""
-    return OutgoingPost(ACCOUNT, parse_webhook_url(url), headers, body)
+    """Make a post to the suite's host."""
+    return OutgoingPost(ACCOUNT, urls.parse_webhook_url(url), headers, body)
 
 
 @frozen
@@ -98,7 +85,7 @@ class SenderBench:
     authority: Authority
 
     def sender(self, port: int = 9, **changes: Any) -> AbstractAsyncContextManager[WebhookSender]:
-        """A sender that finds every name on this machine and may dial it; `changes` are of its setting."""
+        """Make a sender for which every name is this machine; `changes` are of its settings."""
         setting = SenderSetting(self.authority.ca_file, StaticResolver((LOCAL,)), port)
         return self.make_sender(evolve(setting, **changes))
 
@@ -106,14 +93,14 @@ class SenderBench:
     async def open(
         self, behaviour: Behaviour, *names: str | Address, **changes: Any
     ) -> AsyncIterator[tuple[WebhookSender, Receiver]]:
-        """A sender, and a receiver that behaves so with a certificate for these names, or else for `HOST`."""
+        """Open a sender and a receiver whose certificate is for these names, or for `HOST`."""
         async with (
             receiving(self.authority.certified(*(names or (HOST,))), behaviour) as receiver,
             self.sender(receiver.port, **changes) as sender,
         ):
             yield sender, receiver
 
-    async def attempt(self, behaviour: Behaviour, timeout_s: float = 5.0) -> Attempt:
-        """Return what a new sender makes of one post to a receiver that behaves so."""
+    async def attempt(self, behaviour: Behaviour, timeout_s: float = 5.0) -> deliveries.Attempt:
+        """Return the result of one post by a new sender."""
         async with self.open(behaviour, timeout_s=timeout_s) as (sender, _):
             return await sender.post(a_post())

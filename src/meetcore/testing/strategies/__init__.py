@@ -2,13 +2,11 @@
 
 ::
 
-    moments    days, clock times, instants round midnight in WIB
-    money      amounts, transfers, holds, an account between two decisions
-    histories  whole histories of an account, folded through the rules
-    pricing    tiers, catalogues, recording flags
-    meetings   requests, stored meetings, hosts, providers
-    requests   bodies, idempotency keys and records, API keys, arrivals
-    recordings files, recordings, transcripts, notes
-    webhooks   endpoints, deliveries, secrets, URLs
-    addresses  public ones, special-purpose ones, IPv4 wrapped in IPv6
+    moments            days, clock times, instants around midnight in WIB
+    money              tiers, catalogues, amounts, transfers, holds, the state of an account
+    account_histories  histories of an account by the rules
+    meetings           requests, stored meetings, hosts, providers, recordings, transcripts, notes
+    requests           bodies, idempotency keys and records, API keys, arrivals
+    webhooks           endpoints, deliveries, secrets, URLs
+    addresses          public and special-purpose addresses, IPv4 wrapped in IPv6
 """

@@ -1,11 +1,10 @@
-"""Network addresses to hold an address rule, a resolver or a dialler against.
+"""Network addresses: public ones, those of the IANA special-purpose registries, and IPv4 wrapped in IPv6.
 
-Owns a transcription of the IANA special-purpose registries, made apart from
-`meetcore.domain.webhooks.addresses` so that the two can be compared, and every form in which an IPv6 address
-carries an IPv4 one.
+The registries are transcribed apart from `meetcore.domain.webhooks.addresses`, so that the two can be
+compared.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, collapse_addresses
 from types import MappingProxyType
 from typing import TypeAlias
@@ -15,20 +14,9 @@ from hypothesis import strategies as st
 from meetcore.domain.webhooks.addresses import Address
 
 __all__ = [
-    "IANA_IPV4",
-    "IANA_IPV6",
-    "WRAPPINGS",
-    "fillings",
-    "ipv4_in",
-    "ipv6_in",
-    "public_addresses",
-    "public_ipv4",
-    "public_ipv6",
-    "special_purpose_addresses",
-    "special_purpose_ipv4",
-    "special_purpose_ipv6",
-    "wrapped",
-]
+    "IANA_IPV4", "IANA_IPV6", "WRAPPINGS", "fillings", "public_addresses", "public_ipv4", "public_ipv6",
+    "special_purpose_addresses", "special_purpose_ipv4", "wrapped",
+]  # fmt: skip
 
 Wrapping: TypeAlias = Callable[[IPv4Address, int], IPv6Address]
 
@@ -42,7 +30,7 @@ IANA_IPV4: tuple[IPv4Network, ...] = tuple(
         "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "255.255.255.255/32",
     )
 )  # fmt: skip
-"""The IANA IPv4 Special-Purpose Address Registry, each row of it (as of 2025-10)."""
+"""The rows of the IANA IPv4 Special-Purpose Address Registry (as of 2025-10)."""
 
 IANA_IPV6: tuple[IPv6Network, ...] = tuple(
     IPv6Network(text)
@@ -54,76 +42,55 @@ IANA_IPV6: tuple[IPv6Network, ...] = tuple(
         "fe80::/10",
     )
 )  # fmt: skip
-"""The IANA IPv6 Special-Purpose Address Registry, each row of it (as of 2025-10)."""
+"""The rows of the IANA IPv6 Special-Purpose Address Registry (as of 2025-10)."""
 
-# Beside the registry: multicast, and clouds' private services in public space.
-_CLOUD_IPV4 = tuple(map(IPv4Network, ("161.26.0.0/16", "166.8.0.0/14", "168.63.129.16/32")))
-_NOT_PUBLIC_IPV4 = (*IANA_IPV4, IPv4Network("224.0.0.0/4"), *_CLOUD_IPV4)
-
-
-def _gaps(networks: Iterable[IPv4Network]) -> Iterator[tuple[int, int]]:
-    """The first and the last address of every stretch before and between the networks."""
-    first = 0
-    for network in collapse_addresses(networks):
-        if first < int(network.network_address):
-            yield first, int(network.network_address) - 1
-        first = int(network.broadcast_address) + 1
-
-
-_PUBLIC_IPV4 = tuple(_gaps(_NOT_PUBLIC_IPV4))
-
-# What IANA has given to the regional registries, whose members' hosts are what a name resolves to.
-_ALLOCATED_IPV6 = tuple(
+# Not public although not in the registry: multicast, and private services of clouds.
+_FURTHER_IPV4 = tuple(map(IPv4Network, ("224.0.0.0/4", "161.26.0.0/16", "166.8.0.0/14", "168.63.129.16/32")))
+_REGIONAL_IPV6 = tuple(  # allocated by IANA to the regional registries
     map(IPv6Network, ("2400::/12", "2600::/12", "2610::/23", "2800::/12", "2a00::/11", "2c00::/12"))
 )
 _32_BITS = 0xFFFF_FFFF
 _ISATAP = 0xFCFF_FFFF << 32, 0x0000_5EFE << 32
 
 
-def ipv4_in(network: IPv4Network) -> st.SearchStrategy[IPv4Address]:
-    """Any address of a network; both ends of it often."""
-    return _between(int(network.network_address), int(network.broadcast_address)).map(IPv4Address)
-
-
-def ipv6_in(network: IPv6Network) -> st.SearchStrategy[IPv6Address]:
-    """Any address of a network; both ends of it often."""
-    return _between(int(network.network_address), int(network.broadcast_address)).map(IPv6Address)
-
-
 def _between(first: int, last: int) -> st.SearchStrategy[int]:
     return st.sampled_from((first, last)) | st.integers(first, last)
 
 
+def _within(network: IPv4Network | IPv6Network) -> st.SearchStrategy[int]:
+    return _between(int(network.network_address), int(network.broadcast_address))
+
+
 def special_purpose_ipv4() -> st.SearchStrategy[IPv4Address]:
-    """An address of some row of the IPv4 registry; a small row comes as often as a large one."""
-    return st.sampled_from(IANA_IPV4).flatmap(ipv4_in)
-
-
-def special_purpose_ipv6() -> st.SearchStrategy[IPv6Address]:
-    """An address of some row of the IPv6 registry; a small row comes as often as a large one."""
-    return st.sampled_from(IANA_IPV6).flatmap(ipv6_in)
+    """Draw an address of a row of the IPv4 registry; small rows are as frequent as large ones."""
+    return st.sampled_from(IANA_IPV4).flatmap(_within).map(IPv4Address)
 
 
 def special_purpose_addresses() -> st.SearchStrategy[Address]:
-    """An address of some row of either registry: nothing that a webhook may be sent to."""
-    return special_purpose_ipv4() | special_purpose_ipv6()
+    """Draw an address of a row of either registry, to which no webhook may be sent."""
+    return special_purpose_ipv4() | st.sampled_from(IANA_IPV6).flatmap(_within).map(IPv6Address)
+
+
+def _gaps() -> Iterator[tuple[int, int]]:
+    first = 0
+    for network in collapse_addresses((*IANA_IPV4, *_FURTHER_IPV4)):
+        if first < int(network.network_address):
+            yield first, int(network.network_address) - 1
+        first = int(network.broadcast_address) + 1
 
 
 def public_ipv4() -> st.SearchStrategy[IPv4Address]:
-    """An address that one host of the public internet may have: outside the registry and multicast.
-
-    The neighbours of what is special come often.
-    """
-    return st.one_of(*(_between(first, last) for first, last in _PUBLIC_IPV4)).map(IPv4Address)
+    """Draw an address of a host on the public internet; the neighbours of special ranges are frequent."""
+    return st.one_of(*(_between(first, last) for first, last in _gaps())).map(IPv4Address)
 
 
 def public_ipv6() -> st.SearchStrategy[IPv6Address]:
-    """An address in space that regional registries give out, carrying no IPv4 address that shows."""
-    return st.sampled_from(_ALLOCATED_IPV6).flatmap(ipv6_in).filter(_is_plain)
+    """Draw an address that a regional registry allocates, without an IPv4 address in it."""
+    return st.sampled_from(_REGIONAL_IPV6).flatmap(_within).map(IPv6Address).filter(_is_plain)
 
 
 def public_addresses() -> st.SearchStrategy[Address]:
-    """An address of one host on the public internet, of either family."""
+    """Draw an address of a host on the public internet, of either family."""
     return public_ipv4() | public_ipv6()
 
 
@@ -133,7 +100,7 @@ def _is_plain(address: IPv6Address) -> bool:
 
 
 def _at(network: str, shift: int, *, inverted: bool = False, marked: tuple[int, int] = (0, 0)) -> Wrapping:
-    """Carry the address in 32 bits in a row, `shift` bits from the right; free bits fill the rest."""
+    """Carry the address in 32 contiguous bits, `shift` bits from the right; free bits fill the rest."""
     prefix = IPv6Network(network)
     mask, mark = marked
     taken = int(prefix.netmask) | mask | _32_BITS << shift
@@ -146,12 +113,12 @@ def _at(network: str, shift: int, *, inverted: bool = False, marked: tuple[int, 
 
 
 def _nat64(length: int) -> Wrapping:
-    """Carry the address behind a prefix of this length, round the octet that RFC 6052 wants to be zero.
+    """Carry the address behind a prefix of this length, around the octet that RFC 6052 sets to zero.
 
     Free bits fill that octet too: a forged address need not follow the RFC.
     """
     prefix = int(IPv6Address("64:ff9b:1::"))
-    after = length - 32  # bits of the address that stand right of the octet
+    after = length - 32  # the bits of the address to the right of the octet
     open_bits = ((1 << length - 48) - 1) << 128 - length | 0xFF << 56 | (1 << 56 - after) - 1
 
     def wrap(inner: IPv4Address, free: int) -> IPv6Address:
@@ -178,20 +145,16 @@ WRAPPINGS: Mapping[str, Wrapping] = MappingProxyType(
         "ISATAP (RFC 5214)": _at("2a00::/12", 0, marked=_ISATAP),
     }
 )
-"""Every form in which an IPv6 address is known to carry an IPv4 one: `wrap(inner, free)`, where the bits of
-`free` fill what the form leaves open."""
+"""The forms in which an IPv6 address carries an IPv4 one: `wrap(inner, free)`; `free` fills the rest."""
 
 
 def fillings() -> st.SearchStrategy[int]:
-    """128 bits to fill what a form leaves open: none of them, all of them, or any."""
+    """Draw 128 bits for the rest of a form: no bit, every bit, or any."""
     any_bits = st.binary(min_size=16, max_size=16).map(lambda bits: int.from_bytes(bits, "big"))
     return st.sampled_from((0, 2**128 - 1)) | any_bits
 
 
 def wrapped(inner: IPv4Address) -> st.SearchStrategy[IPv6Address]:
-    """An IPv6 address that carries this IPv4 address, in any of the forms, with any filling."""
-    return st.builds(
-        lambda wrap, free: wrap(inner, free),
-        st.sampled_from(tuple(WRAPPINGS.values())),
-        fillings(),
-    )
+    """Draw an IPv6 address that carries this IPv4 address, in any form with any filling."""
+    forms = st.sampled_from(tuple(WRAPPINGS.values()))
+    return st.builds(lambda wrap, free: wrap(inner, free), forms, fillings())

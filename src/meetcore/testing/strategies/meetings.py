@@ -1,17 +1,17 @@
-"""Meetings, the requests for them, hosts and providers.
+"""Meetings, requests for them, hosts and providers; recordings, transcripts and notes.
 
-Owns values that keep the rules of `meetcore.domain.meetings.meetings` and `hosts`; a request drawn here can
-be planned with the catalogue, the provider and the moment that it was drawn for.
+Files have few ids, sizes and instants, so that doubles, growth, pauses and overlaps are frequent.
 """
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.hosts import Host, PasswordRule
 from meetcore.domain.meetings.meetings import (
     OPTION_ABILITIES,
     Meeting,
@@ -21,66 +21,56 @@ from meetcore.domain.meetings.meetings import (
     ProviderAbilities,
     Provisioned,
 )
-from meetcore.domain.meetings.passwords import PasswordRule
 from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD, WIB
 from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, Note, NoteDraft, NoteStatus, NoteStep
+from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
+from meetcore.domain.notes.transcripts import Transcript, Utterance
+from meetcore.domain.texts import is_blank
 
 __all__ = [
-    "host_pools",
-    "hosts",
-    "meeting_requests",
-    "meetings",
-    "password_rules",
-    "passwords",
-    "provider_abilities",
-    "provisioned",
-]
+    "drafts", "host_pools", "hosts", "lengths_s", "meeting_requests", "meetings", "notes", "password_rules",
+    "passwords", "provider_abilities", "provisioned", "recording_files", "recordings", "transcripts",
+]  # fmt: skip
 
 _NEEDED_ABILITY = {name: ability for names, ability, _ in OPTION_ABILITIES for name in names}
 _IDS = st.uuids(version=4)
 _CHARACTERS = st.characters(exclude_categories=("Cc", "Cs"))
+_FLAGS = st.booleans()
+_FIRST, _HOUR = datetime(2026, 12, 1, 2, tzinfo=UTC), timedelta(hours=1)
+_TEXTS = st.text("ab \n✓", max_size=6)
 
 
 def hosts(max_capacity: int = 6) -> SearchStrategy[Host]:
-    """Hosts with few seats, so that many fit equally well; some disabled."""
+    """Draw a host with few seats, so that many fit equally well; it may be disabled."""
     return st.builds(
-        Host,
-        id=st.integers(1, 50).map(lambda number: UUID(int=number)),
-        provider_user_id=st.just("user"),
-        capacity=st.integers(1, max_capacity),
-        max_concurrent=st.integers(1, 3),
-        uses=st.integers(0, 3),
-        is_active=st.booleans(),
-        creations=st.integers(0, 3),
-        creations_on=st.none() | st.dates(),
-        unavailable_until=st.none() | st.datetimes(timezones=st.just(UTC)),
-    )
+        Host, st.integers(1, 50).map(lambda number: UUID(int=number)), st.just("user"),
+        st.integers(1, max_capacity), st.integers(1, 3), st.integers(0, 3), _FLAGS, st.integers(0, 3),
+        st.none() | st.dates(), st.none() | st.datetimes(timezones=st.just(UTC)),
+    )  # fmt: skip
 
 
 def host_pools(max_size: int = 8, max_capacity: int = 6) -> SearchStrategy[list[Host]]:
-    """Up to `max_size` hosts, no two of one id."""
+    """Draw up to `max_size` hosts with different ids."""
     return st.lists(hosts(max_capacity), max_size=max_size, unique_by=lambda host: host.id)
 
 
 def password_rules() -> SearchStrategy[PasswordRule]:
-    """What a provider may take: any alphabet without doubles, any range of lengths up to 20."""
+    """Draw a provider's rule: an alphabet without doubles, and lengths up to 20."""
     alphabets = st.text(min_size=1, max_size=100).map(lambda text: "".join(dict.fromkeys(text)))
-    return st.builds(
-        lambda alphabet, least, more: PasswordRule(alphabet, least, least + more),
-        alphabets, st.integers(1, 10), st.integers(0, 10),
-    )  # fmt: skip
+    lengths = st.tuples(st.integers(1, 10), st.integers(0, 10))
+    return st.builds(lambda alphabet, drawn: PasswordRule(alphabet, drawn[0], sum(drawn)), alphabets, lengths)
 
 
 def passwords(rule: PasswordRule) -> SearchStrategy[str]:
-    """Passwords that the rule takes."""
+    """Draw a password by the rule."""
     return st.text(rule.alphabet, min_size=rule.min_length, max_size=rule.max_length)
 
 
 def provider_abilities() -> SearchStrategy[ProviderAbilities]:
-    """Providers that take passwords or not, and can do each other thing or not."""
-    able = st.booleans()
+    """Draw a provider with any abilities."""
     return st.builds(
-        ProviderAbilities, st.just("any"), st.none() | password_rules(), able, able, able, able, able, able,
+        ProviderAbilities, st.just("any"), st.none() | password_rules(), *[_FLAGS] * 6,
         st.none() | st.integers(1, 100), st.none() | st.integers(6, 10),
     )  # fmt: skip
 
@@ -89,18 +79,14 @@ def provider_abilities() -> SearchStrategy[ProviderAbilities]:
 def meeting_requests(
     draw: st.DrawFn, catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime
 ) -> MeetingRequest:
-    """Requests that can be planned: a tier on sale, a start in time, nothing that the provider cannot do.
-
-    The catalogue sells at least one tier.
-    """
-    # Starts are in whole minutes: the first one that is not past, and the last one that is not too far.
+    """Draw a request that can be planned: a tier on sale, a start in time, options that the provider has."""
+    # The first whole minute that is not past, to the last one that is not too far ahead.
     first = now.astimezone(UTC) + timedelta(minutes=1, microseconds=-1)
     minutes_ahead = st.integers(0, MAX_DAYS_AHEAD * 24 * 60 - 1)
     local = (first + timedelta(minutes=draw(minutes_ahead))).astimezone(WIB)
-    able = {name: getattr(abilities, needed) for name, needed in _NEEDED_ABILITY.items()}
-    flags = {name: draw(st.booleans()) and is_able for name, is_able in able.items()}
+    flags = {name: draw(_FLAGS) and getattr(abilities, needed) for name, needed in _NEEDED_ABILITY.items()}
     return MeetingRequest(
-        title=draw(st.text(_CHARACTERS, min_size=1, max_size=20)),
+        title=draw(st.text(_CHARACTERS, min_size=1, max_size=20).filter(lambda text: not is_blank(text))),
         date=local.date().isoformat(),
         start_time=f"{local:%H:%M}",
         pricing_tier_id=draw(st.sampled_from([tier.id for tier in catalogue.on_sale()])),
@@ -111,39 +97,28 @@ def meeting_requests(
 
 
 def provisioned() -> SearchStrategy[Provisioned]:
-    """What a provider may answer when it has made a meeting."""
-    return st.builds(
-        Provisioned,
-        st.text("0123456789", min_size=1, max_size=12),
-        st.text("0123456789", min_size=1, max_size=12).map("https://meet.example/".__add__),
-        st.none() | st.text(min_size=1, max_size=10),
-    )
+    """Draw a provider's result of a creation."""
+    numbers = st.text("0123456789", min_size=1, max_size=12)
+    links = numbers.map("https://meet.example/".__add__)
+    return st.builds(Provisioned, numbers, links, st.none() | st.text(min_size=1, max_size=10))
 
 
 def meetings(start_at: datetime, **fixed: SearchStrategy[Any]) -> SearchStrategy[Meeting]:
-    """Stored meetings that start at this instant and last at most a day, in any state.
-
-    Args:
-        fixed: a strategy for each field that is to be drawn otherwise.
-    """
+    """Draw a stored meeting in any state that starts at this instant and lasts at most a day."""
     texts, figures = st.none() | st.text(max_size=10), st.integers(1, 1_000)
     fields: dict[str, SearchStrategy[Any]] = {
-        "id": _IDS,
-        "account_id": _IDS,
-        "api_key_id": _IDS,
+        **dict.fromkeys(("id", "account_id", "api_key_id"), _IDS),
+        **dict.fromkeys(("host_id", "charge_id"), st.none() | _IDS),
+        **dict.fromkeys(("description", "password", "host_key", "join_url", "provider_meeting_id"), texts),
         "status": st.sampled_from(MeetingStatus),
         "title": st.text(min_size=1, max_size=10),
-        "description": texts,
         "duration": st.integers(1, 24 * 60),
         "capacity": st.none() | figures,
         "pricing_tier_id": st.just("standard-100"),
         "credits": figures,
-        "options": st.builds(MeetingOptions, **{name: st.booleans() for name in _NEEDED_ABILITY}),
-        "host_id": st.none() | _IDS,
+        "options": st.builds(MeetingOptions, **dict.fromkeys(_NEEDED_ABILITY, _FLAGS)),
         "provider": st.sampled_from(["zoom", "jitsi", "sandbox"]),
         "created_at": st.timedeltas(timedelta(0), timedelta(days=365)).map(lambda ago: start_at - ago),
-        **dict.fromkeys(("password", "host_key", "join_url", "provider_meeting_id"), texts),
-        "charge_id": st.none() | _IDS,
         "credits_refunded": st.none() | st.integers(0, 1_000),
     }
 
@@ -152,3 +127,66 @@ def meetings(start_at: datetime, **fixed: SearchStrategy[Any]) -> SearchStrategy
         return Meeting(**{"start_at": start_at, "end_at": end_at, **drawn})
 
     return st.fixed_dictionaries({**fields, **fixed}).map(meeting)
+
+
+def lengths_s(max_s: float = 14_400) -> SearchStrategy[float]:
+    """Draw seconds of media: none, a moment, a whole minute and its neighbours, hours."""
+    edges = st.sampled_from([0.0, 0.0005, 0.002, 59.999, 60.0, 60.001, 60.5])
+    return edges | st.floats(0, max_s, allow_nan=False)
+
+
+def recording_files(ids: str = "abcd") -> SearchStrategy[RecordingFile]:
+    """Draw a file as a provider reports it, not measured."""
+    hours, urls = st.integers(0, 4), st.sampled_from(["https://f/1", "https://f/2"])
+    return st.builds(
+        lambda id_, kind, size, start, length, url: RecordingFile(
+            id_, kind, size, _FIRST + start * _HOUR, _FIRST + (start + length) * _HOUR, url
+        ),
+        st.sampled_from(ids), st.sampled_from(FileKind), st.integers(0, 3), hours, hours, urls,
+    )  # fmt: skip
+
+
+def recordings(status: RecordingStatus | None = None) -> SearchStrategy[Recording]:
+    """Draw a recording of up to six files, some of them measured."""
+    measured = st.builds(
+        lambda file, media_s: evolve(file, media_s=media_s),
+        recording_files("abcdef"), st.none() | lengths_s(),
+    )  # fmt: skip
+    files = st.lists(measured, max_size=6, unique_by=lambda file: file.provider_file_id)
+    return st.builds(
+        lambda status, files: Recording(
+            UUID(int=1), UUID(int=2), UUID(int=3), "zoom", "85746065432", status, tuple(files), _FIRST,
+            _FIRST + _HOUR, _FIRST + RETENTION,
+        ),
+        st.sampled_from(RecordingStatus) if status is None else st.just(status), files,
+    )  # fmt: skip
+
+
+def transcripts() -> SearchStrategy[Transcript]:
+    """Draw up to five utterances in the order of time, some of them empty."""
+    seconds = st.floats(0, 10_000, allow_nan=False)
+    utterances = st.builds(
+        lambda at_s, text, speaker: Utterance(at_s, at_s + 1, text, speaker),
+        seconds, _TEXTS, st.none() | _TEXTS,
+    )  # fmt: skip
+    return st.lists(utterances, max_size=5).map(lambda many: tuple(sorted(many, key=lambda one: one.at_s)))
+
+
+def drafts() -> SearchStrategy[NoteDraft]:
+    """Draw the result of a writer."""
+    seconds, maybe = st.floats(0, 10_000, allow_nan=False), st.none() | _TEXTS
+    decisions = st.lists(st.builds(Decision, _TEXTS, _TEXTS, seconds), max_size=3).map(tuple)
+    items = st.lists(st.builds(ActionItem, _TEXTS, _TEXTS, seconds, maybe, maybe), max_size=3).map(tuple)
+    return st.builds(NoteDraft, _TEXTS, decisions, items, st.lists(_TEXTS, max_size=3).map(tuple))
+
+
+def notes(status: NoteStatus | None = None) -> SearchStrategy[Note]:
+    """Draw a note between two decisions, at any step, with or without content."""
+    ids = {"id": 4, "account_id": 2, "api_key_id": 5, "recording_id": 1, "meeting_id": 3}
+    return st.builds(
+        Note, **{name: st.just(UUID(int=number)) for name, number in ids.items()},
+        language=st.sampled_from(Language),
+        status=st.sampled_from(NoteStatus) if status is None else st.just(status),
+        step=st.sampled_from(NoteStep), duration_s=st.integers(1, 100_000), created_at=st.just(_FIRST),
+        tries=st.integers(0, 9), draft=st.none() | drafts(), transcript=transcripts(),
+    )  # fmt: skip

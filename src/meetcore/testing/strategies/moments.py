@@ -1,8 +1,7 @@
-"""Days, clock times and instants, drawn where rules about time go wrong.
+"""Days, clock times and instants.
 
-About half of what is drawn lies on an edge or one microsecond beside it: midnight in WIB, the leap
-day, the ends of months and years. The rest lies anywhere. Owns moments only; what is due at one is
-not known here.
+About half of them lie on an edge or one microsecond beside it: midnight in WIB, the leap day, the ends of
+months and years.
 """
 
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -24,48 +23,47 @@ _TWO_DAYS: Final = timedelta(days=2)
 
 
 def days(min_value: date = date(1, 1, 2), max_value: date = date.max) -> SearchStrategy[date]:
-    """Any day; leap days and the days beside them, the ends of months and of years come often."""
-    anywhere = st.dates(min_value, max_value)
+    """Draw a day; leap days, their neighbours, and the ends of months and years are frequent."""
     edges = st.builds(_edge, st.integers(min_value.year, max_value.year), st.integers(1, 12), st.booleans())
-    return anywhere | edges.filter(lambda day: min_value <= day <= max_value)
+    return st.dates(min_value, max_value) | edges.filter(lambda day: min_value <= day <= max_value)
 
 
 def _edge(year: int, month: int, is_last: bool) -> date:
-    """The first day of a month, or the last one."""
+    """Return the first or the last day of a month."""
     if not is_last:
         return date(year, month, 1)
     return date(year, 12, 31) if month == 12 else date(year, month + 1, 1) - timedelta(days=1)
 
 
 def clock_times() -> SearchStrategy[str]:
-    """Every minute of a day as `HH:mm`; those at which a day begins in WIB or in UTC come often."""
+    """Draw a minute of a day as `HH:mm`; the first and last minutes of days in WIB and UTC are frequent."""
     edges = st.sampled_from([0, 6 * 60 + 59, 7 * 60, 16 * 60 + 59, 17 * 60, 24 * 60 - 1])
     return (edges | st.integers(0, 24 * 60 - 1)).map(lambda minute: f"{minute // 60:02}:{minute % 60:02}")
 
 
 def time_zones() -> SearchStrategy[timezone]:
-    """Fixed offsets from UTC, from twelve hours behind to fourteen ahead."""
+    """Draw a fixed offset from UTC, from -12 to +14 hours."""
     return st.integers(-12 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
 def instants() -> SearchStrategy[datetime]:
-    """Aware instants of any year, in any time zone, UTC and WIB among them."""
-    anywhere = st.datetimes(_FIRST, _LAST, timezones=st.just(UTC) | time_zones())
-    return anywhere | near_midnight_wib()
+    """Draw an aware instant of any year, in any time zone."""
+    return st.datetimes(_FIRST, _LAST, timezones=st.just(UTC) | time_zones()) | near_midnight_wib()
 
 
 def near(*moments: datetime, within: timedelta = _TWO_DAYS) -> SearchStrategy[datetime]:
-    """Instants at one of the moments, one tick before or after it, or anywhere at most `within` away."""
+    """Draw an instant at a moment, one tick beside it, or at most `within` away."""
     farthest = within // TICK
-    offset = st.integers(-1, 1) | st.integers(-farthest, farthest)  # quicker to draw than timedeltas
+    offset = st.integers(-1, 1) | st.integers(-farthest, farthest)  # faster than timedeltas
     if len(moments) == 1:
         return offset.map(lambda ticks: moments[0] + timedelta(microseconds=ticks))
     return st.tuples(st.sampled_from(moments), offset).map(lambda drawn: drawn[0] + drawn[1] * TICK)
 
 
 def near_midnight_wib(day: date | None = None, within: timedelta = _TWO_DAYS) -> SearchStrategy[datetime]:
-    """Instants in UTC round the midnight that ends a day in WIB, which is 17:00 UTC; of any day when none."""
+    """Draw an instant in UTC around the midnight that ends a day in WIB, 17:00 UTC; of any day for `None`."""
     if day is not None:
         return near(cap_day_ends_at(day), within=within)
-    safe = days(date(1, 2, 1), date(9999, 11, 30))
-    return safe.flatmap(lambda ended: near(cap_day_ends_at(ended), within=within))
+    return days(date(1, 2, 1), date(9999, 11, 30)).flatmap(
+        lambda ended: near(cap_day_ends_at(ended), within=within)
+    )

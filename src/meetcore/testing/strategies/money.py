@@ -1,7 +1,6 @@
-"""Amounts, transfers, holds and the states of an account between two decisions.
+"""Tiers, catalogues, amounts, transfers, holds, and the state of an account between two decisions.
 
-What is drawn here stands alone: a state that could be, not one that a history led to. `account_histories`
-folds whole histories through the rules. Owns no rule: what may be done with a value the domain says.
+Each value is possible by itself; `account_histories` makes histories by the rules.
 """
 
 from datetime import date
@@ -13,75 +12,99 @@ from hypothesis.strategies import SearchStrategy
 
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Funds
+from meetcore.domain.money.pricing import (
+    MAX_CAPACITY,
+    MAX_DURATION,
+    MAX_PRICE,
+    PricingTier,
+    RecordingFlags,
+    TierCatalogue,
+)
 from meetcore.domain.money.transfers import MAX_CREDITS, ROUTES, Book, Reference, Transfer, TransferKind
 from meetcore.testing.strategies.moments import days
 
-__all__ = ["amounts", "bad_amounts", "cap_usages", "funds", "holds", "references", "transfers"]
+__all__ = [
+    "amounts", "bad_amounts", "cap_usages", "catalogues", "funds", "holds", "recording_flags", "references",
+    "tiers", "transfers",
+]  # fmt: skip
 
+_SLUGS = st.text("abé- 19", min_size=1, max_size=6)
 _CHARGES = st.sampled_from([TransferKind.MEETING_CHARGE, TransferKind.NOTULEN_CHARGE])
 _TEXTS = st.text("abc:09é", min_size=1, max_size=8)
+_IDS, _NONE = st.uuids(version=4), st.none()
+
+
+def tiers(max_price: int = MAX_PRICE, is_retired: bool | None = None) -> SearchStrategy[PricingTier]:
+    """Draw a tier that costs at most `max_price` credits, and as much again for recording."""
+    retired = st.booleans() if is_retired is None else st.just(is_retired)
+    return st.builds(
+        PricingTier, _SLUGS, _SLUGS, st.integers(1, MAX_CAPACITY), st.integers(1, MAX_DURATION),
+        st.integers(1, max_price), st.integers(0, max_price), is_retired=retired,
+    )  # fmt: skip
+
+
+def catalogues(max_price: int = MAX_PRICE) -> SearchStrategy[TierCatalogue]:
+    """Draw one to five tiers on sale, up to three retired ones, and a price for notes."""
+    on_sale = tiers(max_price, is_retired=False)
+    sold = st.lists(on_sale, min_size=1, max_size=5, unique_by=lambda tier: tier.id)
+    retired = st.lists(tiers(max_price, is_retired=True), max_size=3)
+    return st.builds(_catalogue, sold, retired, st.integers(1, 100))
+
+
+def _catalogue(sold: list[PricingTier], retired: list[PricingTier], per_minute: int) -> TierCatalogue:
+    by_id = {tier.id: tier for tier in (*retired, *sold)}
+    return TierCatalogue.of(by_id.values(), per_minute)
+
+
+def recording_flags() -> SearchStrategy[RecordingFlags]:
+    """Draw one of the four ways to ask for recording and notes."""
+    return st.builds(RecordingFlags, st.booleans(), st.booleans())
 
 
 def amounts(max_value: int = MAX_CREDITS) -> SearchStrategy[int]:
-    """Whole numbers of credits that `check_amount` lets through, up to `max_value`."""
+    """Draw credits that `check_amount` accepts, up to `max_value`."""
     return st.integers(1, max_value) | st.sampled_from([1, max_value])
 
 
 def bad_amounts() -> SearchStrategy[Any]:
-    """What is no amount: numbers out of range, bools, floats (NaN and infinity too), texts, nothing."""
-    return st.one_of(
-        st.integers(max_value=0),
-        st.integers(min_value=MAX_CREDITS + 1),
-        st.booleans(),
-        st.floats(),
-        st.decimals(),
-        st.text(max_size=3),
-        st.none(),
-    )
+    """Draw a value that is no amount: out of range, a bool, a float, a decimal, a text or None."""
+    out_of_range = st.integers(max_value=0) | st.integers(min_value=MAX_CREDITS + 1)
+    return st.one_of(out_of_range, st.booleans(), st.floats(), st.decimals(), st.text(max_size=3), _NONE)
 
 
 def references() -> SearchStrategy[Reference]:
-    """What a transfer is about: a record's type and its id."""
+    """Draw the type and the id of the record that a transfer is about."""
     return st.builds(Reference, st.sampled_from(["meeting", "note", "topup", "ticket"]), _TEXTS)
 
 
 def transfers(kind: TransferKind | None = None) -> SearchStrategy[Transfer]:
-    """Transfers of the kind, or of any, along the route of their kind and with the marks it bears."""
+    """Draw a transfer of the kind, or of any, with the route and the fields of its kind."""
     kinds = st.sampled_from(TransferKind) if kind is None else st.just(kind)
     return kinds.flatmap(_transfers_of)
 
 
 def _transfers_of(kind: TransferKind) -> SearchStrategy[Transfer]:
     grant, correction = (Book.ADJUSTMENTS, Book.CUSTOMER), (Book.CUSTOMER, Book.ADJUSTMENTS)
-    routes = st.sampled_from([ROUTES[kind]] if kind in ROUTES else [grant, correction])
     by_a_key = kind not in (TransferKind.TOPUP, TransferKind.ADJUSTMENT)
-    ids, nothing = st.uuids(version=4), st.none()
     return st.builds(
         lambda route, **fields: Transfer(kind=kind, source=route[0], destination=route[1], **fields),
-        route=routes,
-        id=ids,
-        operation=_TEXTS,
-        amount=amounts(),
-        reference=references(),
-        reverses=ids if kind is TransferKind.MEETING_REFUND else nothing,
-        api_key_id=ids if by_a_key else nothing,
-        cap_day=days() if by_a_key else nothing,
-    )
-
-
-def holds(api_key_id: UUID, day: date, max_amount: int = 100) -> SearchStrategy[Hold]:
-    """Reservations of the key on its cap day, for a meeting or for notes."""
-    return st.builds(
-        Hold, st.uuids(version=4), _TEXTS, _CHARGES, amounts(max_amount), references(),
-        st.just(api_key_id), st.just(day),
+        route=st.sampled_from([ROUTES[kind]] if kind in ROUTES else [grant, correction]),
+        id=_IDS, operation=_TEXTS, amount=amounts(), reference=references(),
+        reverses=_IDS if kind is TransferKind.MEETING_REFUND else _NONE,
+        api_key_id=_IDS if by_a_key else _NONE, cap_day=days() if by_a_key else _NONE,
     )  # fmt: skip
 
 
-def funds(account_id: UUID, max_value: int = 1_000) -> SearchStrategy[Funds]:
-    """An account that has spent, holds and perhaps owes: figures up to `max_value`, the low mark either way.
+def holds(api_key_id: UUID, day: date, max_amount: int = 100) -> SearchStrategy[Hold]:
+    """Draw a hold of the key on its cap day, for a meeting or for notes."""
+    key, on = st.just(api_key_id), st.just(day)
+    return st.builds(Hold, _IDS, _TEXTS, _CHARGES, amounts(max_amount), references(), key, on)
 
-    The mark is one that a decision can leave: an account that stands at or above its threshold is not
-    marked as low.
+
+def funds(account_id: UUID, max_value: int = 1_000) -> SearchStrategy[Funds]:
+    """Draw an account that has spent, holds and perhaps owes, with figures up to `max_value`.
+
+    An account at or above its threshold is not marked as low, as no decision leaves it so.
     """
 
     def marked(balance: int, held: int, threshold: int, was_notified: bool) -> Funds:
@@ -93,6 +116,6 @@ def funds(account_id: UUID, max_value: int = 1_000) -> SearchStrategy[Funds]:
 
 
 def cap_usages(api_key_id: UUID, day: date, max_value: int = 100) -> SearchStrategy[CapUsage]:
-    """What a key spent and holds on a day."""
+    """Draw what a key has spent and holds on a day."""
     figures = st.integers(0, max_value)
     return st.builds(CapUsage, st.just(api_key_id), st.just(day), figures, figures)

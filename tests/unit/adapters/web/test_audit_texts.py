@@ -6,10 +6,10 @@ import ast
 import re
 from pathlib import Path
 
-from meetcore.adapters.web.audit_texts import ACTION_TEXTS
-from meetcore.adapters.web.console.pages.health import CHECKS
-from meetcore.composition.doctor.database import DATABASE_CHECKS
-from meetcore.composition.doctor.services import SERVICE_CHECKS
+from meetcore.adapters.web.console.health import CHECKS
+from meetcore.adapters.web.texts import ACTION_TEXTS
+from meetcore.composition.database_checks import DATABASE_CHECKS
+from meetcore.composition.doctor import SERVICE_CHECKS
 
 USECASES = Path(__file__).resolve().parents[4] / "src" / "meetcore" / "usecases"
 ACTION = re.compile(r"[a-z_]+(\.[a-z_]+)+")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.web import texts
-from meetcore.adapters.web.charts import Bar, bar_chart
 from meetcore.adapters.web.formats import (
+    choose_language,
     format_change,
     format_count,
     format_day,
@@ -18,7 +18,7 @@ from meetcore.adapters.web.formats import (
     format_offset,
     format_share,
 )
-from meetcore.adapters.web.languages import choose_language
+from meetcore.adapters.web.markup import Bar, bar_chart
 from meetcore.adapters.web.pages.meetings import OPTIONS
 from meetcore.domain.meetings.meetings import MeetingOptions, MeetingStatus
 from meetcore.domain.members.roles import Role

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.web.markdown import render_markdown
+from meetcore.adapters.web.markup import render_markdown
 
 TAGS = re.compile(r"</?(?:h[3-6]|ul|ol|li|p|strong|em|code)>|<br>")
 

@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.adapters.web.note_document import note_document
+from meetcore.adapters.web.pages.notes import note_document
 from meetcore.domain.notes.notes import Language, Note, NoteDraft, NoteStatus, NoteStep
-from meetcore.ports.dashboard_queries import NoteDetails
-from meetcore.ports.document_printer import Block, Heading, Paragraph, Points
+from meetcore.domain.records.documents import Block, Heading, Paragraph, Points
+from meetcore.domain.records.pages import NoteDetails
 
 
 def blocks_of(summary: str, *topics: str) -> list[Block]:

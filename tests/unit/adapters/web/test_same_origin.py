@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from meetcore.adapters.web.same_origin import form_token, is_form_token, is_same_origin
+from meetcore.adapters.web.cookies import form_token, is_form_token, is_same_origin
 from meetcore.adapters.web.visit import own_path
 
 HERE = {"host": "meet.example"}
+BASE_URL = "https://meet.example"
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,17 @@ HERE = {"host": "meet.example"}
     [
         ({"origin": "https://meet.example", "sec-fetch-site": "same-origin"}, True),
         ({"origin": "https://meet.example"}, True),
+        ({"origin": "https://meet.example:443"}, True),
+        ({"origin": "https://meet.example", "host": "meetcore_upstream"}, True),
+        ({"origin": "https://meet.example", "host": "10.0.0.7:8000"}, True),
+        ({"origin": "https://meet.example", "host": "meet.example:443"}, True),
+        ({"origin": "http://127.0.0.1:8000", "host": "127.0.0.1:8000"}, True),
+        ({"origin": "null", "sec-fetch-site": "same-origin"}, True),
+        ({"origin": "https://evil.example", "host": "meetcore_upstream"}, False),
+        ({"origin": "http://meet.example", "host": "meetcore_upstream"}, False),
+        ({"origin": "https://", "host": ""}, False),
+        ({"origin": "https://meet.example:x"}, False),
+        ({"origin": "null", "host": "null"}, False),
         ({"origin": "https://MEET.example"}, True),
         ({"sec-fetch-site": "same-origin"}, True),
         ({}, False),
@@ -29,12 +41,13 @@ HERE = {"host": "meet.example"}
     ],
 )
 def test_a_change_comes_from_a_page_of_ours(headers: dict[str, str], is_ours: bool) -> None:
-    assert is_same_origin(Headers(HERE | headers)) is is_ours
+    assert is_same_origin(Headers(HERE | headers), BASE_URL) is is_ours
 
 
-def test_without_a_host_nothing_is_ours() -> None:
-    assert not is_same_origin(Headers({"origin": "https://meet.example"}))
-    assert not is_same_origin(Headers({"origin": ""}))
+def test_without_a_host_only_the_base_url_is_ours() -> None:
+    assert is_same_origin(Headers({"origin": "https://meet.example"}), BASE_URL)
+    assert not is_same_origin(Headers({"origin": "https://other.example"}), BASE_URL)
+    assert not is_same_origin(Headers({"origin": ""}), BASE_URL)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

@@ -1,4 +1,4 @@
-"""Licensed hosts: the choice among the free ones, and which may be given a meeting at all."""
+"""Hosts: the choice among the free, the share of a day's creations."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from math import ceil
@@ -83,6 +83,12 @@ def test_a_host_runs_one_meeting_at_a_time_by_default() -> None:
 def test_a_host_has_at_least_one_seat_and_runs_at_least_one_meeting(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field} must be a whole number of at least 1$"):
         Host(**{"id": UUID(int=1), "provider_user_id": "user", "capacity": 1, field: value})
+
+
+def test_a_host_runs_at_most_100_meetings_at_a_time() -> None:
+    assert Host(UUID(int=1), "user", 1, 100).max_concurrent == 100
+    with pytest.raises(ValueError, match=r"^max_concurrent must be at most 100$"):
+        Host(UUID(int=1), "user", 1, 101)
 
 
 # Which may be given another meeting

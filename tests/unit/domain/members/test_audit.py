@@ -6,29 +6,20 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.members.audit import (
-    MAX_DETAIL_TEXT,
-    MAX_DETAILS,
-    SERVICE,
-    ActorKind,
-    AuditEntry,
-    Detail,
-    member_actor,
-    with_addresses,
-)
+from meetcore.domain.members import audit
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 
 
-def entry(action: str, details: dict[str, Detail]) -> AuditEntry:
-    return AuditEntry(UUID(int=1), AT, None, SERVICE.actor, action, "x", details)
+def entry(action: str, details: dict[str, audit.Detail]) -> audit.AuditEntry:
+    return audit.AuditEntry(UUID(int=1), AT, None, audit.SERVICE.actor, action, "x", details)
 
 
 def test_an_entry_has_an_action_and_small_details() -> None:
-    details: dict[str, Detail] = {f"name_{number}": number for number in range(MAX_DETAILS - 1)}
-    details["text"] = "x" * MAX_DETAIL_TEXT
+    details: dict[str, audit.Detail] = {f"name_{number}": number for number in range(audit.MAX_DETAILS - 1)}
+    details["text"] = "x" * audit.MAX_DETAIL_TEXT
     assert entry("key.created", details).details == details
-    assert entry("member.role_changed", {}).actor.kind is ActorKind.SYSTEM
+    assert entry("member.role_changed", {}).actor.kind is audit.ActorKind.SYSTEM
 
 
 @pytest.mark.parametrize(
@@ -41,21 +32,21 @@ def test_an_action_is_a_dotted_text(action: str) -> None:
 
 def test_details_are_small() -> None:
     with pytest.raises(ValueError, match="details"):
-        entry("key.created", {f"name_{number}": number for number in range(MAX_DETAILS + 1)})
+        entry("key.created", {f"name_{number}": number for number in range(audit.MAX_DETAILS + 1)})
     with pytest.raises(ValueError, match="details"):
-        entry("key.created", {"text": "x" * (MAX_DETAIL_TEXT + 1)})
+        entry("key.created", {"text": "x" * (audit.MAX_DETAIL_TEXT + 1)})
 
 
 @pytest.mark.parametrize("action", ["member.invited", "member.invitation_revoked"])
 def test_addresses_are_shown_where_they_are_known(action: str) -> None:
-    written = evolve(entry(action, {"role": "owner"}), actor=member_actor(UUID(int=7)))
+    written = evolve(entry(action, {"role": "owner"}), actor=audit.member_actor(UUID(int=7)))
     assert written.actor.name == "member"
-    assert with_addresses(written, None, None) == written
-    shown = with_addresses(written, "a@example.com", "b@example.com")
+    assert audit.with_addresses(written, None, None) == written
+    shown = audit.with_addresses(written, "a@example.com", "b@example.com")
     assert (shown.actor.id, shown.actor.name) == (UUID(int=7), "a@example.com")
     assert shown.details == {"role": "owner", "email": "b@example.com"}
 
 
 def test_others_than_members_and_those_invited_are_shown_as_they_were_written() -> None:
     written = entry("member.removed", {"before": "owner"})
-    assert with_addresses(written, "a@example.com", "b@example.com") == written
+    assert audit.with_addresses(written, "a@example.com", "b@example.com") == written

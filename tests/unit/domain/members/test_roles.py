@@ -1,111 +1,129 @@
 """The table of roles and actions: every pair, as it is written here once more."""
 
-import pytest
+from datetime import UTC, datetime
+from uuid import UUID
 
-from meetcore.domain.errors import ActionNotAllowed
-from meetcore.domain.members.roles import (
-    ALLOWED,
-    OPERATORS_ALLOWED,
-    Action,
-    OperatorAction,
-    OperatorRole,
-    Role,
-    check_allowed,
-    check_operator_allowed,
-    is_allowed,
-    scopes_of,
-)
+import pytest
+from attrs import evolve
+
+from meetcore.domain.errors import ActionNotAllowed, Unprocessable
+from meetcore.domain.members import roles
+from meetcore.domain.members.sessions import Session
+from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.views import AccountSummary
 
 # o owner, d developer, f finance, v viewer
 MEMBERS = {
-    Action.VIEW_OVERVIEW: "odfv",
-    Action.VIEW_KEYS: "odfv",
-    Action.MANAGE_KEYS: "od",
-    Action.MANAGE_CAPS: "of",
-    Action.VIEW_MEETINGS: "odv",
-    Action.MANAGE_MEETINGS: "od",
-    Action.VIEW_NOTES: "odv",
-    Action.MANAGE_NOTES: "od",
-    Action.VIEW_LEDGER: "odfv",
-    Action.VIEW_STATEMENTS: "of",
-    Action.VIEW_WEBHOOKS: "odv",
-    Action.MANAGE_WEBHOOKS: "od",
-    Action.MANAGE_WEBHOOK_SECRETS: "od",
-    Action.VIEW_REQUESTS: "odv",
-    Action.VIEW_MEMBERS: "odf",
-    Action.MANAGE_MEMBERS: "o",
-    Action.VIEW_SETTINGS: "odfv",
-    Action.MANAGE_SETTINGS: "of",
-    Action.MANAGE_PASSKEYS: "odfv",
-    Action.VIEW_AUDIT: "o",
-    Action.EXPORT_ACCOUNT: "o",
-    Action.ERASE_ACCOUNT: "o",
+    roles.Action.VIEW_OVERVIEW: "odfv",
+    roles.Action.VIEW_KEYS: "odfv",
+    roles.Action.MANAGE_KEYS: "od",
+    roles.Action.MANAGE_CAPS: "of",
+    roles.Action.VIEW_MEETINGS: "odv",
+    roles.Action.MANAGE_MEETINGS: "od",
+    roles.Action.VIEW_NOTES: "odv",
+    roles.Action.MANAGE_NOTES: "od",
+    roles.Action.VIEW_LEDGER: "odfv",
+    roles.Action.VIEW_STATEMENTS: "of",
+    roles.Action.VIEW_WEBHOOKS: "odv",
+    roles.Action.MANAGE_WEBHOOKS: "od",
+    roles.Action.MANAGE_WEBHOOK_SECRETS: "od",
+    roles.Action.VIEW_REQUESTS: "odv",
+    roles.Action.VIEW_MEMBERS: "odf",
+    roles.Action.MANAGE_MEMBERS: "o",
+    roles.Action.VIEW_SETTINGS: "odfv",
+    roles.Action.MANAGE_SETTINGS: "of",
+    roles.Action.MANAGE_PASSKEYS: "odfv",
+    roles.Action.VIEW_AUDIT: "o",
+    roles.Action.EXPORT_ACCOUNT: "o",
+    roles.Action.ERASE_ACCOUNT: "o",
 }
 # s support, f finance, a admin
 OPERATORS = {
-    OperatorAction.VIEW_ACCOUNTS: "sfa",
-    OperatorAction.SUSPEND_ACCOUNTS: "a",
-    OperatorAction.IMPERSONATE: "sa",
-    OperatorAction.MAKE_PORTAL_LINKS: "sa",
-    OperatorAction.MOVE_CREDITS: "fa",
-    OperatorAction.APPROVE_CREDITS: "fa",
-    OperatorAction.VIEW_HOSTS: "sa",
-    OperatorAction.MANAGE_HOSTS: "a",
-    OperatorAction.VIEW_DOUBTS: "sa",
-    OperatorAction.RESOLVE_DOUBTS: "sa",
-    OperatorAction.VIEW_PRICES: "sfa",
-    OperatorAction.VIEW_HEALTH: "sfa",
-    OperatorAction.VIEW_LIABILITY: "fa",
-    OperatorAction.VIEW_AUDIT: "sfa",
-    OperatorAction.MANAGE_PASSKEYS: "sfa",
-    OperatorAction.MAKE_OWNER_LINKS: "a",
-    OperatorAction.MANAGE_OPERATORS: "a",
+    roles.OperatorAction.VIEW_ACCOUNTS: "sfa",
+    roles.OperatorAction.SUSPEND_ACCOUNTS: "a",
+    roles.OperatorAction.IMPERSONATE: "sa",
+    roles.OperatorAction.MAKE_PORTAL_LINKS: "sa",
+    roles.OperatorAction.MOVE_CREDITS: "fa",
+    roles.OperatorAction.APPROVE_CREDITS: "fa",
+    roles.OperatorAction.VIEW_HOSTS: "sa",
+    roles.OperatorAction.MANAGE_HOSTS: "a",
+    roles.OperatorAction.VIEW_DOUBTS: "sa",
+    roles.OperatorAction.RESOLVE_DOUBTS: "sa",
+    roles.OperatorAction.VIEW_PRICES: "sfa",
+    roles.OperatorAction.VIEW_HEALTH: "sfa",
+    roles.OperatorAction.VIEW_LIABILITY: "fa",
+    roles.OperatorAction.VIEW_AUDIT: "sfa",
+    roles.OperatorAction.MANAGE_PASSKEYS: "sfa",
+    roles.OperatorAction.MAKE_OWNER_LINKS: "a",
+    roles.OperatorAction.MANAGE_OPERATORS: "a",
 }
 
 
-@pytest.mark.parametrize("action", Action)
-@pytest.mark.parametrize("role", Role)
-def test_a_member_may_do_what_the_table_says(role: Role, action: Action) -> None:
-    assert is_allowed(role, action) == (role.value[0] in MEMBERS[action])
-    if is_allowed(role, action):
-        check_allowed(role, action)
+@pytest.mark.parametrize("action", roles.Action)
+@pytest.mark.parametrize("role", roles.Role)
+def test_a_member_may_do_what_the_table_says(role: roles.Role, action: roles.Action) -> None:
+    assert roles.is_allowed(role, action) == (role.value[0] in MEMBERS[action])
+    if roles.is_allowed(role, action):
+        roles.check_allowed(role, action)
         return
     with pytest.raises(ActionNotAllowed) as caught:
-        check_allowed(role, action)
+        roles.check_allowed(role, action)
     assert caught.value.code == "insufficient_scope"
     assert caught.value.details == {"role": role.value, "action": action.value}
 
 
-@pytest.mark.parametrize("action", OperatorAction)
-@pytest.mark.parametrize("role", OperatorRole)
-def test_an_operator_may_do_what_the_table_says(role: OperatorRole, action: OperatorAction) -> None:
+@pytest.mark.parametrize("action", roles.OperatorAction)
+@pytest.mark.parametrize("role", roles.OperatorRole)
+def test_an_operator_may_do_what_the_table_says(
+    role: roles.OperatorRole, action: roles.OperatorAction
+) -> None:
     if role.value[0] in OPERATORS[action]:
-        check_operator_allowed(role, action)
+        roles.check_operator_allowed(role, action)
         return
     with pytest.raises(ActionNotAllowed) as caught:
-        check_operator_allowed(role, action)
+        roles.check_operator_allowed(role, action)
     assert caught.value.details == {"role": role.value, "action": action.value}
 
 
 def test_every_role_and_every_action_stands_in_the_tables() -> None:
-    assert set(ALLOWED) == set(Role)
-    assert set(OPERATORS_ALLOWED) == set(OperatorRole)
-    assert set().union(*ALLOWED.values()) == set(Action)
-    assert set().union(*OPERATORS_ALLOWED.values()) == set(OperatorAction)
+    assert set(roles.ALLOWED) == set(roles.Role)
+    assert set(roles.OPERATORS_ALLOWED) == set(roles.OperatorRole)
+    assert set().union(*roles.ALLOWED.values()) == set(roles.Action)
+    assert set().union(*roles.OPERATORS_ALLOWED.values()) == set(roles.OperatorAction)
 
 
 def test_who_manages_something_sees_it() -> None:
-    for actions in ALLOWED.values():
+    for actions in roles.ALLOWED.values():
         for action in actions:
             subject, _, verb = action.partition(".")
             shown = {"caps": "keys", "webhook_secrets": "webhooks", "passkeys": "settings"}
             seen = shown.get(subject, subject)
-            assert verb != "manage" or Action(f"{seen}.view") in actions
+            assert verb != "manage" or roles.Action(f"{seen}.view") in actions
 
 
 def test_a_members_own_actions_have_the_scopes_of_a_key() -> None:
-    assert scopes_of(Role.OWNER) == set(Scope)
-    assert scopes_of(Role.DEVELOPER) == set(Scope)
-    assert scopes_of(Role.FINANCE) == {Scope.CREDITS_READ}
-    assert scopes_of(Role.VIEWER) == {scope for scope in Scope if scope.endswith(":read")}
+    assert roles.scopes_of(roles.Role.OWNER) == set(Scope)
+    assert roles.scopes_of(roles.Role.DEVELOPER) == set(Scope)
+    assert roles.scopes_of(roles.Role.FINANCE) == {Scope.CREDITS_READ}
+    assert roles.scopes_of(roles.Role.VIEWER) == {scope for scope in Scope if scope.endswith(":read")}
+
+
+@pytest.mark.parametrize("action", roles.Action)
+def test_members_of_a_suspended_account_read_and_start_nothing(action: roles.Action) -> None:
+    at, owner = datetime(2026, 12, 1, tzinfo=UTC), roles.Role.OWNER
+    session = Session(
+        id=UUID(int=1), account_id=UUID(int=2), user_id=None, guest_role=owner, created_at=at,
+        last_seen_at=at, authenticated_at=at,
+    )  # fmt: skip
+    account = AccountSummary(UUID(int=2), UUID(int=3), "A", "a@example.com", 0, 0, at)
+    goes_on = action in {
+        roles.Action.MANAGE_PASSKEYS, roles.Action.EXPORT_ACCOUNT, roles.Action.ERASE_ACCOUNT,
+    }  # fmt: skip
+    who = SignedIn(session, account, None, owner)
+    if goes_on or action.value.endswith(".view"):
+        check_member(who, action)
+    else:
+        with pytest.raises(Unprocessable, match="suspended"):
+            check_member(who, action)
+    check_member(evolve(who, account=evolve(account, suspended_at=None)), action)

@@ -1,17 +1,21 @@
-"""The hash chain: changing, dropping, inserting or swapping any single entry shows."""
+"""The hash chain: changing, dropping, inserting, swapping or forging any single entry shows."""
+
+from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import hmac
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
 import pytest
 from attrs import evolve, fields_dict
-from attrs.exceptions import FrozenInstanceError
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import hash_chain
 from meetcore.domain.money.hash_chain import (
     GENESIS,
     ChainVerifier,
@@ -21,11 +25,22 @@ from meetcore.domain.money.hash_chain import (
     chain_hash,
     first_broken,
 )
-from meetcore.domain.money.ledger import Funds, funds_faults, is_proven, open_account, post
+from meetcore.domain.money.holds import CapUsage, Hold, charge, settle, take
+from meetcore.domain.money.ledger import (
+    Funds,
+    adjust,
+    funds_faults,
+    is_proven,
+    open_account,
+    post,
+    refund,
+    top_up,
+)
 from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.testing.strategies.account_histories import ACCOUNT, AccountHistory, account_histories
 from meetcore.testing.strategies.moments import instants, time_zones
 from meetcore.testing.strategies.money import transfers
+from tests.unit.domain.money.test_ledger import TICKET
 
 OTHER_ACCOUNT = UUID("01930000-0000-7000-8000-000000000002")
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -176,6 +191,22 @@ def test_an_entry_forged_with_its_own_hash_breaks_the_chain_behind_it(
         assert not is_proven(history.funds, proof_of(written))
 
 
+def test_an_instant_without_a_zone_is_refused_and_not_read_in_that_of_the_machine() -> None:
+    posting = top_up(open_account(ACCOUNT), UUID(int=1), "INV-1", 1, NOW)
+    assert posting.entry is not None
+    naive = evolve(posting.entry, at=NOW.replace(tzinfo=None))
+    proofs: list[Callable[[], object]] = [
+        lambda: first_broken(ACCOUNT, [naive]),
+        lambda: ChainVerifier(ACCOUNT).extended(naive),
+        lambda: canonical_entry(naive),
+        lambda: chain_hash(GENESIS, ACCOUNT, 1, MOVE, 1, naive.at),
+        lambda: evolve(posting.funds, last_at=naive.at),
+    ]
+    for prove in proofs:
+        with pytest.raises(ValueError, match=r"^an instant in the ledger has a time zone$"):
+            prove()
+
+
 @given(histories)
 def test_a_history_is_bound_to_its_account(history: AccountHistory) -> None:
     assert first_broken(OTHER_ACCOUNT, history.entries) == 1
@@ -245,58 +276,34 @@ def test_no_two_entries_share_one_hash(one: tuple[str, str, str], two: tuple[str
     assert (hashed(*one) == hashed(*two)) == (one == two)
 
 
-def test_an_entry_cannot_be_changed() -> None:
-    entry = post(open_account(ACCOUNT), MOVE, NOW).entry
-    assert entry is not None
-    for record in (entry, entry.transfer):
-        with pytest.raises(FrozenInstanceError):
-            record.amount = 1_000_000  # type: ignore[misc]
-
-
-def test_a_fault_describes_the_problem_of_the_entry() -> None:
-    """One defect at a time: entries after the first wrong one are not checked."""
-    first = post(open_account(ACCOUNT), MOVE, NOW)
-    second = post(first.funds, evolve(MOVE, id=UUID(int=2), operation="topup:INV-2"), NOW)
-    assert first.entry is not None
-    assert second.entry is not None
-    past = evolve(second.entry, at=NOW - TICK)
-    for entry, problem in (
-        (evolve(second.entry, account_id=OTHER_ACCOUNT), "it is another account's"),
-        (evolve(second.entry, number=4), "entry 4 stands in its place"),
-        (evolve(second.entry, amount=9), "its amount is 9, and its transfer moves 1"),
-        (evolve(second.entry, balance_after=9), "its balance_after is 9, and the entries make 2"),
-        (past, "its time is before that of the entry before it"),
-        (
-            evolve(second.entry, hash=GENESIS),
-            "its hash is not that of what it says and of the entry before it",
-        ),
-    ):
-        proof, fault = ChainVerifier(ACCOUNT).over(
-            [canonical_entry(first.entry), canonical_entry(entry), canonical_entry(first.entry)]
-        )
-        assert fault == Fault(2, problem)
-        assert proof == ChainVerifier(ACCOUNT).extended(first.entry)
-
-
+@pytest.mark.parametrize("is_hashed_anew", [False, True])
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
         ({"account_id": OTHER_ACCOUNT}, "it is another account's"),
         ({"number": 4}, "entry 4 stands in its place"),
+        ({"amount": 9}, "its amount is 9, and its transfer moves 1"),
         ({"balance_after": 9}, "its balance_after is 9, and the entries make 2"),
         ({"at": NOW - TICK}, "its time is before that of the entry before it"),
+        ({"hash": GENESIS}, "its hash is not that of what it says and of the entry before it"),
     ],
 )
-def test_an_entry_that_is_hashed_as_it_is_still_has_its_fault(changes: dict[str, Any], problem: str) -> None:
+def test_a_fault_describes_the_problem_of_the_entry(
+    changes: dict[str, Any], problem: str, is_hashed_anew: bool
+) -> None:
+    """One defect at a time: entries after the first wrong one are not checked."""
     first = post(open_account(ACCOUNT), MOVE, NOW)
     second = post(first.funds, evolve(MOVE, id=UUID(int=2), operation="topup:INV-2"), NOW)
     assert first.entry is not None
     assert second.entry is not None
     entry = evolve(second.entry, **changes)
-    whole = (entry.account_id, entry.number, entry.transfer, entry.balance_after, entry.at)
-    entry = evolve(entry, hash=chain_hash(first.entry.hash, *whole))
-    _, fault = ChainVerifier(ACCOUNT).over(map(canonical_entry, (first.entry, entry)))
+    if is_hashed_anew and "hash" not in changes:
+        whole = (entry.account_id, entry.number, entry.transfer, entry.balance_after, entry.at)
+        entry = evolve(entry, hash=chain_hash(first.entry.hash, *whole))
+    entries = map(canonical_entry, (first.entry, entry, first.entry))
+    proof, fault = ChainVerifier(ACCOUNT).over(entries)
     assert fault == Fault(2, problem)
+    assert proof == ChainVerifier(ACCOUNT).extended(first.entry)
 
 
 @given(account_histories(), st.data())
@@ -339,3 +346,113 @@ def test_ids_with_leading_zeros_are_hashed_as_numbers_too() -> None:
     )
     expected = hashlib.sha256(GENESIS + encoded.encode()).digest()
     assert chain_hash(GENESIS, UUID(int=0), 1, transfer, 1, NOW) == expected
+
+
+KEY, OTHER, ATTACKER = (hash_chain.ChainKey.of(bytes([number]) * 32) for number in range(3))
+SECRETS = hash_chain.secrets_of([KEY, OTHER])
+
+
+def history(*keys: hash_chain.ChainKey | None, amount: int = 5) -> list[hash_chain.Entry]:
+    """Top-ups, each chained under its key, or under none."""
+    funds, entries = open_account(ACCOUNT), []
+    for number, key in enumerate(keys, start=1):
+        transfer = evolve(MOVE, id=UUID(int=number), operation=f"topup:{number}", amount=amount)
+        posting = post(funds, transfer, NOW, key=key)
+        assert posting.entry is not None
+        funds = posting.funds
+        entries.append(posting.entry)
+    return entries
+
+
+def keyed_proof_of(
+    entries: list[hash_chain.Entry], keys: Mapping[bytes, bytes] = hash_chain.NO_KEYS
+) -> tuple[hash_chain.ChainVerifier, hash_chain.Fault | None]:
+    return hash_chain.ChainVerifier(ACCOUNT).over(map(hash_chain.canonical_entry, entries), keys)
+
+
+def test_a_key_is_named_in_the_entries_and_never_shown() -> None:
+    digest = hashlib.sha256(b"meetcore ledger key id\n" + KEY.secret).digest()
+    assert (
+        hash_chain.ChainKey.of(KEY.secret)
+        == KEY
+        == hash_chain.ChainKey(digest[: hash_chain.KEY_ID_BYTES], bytes(32))
+    )
+    assert len(KEY.id) == hash_chain.KEY_ID_BYTES
+    assert len({KEY.id, OTHER.id, ATTACKER.id}) == 3
+    assert KEY.secret.hex() not in repr(KEY)
+    for length in (0, 31, 33):
+        with pytest.raises(ValueError, match=r"^a chain key has 32 bytes$"):
+            hash_chain.ChainKey.of(bytes(length))
+
+
+def test_the_hash_is_an_hmac_over_the_name_of_the_key_and_what_is_hashed_without_one() -> None:
+    entry = history(KEY, amount=1)[0]
+    encoded = (
+        f"{ACCOUNT.hex.lstrip('0')}\n1\n1\ntopup\n1\ntopups\ncustomer\n\n\n\n1\n{NOW.isoformat()}\n"
+        "7:topup:15:topup5:INV-1"
+    )
+    message = KEY.id + hash_chain.GENESIS + encoded.encode()
+    assert entry.hash == hmac.new(KEY.secret, message, hashlib.sha256).digest()
+    assert entry.key_id == KEY.id
+    bare = history(None, amount=1)[0]
+    assert bare.key_id == b""
+    assert bare.hash == hashlib.sha256(hash_chain.GENESIS + encoded.encode()).digest()
+    assert hash_chain.chain_hash(hash_chain.GENESIS, ACCOUNT, 1, entry.transfer, 1, NOW, OTHER) != entry.hash
+
+
+@given(st.lists(st.sampled_from([KEY, OTHER]), max_size=8))
+def test_a_history_under_keys_that_are_given_holds(keys: list[hash_chain.ChainKey]) -> None:
+    entries = history(*keys)
+    proof, fault = keyed_proof_of(entries, SECRETS)
+    assert (fault, proof.entries) == (None, len(keys))
+    assert hash_chain.first_broken(ACCOUNT, entries, SECRETS) is None
+
+
+def test_entries_cannot_be_verified_without_their_key() -> None:
+    entries = history(KEY, OTHER, KEY)
+    for given_keys, number in ((hash_chain.NO_KEYS, 1), (hash_chain.secrets_of([KEY]), 2)):
+        proof, fault = keyed_proof_of(entries, given_keys)
+        key_id = entries[number - 1].key_id.hex()
+        assert fault == hash_chain.Fault(number, f"it is chained under the key {key_id}, which is not given")
+        assert proof.entries == number - 1
+    assert hash_chain.ChainVerifier(ACCOUNT).extended(entries[0]) is None
+    assert hash_chain.ChainVerifier(ACCOUNT).extended(entries[0], SECRETS) is not None
+
+
+@given(st.lists(st.sampled_from([None, ATTACKER]), min_size=1, max_size=4), st.integers(0, 3))
+def test_no_valid_entry_can_be_written_without_a_key(
+    keys: list[hash_chain.ChainKey | None], before: int
+) -> None:
+    """An attacker may write anything to the store, and name our key where it helps."""
+    own = [KEY] * before
+    entries = history(*own, *keys)
+    for named in (b"", KEY.id, ATTACKER.id):
+        forged = [*entries[:before], *(evolve(entry, key_id=named) for entry in entries[before:])]
+        assert hash_chain.first_broken(ACCOUNT, forged, SECRETS) == before + 1
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_ledger_under_keys_has_no_entry_without_one(before: int) -> None:
+    entries = history(*[KEY] * before, None)
+    expected = hash_chain.Fault(before + 1, "it is chained without a key")
+    assert keyed_proof_of(entries, SECRETS)[1] == expected
+    renamed = evolve(entries[-1], key_id=KEY.id)
+    assert keyed_proof_of([*entries[:-1], renamed], SECRETS)[1] == hash_chain.Fault(
+        before + 1, "its hash is not that of what it says and of the entry before it"
+    )
+
+
+def test_every_decision_takes_the_key() -> None:
+    usage = CapUsage(UUID(int=3), cap_day(NOW))
+    hold = Hold(UUID(int=7), "meeting:2", TransferKind.MEETING_CHARGE, 5, TICKET, usage.api_key_id, usage.day)
+    first = top_up(open_account(ACCOUNT), UUID(int=1), "INV-1", 100, NOW, key=KEY)
+    charged = charge(first.funds, usage, None, UUID(int=2), "meeting:1", 10, TICKET, NOW, key=KEY)
+    held = take(charged.posting.funds, charged.usage, None, hold)
+    settled = settle(held.funds, held.usage, hold, 5, UUID(int=4), NOW, KEY)
+    assert charged.posting.entry is not None
+    returned = refund(settled.posting.funds, charged.posting.entry.transfer, UUID(int=5), NOW, key=KEY)
+    adjusted = adjust(returned.funds, UUID(int=6), "adjustment:1", -1, TICKET, NOW, key=KEY)
+    postings = (first, charged.posting, settled.posting, returned, adjusted)
+    entries = [posting.entry for posting in postings if posting.entry is not None]
+    assert [entry.key_id for entry in entries] == [KEY.id] * 5
+    assert hash_chain.first_broken(ACCOUNT, entries, SECRETS) is None

@@ -1,8 +1,10 @@
 """Holds and the daily cap, in any interleaving of work, round midnight in WIB."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,18 +14,10 @@ from hypothesis import strategies as st
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
-from meetcore.domain.money.holds import (
-    CapUsage,
-    Hold,
-    charge,
-    is_sufficient,
-    readmit,
-    release,
-    settle,
-    take,
-)
+from meetcore.domain.money import ledger
+from meetcore.domain.money.holds import CapUsage, Hold, charge, is_sufficient, refund, release, settle, take
 from meetcore.domain.money.ledger import Funds, open_account, top_up
-from meetcore.domain.money.transfers import InvalidAmount, Reference, TransferKind
+from meetcore.domain.money.transfers import Reference, Transfer, TransferKind
 from meetcore.testing.strategies import money
 from meetcore.testing.strategies.account_histories import (
     ACCOUNT,
@@ -324,35 +318,22 @@ def test_the_cap_error_names_the_next_midnight_in_wib_as_the_reset() -> None:
     assert cap_day_ends_at(cap_day(MIDNIGHT - TICK)) == MIDNIGHT
 
 
-@given(money.funds(ACCOUNT, 100), money.cap_usages(KEY, DAY), money.holds(KEY, DAY))
-def test_a_lost_charge_is_readmitted_whatever_is_available(funds: Funds, usage: CapUsage, hold: Hold) -> None:
-    again = readmit(funds, usage, hold)
-    assert (again.funds.held, again.usage.held) == (funds.held + hold.amount, usage.held + hold.amount)
-    assert (again.funds.balance, again.usage.spent) == (funds.balance, usage.spent)
-    settled = settle(again.funds, again.usage, hold, hold.amount, UUID(int=2), MIDNIGHT)
-    assert settled.posting.funds.balance == funds.balance - hold.amount
-    with pytest.raises(ValueError, match=r"^the usage is of another key than the spend$"):
-        readmit(funds, evolve(usage, api_key_id=UUID(int=9)), hold)
-    with pytest.raises(InvalidAmount):
-        readmit(funds, usage, evolve(hold, amount=0))
-
-
 @given(hold=money.holds(KEY, DAY))
 def test_a_hold_ends_once(hold: Hold) -> None:
     taken = take(Funds(ACCOUNT, 1_000), CapUsage(KEY, DAY), None, hold)
     released = release(taken.funds, taken.usage, hold)
     settled = settle(taken.funds, taken.usage, hold, hold.amount, UUID(int=2), MIDNIGHT)
     for funds, usage in ((released.funds, released.usage), (settled.posting.funds, settled.usage)):
-        with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
+        with pytest.raises(ValueError, match=r"^the hold was released or settled already$"):
             release(funds, usage, hold)
-        with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
+        with pytest.raises(ValueError, match=r"^the hold was released or settled already$"):
             settle(funds, usage, hold, hold.amount, UUID(int=3), MIDNIGHT)
 
 
 @pytest.mark.parametrize("usage", [CapUsage(KEY, DAY, held=5), CapUsage(KEY, DAY, held=9)])
 def test_a_hold_counted_only_at_the_account_or_only_at_the_key_is_not_open(usage: CapUsage) -> None:
     funds = Funds(ACCOUNT, 100, held=9 if usage.held == 5 else 5)
-    with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
+    with pytest.raises(ValueError, match=r"^the hold was released or settled already$"):
         release(funds, usage, hold_of(6))
 
 
@@ -360,9 +341,7 @@ def test_a_hold_counted_only_at_the_account_or_only_at_the_key_is_not_open(usage
 @pytest.mark.parametrize(
     "usage", [CapUsage(KEY, DAY - timedelta(days=1), held=5), CapUsage(UUID(int=99), DAY, held=5)]
 )
-def test_the_usage_of_another_day_or_key_is_refused_because_it_would_bypass_the_cap(
-    usage: CapUsage,
-) -> None:
+def test_the_usage_of_another_day_or_key_is_refused_because_it_would_bypass_the_cap(usage: CapUsage) -> None:
     funds, hold = Funds(ACCOUNT, 100, held=5), hold_of(5)
     for decide in (
         lambda: take(funds, usage, None, hold),
@@ -413,3 +392,50 @@ def test_the_last_credit_of_a_balance_and_of_a_cap_can_be_spent(
     available: int, used: int, cap: int | None, amount: int, expected: bool
 ) -> None:
     assert is_sufficient(available, used, cap, amount) is expected
+
+
+CHARGED = charge(
+    Funds(ACCOUNT, 100), CapUsage(KEY, DAY), 80, UUID(int=5), "order:1", 60, Reference("order", "1"), MIDNIGHT
+)
+
+
+def paid() -> Transfer:
+    assert CHARGED.posting.entry is not None
+    return CHARGED.posting.entry.transfer
+
+
+def test_a_refund_gives_the_credits_and_the_cap_back_together() -> None:
+    done = refund(CHARGED.posting.funds, CHARGED.usage, paid(), UUID(int=6), MIDNIGHT)
+    assert done.posting == ledger.refund(CHARGED.posting.funds, paid(), UUID(int=6), MIDNIGHT)
+    assert (done.posting.funds.balance, done.usage) == (100, CapUsage(KEY, DAY))
+    assert done.posting.entry is not None
+    again = refund(
+        done.posting.funds, done.usage, paid(), UUID(int=7), MIDNIGHT, existing=done.posting.entry.transfer
+    )
+    assert (again.posting.entry, again.posting.funds, again.usage) == (None, done.posting.funds, done.usage)
+
+
+@pytest.mark.parametrize(
+    ("usage", "changes", "problem"),
+    [
+        (CapUsage(UUID(int=99), DAY, 60), {}, "the usage is of another key than the spend"),
+        (CapUsage(KEY, date(2026, 12, 1), 60), {}, f"the usage is of 2026-12-01, the spend of {DAY}"),
+        (CapUsage(KEY, DAY, 59), {}, "less was spent on this day than the charge"),
+        (CHARGED.usage, {"kind": TransferKind.NOTULEN_CHARGE}, "only a meeting's charge is refunded"),
+        (CHARGED.usage, {"kind": TransferKind.TOPUP}, "only a meeting's charge is refunded"),
+        (CapUsage(KEY, DAY, 60), {"api_key_id": None}, "the usage is of another key than the spend"),
+        (CapUsage(KEY, DAY, 60), {"cap_day": None}, f"the usage is of {DAY}, the spend of None"),
+    ],
+)  # fmt: skip
+def test_a_refund_that_does_not_belong_to_its_usage_is_refused(
+    usage: CapUsage, changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(problem)}$"):
+        refund(CHARGED.posting.funds, usage, evolve(paid(), **changes), UUID(int=6), MIDNIGHT)
+
+
+@pytest.mark.parametrize("field", ["spent", "held"])
+@pytest.mark.parametrize("value", [1.5, 1.0, True, "1", float("nan"), None])
+def test_a_usage_is_in_whole_credits(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{field} must be a whole number$"):
+        CapUsage(KEY, DAY, **{field: value})

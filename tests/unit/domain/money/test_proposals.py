@@ -9,22 +9,13 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import Conflict, Gone, Unprocessable
-from meetcore.domain.money.proposals import (
-    PROPOSED_FOR,
-    Proposal,
-    ProposalKind,
-    check_same,
-    decide_proposal,
-    has_expired,
-    is_proposal_pending,
-    needs_second_operator,
-)
+from meetcore.domain.money import proposals
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 MAKER, OTHER = UUID(int=1), UUID(int=2)
-PROPOSAL = Proposal(
-    UUID(int=3), UUID(int=4), ProposalKind.TOPUP, 5000, "paid", "INV-7", MAKER, "a@example.com", AT,
-    AT + PROPOSED_FOR,
+PROPOSAL = proposals.Proposal(
+    UUID(int=3), UUID(int=4), proposals.ProposalKind.TOPUP, 5000, "paid", "INV-7", MAKER, "a@example.com", AT,
+    AT + proposals.PROPOSED_FOR,
 )  # fmt: skip
 
 
@@ -33,42 +24,44 @@ PROPOSAL = Proposal(
     [(10, None, False), (10, 10, False), (11, 10, True), (-10, 10, False), (-11, 10, True), (1, 0, True)],
 )
 def test_what_is_above_the_limit_needs_two(amount: int, above: int | None, is_needed: bool) -> None:
-    assert needs_second_operator(amount, above) is is_needed
+    assert proposals.needs_second_operator(amount, above) is is_needed
 
 
 @pytest.mark.parametrize("is_approved", [True, False])
 def test_another_operator_decides_once_and_in_time(is_approved: bool) -> None:
     last = PROPOSAL.expires_at - timedelta(microseconds=1)
-    decided = decide_proposal(PROPOSAL, OTHER, "b@example.com", last, is_approved=is_approved)
+    decided = proposals.decide_proposal(PROPOSAL, OTHER, "b@example.com", last, is_approved=is_approved)
     assert decided == evolve(
         PROPOSAL, is_approved=is_approved, decided_by=OTHER, decider="b@example.com", decided_at=last
     )
-    assert is_proposal_pending(PROPOSAL, last)
-    assert not is_proposal_pending(decided, AT)
+    assert proposals.is_proposal_pending(PROPOSAL, last)
+    assert not proposals.is_proposal_pending(decided, AT)
     with pytest.raises(Conflict, match="decided before"):
-        decide_proposal(decided, OTHER, "b@example.com", AT, is_approved=not is_approved)
+        proposals.decide_proposal(decided, OTHER, "b@example.com", AT, is_approved=not is_approved)
     with pytest.raises(Gone, match="has expired"):
-        decide_proposal(PROPOSAL, OTHER, "b@example.com", PROPOSAL.expires_at, is_approved=is_approved)
+        proposals.decide_proposal(
+            PROPOSAL, OTHER, "b@example.com", PROPOSAL.expires_at, is_approved=is_approved
+        )
     with pytest.raises(Unprocessable, match="Another operator has to decide"):
-        decide_proposal(PROPOSAL, MAKER, "a@example.com", AT, is_approved=is_approved)
+        proposals.decide_proposal(PROPOSAL, MAKER, "a@example.com", AT, is_approved=is_approved)
 
 
 def test_the_same_proposal_again_is_the_pending_one() -> None:
-    check_same(PROPOSAL, evolve(PROPOSAL, id=UUID(int=9)))
+    proposals.check_same(PROPOSAL, evolve(PROPOSAL, id=UUID(int=9)))
     for wanted in (evolve(PROPOSAL, amount=1), evolve(PROPOSAL, reason="other")):
         with pytest.raises(Conflict, match="another amount or reason"):
-            check_same(PROPOSAL, wanted)
+            proposals.check_same(PROPOSAL, wanted)
     with pytest.raises(Conflict, match="decided before"):
-        check_same(evolve(PROPOSAL, is_approved=True), PROPOSAL)
+        proposals.check_same(evolve(PROPOSAL, is_approved=True), PROPOSAL)
 
 
 def test_a_proposal_expires_with_its_time_or_when_it_is_replaced() -> None:
-    assert not has_expired(PROPOSAL, PROPOSAL.expires_at - timedelta(microseconds=1))
-    assert has_expired(PROPOSAL, PROPOSAL.expires_at)
+    assert not proposals.has_expired(PROPOSAL, PROPOSAL.expires_at - timedelta(microseconds=1))
+    assert proposals.has_expired(PROPOSAL, PROPOSAL.expires_at)
     replaced = evolve(PROPOSAL, is_replaced=True)
-    assert has_expired(replaced, AT), "whatever the time is where another process asks"
-    assert not is_proposal_pending(replaced, AT)
+    assert proposals.has_expired(replaced, AT), "whatever the time is where another process asks"
+    assert not proposals.is_proposal_pending(replaced, AT)
     with pytest.raises(Gone, match="has expired"):
-        decide_proposal(replaced, OTHER, "b@example.com", AT, is_approved=True)
+        proposals.decide_proposal(replaced, OTHER, "b@example.com", AT, is_approved=True)
     for is_approved in (True, False):
-        assert not has_expired(evolve(PROPOSAL, is_approved=is_approved), PROPOSAL.expires_at)
+        assert not proposals.has_expired(evolve(PROPOSAL, is_approved=is_approved), PROPOSAL.expires_at)

@@ -9,32 +9,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from meetcore.domain.notes import notes
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import (
-    ActionItem,
-    Decision,
-    Language,
-    Note,
-    NoteDraft,
-    NoteFault,
-    NoteStatus,
-    NoteStep,
-    describe,
-)
 from meetcore.domain.notes.transcripts import Utterance
 
-DRAFT = NoteDraft(
+DRAFT = notes.NoteDraft(
     "Inti pembicaraan:\n\n- Anggaran disetujui.\n- Jadwal *tetap*.",
-    (Decision("Anggaran disetujui", "Kita setujui anggarannya.", 66.4),),
+    (notes.Decision("Anggaran disetujui", "Kita setujui anggarannya.", 66.4),),
     (
-        ActionItem("Kirim jadwal", "Ani, tolong kirim jadwal besok.", 3_725.0, "Ani", "besok"),
-        ActionItem("Pesan ruang", "Tolong pesan ruang.", 70.0),
+        notes.ActionItem("Kirim jadwal", "Ani, tolong kirim jadwal besok.", 3_725.0, "Ani", "besok"),
+        notes.ActionItem("Pesan ruang", "Tolong pesan ruang.", 70.0),
     ),
     ("anggaran", "jadwal"),
 )
-NOTE = Note(
-    UUID(int=1), UUID(int=2), UUID(int=3), UUID(int=4), UUID(int=5), Language.INDONESIAN,
-    NoteStatus.COMPLETED, NoteStep.SETTLE, 4_000, datetime(2026, 12, 1, tzinfo=UTC), draft=DRAFT,
+NOTE = notes.Note(
+    UUID(int=1), UUID(int=2), UUID(int=3), UUID(int=4), UUID(int=5), notes.Language.INDONESIAN,
+    notes.NoteStatus.COMPLETED, notes.NoteStep.SETTLE, 4_000, datetime(2026, 12, 1, tzinfo=UTC), draft=DRAFT,
     transcript=(Utterance(0.0, 2.0, "Selamat pagi.", "Ani"), Utterance(61.9, 63.0, "Pagi.")),
 )  # fmt: skip
 
@@ -52,8 +42,8 @@ def test_a_note_is_written_out() -> None:
     )
 
 
-@pytest.mark.parametrize("status", [NoteStatus.COMPLETED, NoteStatus.QUEUED])
-def test_the_title_of_the_meeting_stands_in_the_first_heading(status: NoteStatus) -> None:
+@pytest.mark.parametrize("status", [notes.NoteStatus.COMPLETED, notes.NoteStatus.QUEUED])
+def test_the_title_of_the_meeting_stands_in_the_first_heading(status: notes.NoteStatus) -> None:
     note = evolve(NOTE, status=status)
     for title, heading in (
         ("Rapat *mingguan*\n# tim", "# Notulen: Rapat \\*mingguan\\* \\# tim"),
@@ -65,27 +55,30 @@ def test_the_title_of_the_meeting_stands_in_the_first_heading(status: NoteStatus
 
 
 def test_decisions_stand_one_below_the_other() -> None:
-    decisions = tuple(Decision(text, f"Ya, {text}.", 66.4) for text in ("satu", "dua"))
-    note = evolve(NOTE, draft=NoteDraft("Inti", decisions), transcript=())
+    decisions = tuple(notes.Decision(text, f"Ya, {text}.", 66.4) for text in ("satu", "dua"))
+    note = evolve(NOTE, draft=notes.NoteDraft("Inti", decisions), transcript=())
     assert markdown(note) == (
         "# Notulen\n\nInti\n\n## Keputusan\n\n- satu\n  > 1:06 Ya, satu.\n- dua\n  > 1:06 Ya, dua.\n"
     )
 
 
 def test_absent_parts_have_no_heading() -> None:
-    bare = evolve(NOTE, language=Language.ENGLISH, draft=NoteDraft("Nothing much."), transcript=())
+    bare = evolve(
+        NOTE, language=notes.Language.ENGLISH, draft=notes.NoteDraft("Nothing much."), transcript=()
+    )
     assert markdown(bare) == "# Meeting notes\n\nNothing much.\n"
 
 
-@pytest.mark.parametrize("status", [NoteStatus.QUEUED, NoteStatus.PROCESSING])
-def test_a_note_in_progress_shows_its_step(status: NoteStatus) -> None:
+@pytest.mark.parametrize("status", [notes.NoteStatus.QUEUED, notes.NoteStatus.PROCESSING])
+def test_a_note_in_progress_shows_its_step(status: notes.NoteStatus) -> None:
     assert markdown(evolve(NOTE, status=status)) == f"# Notulen\n\n{status}\n"
 
 
 def test_a_failed_note_shows_the_reason() -> None:
-    error = describe(NoteFault.NO_SPEECH)
+    error = notes.describe(notes.NoteFault.NO_SPEECH)
     assert (
-        markdown(evolve(NOTE, status=NoteStatus.FAILED, draft=None, error=error)) == f"# Notulen\n\n{error}\n"
+        markdown(evolve(NOTE, status=notes.NoteStatus.FAILED, draft=None, error=error))
+        == f"# Notulen\n\n{error}\n"
     )
 
 
@@ -100,14 +93,14 @@ PIECES = st.sampled_from(
 HOSTILE_TEXTS = MARKUP | st.lists(PIECES | MARKUP, max_size=4).map("".join) | st.text(max_size=20)
 
 
-def shape(note: Note) -> list[str]:
+def shape(note: notes.Note) -> list[str]:
     """The structure of a note as a renderer sees it, without the text."""
     tokens = PARSER.parse(markdown(note))
     inner = [child.type for token in tokens for child in token.children or ()]
     return [token.type for token in tokens] + [kind for kind in inner if kind not in ("text", "softbreak")]
 
 
-def shown(note: Note) -> list[str]:
+def shown(note: notes.Note) -> list[str]:
     """The text of each block of a note as a renderer shows it."""
     blocks = (token.children or [] for token in PARSER.parse(markdown(note)) if token.type == "inline")
     return [
@@ -115,11 +108,11 @@ def shown(note: Note) -> list[str]:
     ]
 
 
-def note_with_text_everywhere(text: str) -> Note:
+def note_with_text_everywhere(text: str) -> notes.Note:
     quote = "x" if not text.split() else text
-    draft = NoteDraft(
+    draft = notes.NoteDraft(
         f"Inti\n- {text} \n\n {text if not text.strip().startswith('- ') else 'x'}",
-        (Decision(quote, quote, 66.4),), (ActionItem(quote, quote, 1.0, quote, quote),), (quote,),
+        (notes.Decision(quote, quote, 66.4),), (notes.ActionItem(quote, quote, 1.0, quote, quote),), (quote,),
     )  # fmt: skip
     return evolve(
         NOTE, draft=draft, transcript=(Utterance(0.0, 2.0, quote, quote), Utterance(1.0, 3.0, quote))
@@ -143,14 +136,14 @@ def test_transcript_text_never_becomes_markup(text: str) -> None:
 @example("1. satu")
 @example("&lt;b&gt;")
 def test_text_is_shown_verbatim(text: str) -> None:
-    note = evolve(NOTE, draft=NoteDraft("x", topics=(text,)), transcript=())
+    note = evolve(NOTE, draft=notes.NoteDraft("x", topics=(text,)), transcript=())
     assert shown(note)[-1] == " ".join(text.replace("\0", "\ufffd").split())
 
 
 @pytest.mark.parametrize("line", ["===", "---", "- - -", "+ x", "1. x", "1) x", ":-: x", "-", "=", "* * *"])
 def test_a_line_of_a_summary_underlines_nothing_and_begins_nothing(line: str) -> None:
-    summary = evolve(NOTE, draft=NoteDraft(f"Judul\n{line}\nAkhir"), transcript=())
-    plain = evolve(NOTE, draft=NoteDraft("Judul\nx\nAkhir"), transcript=())
+    summary = evolve(NOTE, draft=notes.NoteDraft(f"Judul\n{line}\nAkhir"), transcript=())
+    plain = evolve(NOTE, draft=notes.NoteDraft("Judul\nx\nAkhir"), transcript=())
     if line.startswith("- "):  # a point of the summary
-        plain = evolve(NOTE, draft=NoteDraft("Judul\n- x\nAkhir"), transcript=())
+        plain = evolve(NOTE, draft=notes.NoteDraft("Judul\n- x\nAkhir"), transcript=())
     assert shape(summary) == shape(plain)

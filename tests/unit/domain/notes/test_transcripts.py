@@ -1,10 +1,32 @@
-"""Transcripts: utterances and their times in a recording."""
+"""Transcripts: joined, split into audio chunks, and cited."""
 
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.notes.transcripts import Transcript, Utterance, join, moved, speech_of
-from meetcore.testing.strategies.recordings import transcripts
+from meetcore.domain.notes.recordings import Recording, is_measured, segments
+from meetcore.domain.notes.transcripts import (
+    Piece,
+    Quote,
+    Transcript,
+    Utterance,
+    cut,
+    find_citation,
+    is_in_vocabulary,
+    join,
+    merge,
+    moved,
+    offsets,
+    source_of,
+    speech_of,
+    vocabulary,
+)
+from meetcore.testing.strategies.meetings import recordings, transcripts
+from tests.unit.domain.notes.test_recordings import LATER, a_file, opened
 
 HELLO = Utterance(1.0, 2.5, "Halo.", "Dewi")
 offsets_s = st.integers(0, 10_000).map(float)
@@ -37,3 +59,166 @@ def test_speech_is_the_text_alone() -> None:
 def test_utterance_text_is_not_in_the_repr() -> None:
     assert "Halo" not in repr(HELLO)
     assert "Dewi" not in repr(HELLO)
+
+
+SLACK_S = 1e-6  # a float's, in the length of a day
+
+
+def paused(first_s: float | None = 600.0, second_s: float | None = 90.0) -> Recording:
+    """A recording with a pause."""
+    later = a_file("b1", starts_at=LATER, ends_at=LATER + timedelta(minutes=2), media_s=second_s)
+    return opened(a_file(media_s=first_s), later)
+
+
+def test_each_segment_begins_where_the_media_before_it_ends() -> None:
+    first, second = segments(paused())
+    assert offsets(paused()) == ((first, 0.0), (second, 600.0))
+    assert [before_s for _, before_s in offsets(paused(None))] == [0.0, 0.0]
+
+
+def test_pieces_are_of_one_length_in_each_segment() -> None:
+    first, second = paused().files
+    assert cut(paused(), 250) == (
+        Piece(0, first, 0.0, 200.0, 0.0),
+        Piece(1, first, 200.0, 200.0, 200.0),
+        Piece(2, first, 400.0, 200.0, 400.0),
+        Piece(3, second, 0.0, 90.0, 600.0),
+    )
+
+
+def test_media_without_length_has_no_pieces() -> None:
+    assert cut(paused(0.0, None), 60) == ()
+
+
+@given(recordings(), st.integers(1, 1800))
+def test_the_pieces_cover_the_media_without_gap_or_overlap(recording: Recording, max_piece_s: int) -> None:
+    pieces = cut(recording, max_piece_s)
+    assert [piece.number for piece in pieces] == list(range(len(pieces)))
+    assert all(0 < piece.length_s <= max_piece_s + SLACK_S for piece in pieces)
+    for segment, before_s in offsets(recording):
+        segment_pieces = [piece for piece in pieces if piece.file == segment.sound]
+        media_s = segment.media_s or 0.0
+        assert sum(piece.length_s for piece in segment_pieces) == pytest.approx(media_s, abs=SLACK_S)
+        assert not segment_pieces or segment_pieces[0].from_s == 0.0
+        for one, following in pairwise(segment_pieces):
+            assert following.from_s == pytest.approx(one.from_s + one.length_s, abs=SLACK_S)
+        for piece in segment_pieces:
+            assert piece.offset_s == pytest.approx(before_s + piece.from_s, abs=SLACK_S)
+
+
+@given(recordings(), st.integers(1, 1800))
+def test_transcribed_text_keeps_its_time_in_the_recording(recording: Recording, max_piece_s: int) -> None:
+    pieces = cut(recording, max_piece_s)
+    transcripts: dict[int, Transcript] = {
+        piece.number: (Utterance(0.0, piece.length_s, str(piece.number)),) for piece in pieces
+    }
+    whole = merge(pieces, transcripts)
+    assert [one.text for one in whole] == [str(piece.number) for piece in pieces]
+    assert [one.at_s for one in whole] == [piece.offset_s for piece in pieces]
+    if pieces and is_measured(recording):
+        media_s = sum(one.media_s or 0.0 for one in segments(recording))
+        assert whole[-1].until_s == pytest.approx(media_s, abs=SLACK_S)
+
+
+def test_a_piece_without_transcript_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        merge(cut(paused(), 250), {0: (), 1: (), 3: ()})
+
+
+def test_a_source_name_depends_only_on_its_files_and_the_cut() -> None:
+    name = source_of(cut(paused(), 250))
+    assert name == source_of(cut(paused(), 299))  # the same pieces
+    fresh = evolve(paused(), files=tuple(evolve(file, url="https://f/new") for file in paused().files))
+    assert name == source_of(cut(fresh, 250))
+    others = {
+        source_of(cut(paused(), 100)),
+        source_of(cut(paused(601.0), 250)),
+        source_of(cut(opened(a_file(media_s=600.0)), 250)),
+        source_of(cut(opened(a_file("x", media_s=600.0)), 250)),
+        source_of(cut(opened(a_file(media_s=600.0, size_bytes=101)), 250)),
+    }
+    assert len(others) == 5
+    assert name not in others
+    assert len(name) == 32
+
+
+@pytest.mark.parametrize(("other_s", "is_same"), [(1.0004, True), (1.001, False), (1.4, False)])
+def test_a_source_name_tells_beginnings_apart_to_the_millisecond(other_s: float, is_same: bool) -> None:
+    piece = cut(paused(), 250)[0]
+    name, other = (source_of((evolve(piece, from_s=from_s),)) for from_s in (1.0, other_s))
+    assert (name == other) is is_same
+
+
+TRANSCRIPT = (
+    Utterance(0, 2, "Selamat pagi, semuanya.", "Budi Santoso"),
+    Utterance(3, 6, "Kita sepakat: anggaran 250 juta! Lalu kita lanjut.", "Siti Rahma"),
+    Utterance(7, 9, "Ya, kita sepakat.", "Budi Santoso"),
+    Utterance(10, 11, " "),
+)
+
+
+@pytest.mark.parametrize(("text", "near", "quote"), [
+    ("kita sepakat anggaran 250 juta", 1, Quote("Kita sepakat: anggaran 250 juta!", 3)),
+    ("KITA  SEPAKAT", 2, Quote("kita sepakat.", 7)),
+    ("lalu kita lanjut", 0, Quote("Lalu kita lanjut.", 3)),
+    ("selamat pagi semuanya", -3, Quote("Selamat pagi, semuanya.", 0)),
+    ("ya", 2, Quote("Ya", 7)),
+    ("lalu kita", 0, Quote("Lalu kita", 3)),
+    ("kita sepakat", 99, None),
+    ("kita sepakat", 4, Quote("kita sepakat.", 7)),
+    ("ya", 1, Quote("Kita sepakat: anggaran 250 juta! Lalu kita lanjut.", 3)),
+    ("tidak pernah dikatakan", 2, Quote("Ya, kita sepakat.", 7)),
+    ("", 0, Quote("Selamat pagi, semuanya.", 0)),
+    ("tidak pernah dikatakan", 3, None),
+    ("tidak pernah dikatakan", -1, None),
+])  # fmt: skip
+def test_a_quote_is_found_in_the_transcript_or_becomes_the_whole_utterance(
+    text: str, near: int, quote: Quote | None
+):
+    assert find_citation(TRANSCRIPT, text, near) == quote
+
+
+def test_of_two_matching_utterances_the_nearest_is_quoted():
+    transcript = tuple(
+        Utterance(at, at, "itu sudah diputuskan" if at in (2, 9) else "lain") for at in range(12)
+    )
+    assert find_citation(transcript, "itu sudah diputuskan", 7) == Quote("itu sudah diputuskan", 9)
+
+
+def test_distant_utterances_are_not_searched():
+    transcript = (
+        Utterance(0, 1, "itu sudah diputuskan"),
+        *(Utterance(at, at, "lain") for at in range(1, 100)),
+    )
+    assert find_citation(transcript, "itu sudah diputuskan", 50) == Quote("itu sudah diputuskan", 0)
+    assert find_citation(transcript, "itu sudah diputuskan", 51) == Quote("lain", 51)
+    backwards = transcript[::-1]
+    assert find_citation(backwards, "itu sudah diputuskan", 49) == Quote("itu sudah diputuskan", 0)
+    assert find_citation(backwards, "itu sudah diputuskan", 48) == Quote("lain", 51)
+
+
+@given(
+    st.lists(st.text("ab c.,!\n", max_size=20), max_size=6),
+    st.text("ab c.,!", max_size=10),
+    st.integers(-3, 9),
+)
+def test_every_result_is_verbatim_in_the_transcript(texts: list[str], text: str, near: int):
+    transcript: Transcript = tuple(Utterance(at, at + 1, text) for at, text in enumerate(texts))
+    found = find_citation(transcript, text, near)
+    if found is not None:
+        assert found.text
+        assert found.text in transcript[int(found.at_s)].text
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("Siti Rahma", True), ("siti", True), ("Siti Aminah", False), ("250 juta", True), ("", False),
+    ("...", False),
+])  # fmt: skip
+def test_is_said_accepts_spoken_words_and_speaker_names(text: str, expected: bool):
+    assert is_in_vocabulary(text, vocabulary(TRANSCRIPT)) is expected
+
+
+def test_a_vocabulary_is_each_spoken_word_and_each_word_of_a_name():
+    words = vocabulary((Utterance(0, 1, "Ya, SETUJU."), Utterance(1, 2, "ya", "Siti R.")))
+    assert words == {"ya", "setuju", "siti", "r"}
+    assert is_in_vocabulary("ya setuju siti r", words), "all of them at once"

@@ -1,5 +1,6 @@
-"""WebVTT, read forgivingly and in linear time, and written so that it is read back."""
+"""WebVTT, read forgivingly and in linear time."""
 
+from html import escape
 from pathlib import Path
 from time import process_time
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.notes.transcripts import Transcript, Utterance
-from meetcore.domain.notes.vtt import MAX_UTTERANCES, read_vtt, write_vtt
+from meetcore.domain.notes.vtt import MAX_UTTERANCES, read_vtt
 
 ZOOM = Path(__file__).parents[3] / "fixtures" / "zoom" / "transcript.vtt"
 CUE = "00:01.000 --> 00:02.000\n"
@@ -190,9 +191,25 @@ def transcripts(draw: st.DrawFn, named: bool) -> Transcript:
     )
 
 
+def written(transcript: Transcript) -> bytes:
+    """A cue for each utterance, with a voice tag where it has a speaker."""
+
+    def stamp(at_s: float) -> str:
+        minutes, thousandths = divmod(round(at_s * 1000), 60_000)
+        return f"{minutes // 60:02}:{minutes % 60:02}:{thousandths // 1000:02}.{thousandths % 1000:03}"
+
+    cues = (
+        f"{stamp(one.at_s)} --> {stamp(one.until_s)}\n"
+        + (f"<v {escape(one.speaker, quote=False)}>" if one.speaker else "")
+        + escape(one.text, quote=False)
+        for one in transcript
+    )
+    return "\n\n".join(("WEBVTT", *cues)).encode()
+
+
 @given(transcripts(named=True))
 def test_what_is_written_is_read_back(transcript: Transcript):
-    assert read_vtt(write_vtt(transcript)) == transcript
+    assert read_vtt(written(transcript)) == transcript
 
 
 @given(transcripts(named=False))
@@ -200,36 +217,9 @@ def test_without_names_the_text_is_read_back_whole(transcript: Transcript):
     def line(one: Utterance) -> str:
         return f"{one.speaker}: {one.text}" if one.speaker else one.text
 
-    back = read_vtt(write_vtt(transcript))
+    back = read_vtt(written(transcript))
     assert [(one.at_s, one.until_s) for one in back] == [(one.at_s, one.until_s) for one in transcript]
     assert ["".join(line(one).split()) for one in back] == ["".join(one.text.split()) for one in transcript]
-
-
-def test_utterances_without_text_are_not_written_and_an_empty_name_is_none():
-    written = write_vtt(
-        (Utterance(0, 1, " \n"), Utterance(1, 2, "a\n\nb", " "), Utterance(-3, 4, "<&>", "A\n<B>"))
-    )
-    assert written == (
-        b"WEBVTT\n\n1\n00:00:01.000 --> 00:00:02.000\na b\n\n2\n00:00:00.000 --> 00:00:04.000\n"
-        b"<v A &lt;B&gt;>&lt;&amp;&gt;\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("at_s", "stamp"),
-    [
-        (59.9994, "00:00:59.999"),
-        (59.9996, "00:01:00.000"),
-        (3_600, "01:00:00.000"),
-        (7_325.5, "02:02:05.500"),
-    ],
-)
-def test_a_time_is_written_in_hours_minutes_and_seconds(at_s: float, stamp: str):
-    assert f"\n{stamp} --> {stamp}\n" in write_vtt((Utterance(at_s, at_s, "ya"),)).decode()
-
-
-def test_what_utf_8_cannot_write_is_replaced():
-    assert write_vtt((Utterance(0, 1, "a\ud800b"),)).endswith(b"\na?b\n")
 
 
 @given(st.binary() | st.text().map(str.encode))
@@ -255,10 +245,10 @@ def test_no_arrangement_of_syntax_characters_raises(pieces: list[str]):
     CUE + "x\n\n",
 ])  # fmt: skip
 def test_a_hostile_file_takes_time_by_its_length(piece: str):
-    file = ("WEBVTT\n\n" + CUE + piece * (20_000_000 // len(piece))).encode()
+    file = ("WEBVTT\n\n" + CUE + piece * (4_000_000 // len(piece))).encode()
     begun = process_time()
     assert len(read_vtt(file)) <= MAX_UTTERANCES
-    assert process_time() - begun < 10  # one second or less; a square of the length would take days
+    assert process_time() - begun < 10  # a fraction of a second; a square of the length would take hours
 
 
 def test_a_transcript_has_no_more_utterances_than_its_limit():

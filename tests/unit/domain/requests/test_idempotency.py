@@ -16,13 +16,13 @@ from meetcore.domain.requests.idempotency import (
     DUPLICATE_WAIT_S,
     LONGEST_PAUSE_S,
     TRANSITIONS,
+    IdempotencyEvent,
     IdempotencyRecord,
-    KeyEvent,
-    KeyState,
+    IdempotencyState,
     Verdict,
     decide,
     fingerprint,
-    is_key,
+    is_idempotency_key,
     next_look_s,
     state_of,
 )
@@ -46,18 +46,18 @@ def record(**fields: Any) -> IdempotencyRecord:
     return IdempotencyRecord("key-1", FINGERPRINT, **fields)
 
 
-KNOWN: dict[KeyState, tuple[IdempotencyRecord | None, ...]] = {
-    KeyState.UNKNOWN: (None,),
-    KeyState.BOUND: (record(), record(subject_id=SUBJECT)),
-    KeyState.RUNNING: (
+KNOWN: dict[IdempotencyState, tuple[IdempotencyRecord | None, ...]] = {
+    IdempotencyState.UNKNOWN: (None,),
+    IdempotencyState.BOUND: (record(), record(subject_id=SUBJECT)),
+    IdempotencyState.RUNNING: (
         record(subject_id=SUBJECT, lease_until=NOW + TICK),
         record(subject_id=SUBJECT, lease_until=NOW + timedelta(seconds=20)),
     ),
-    KeyState.EXPIRED: (
+    IdempotencyState.EXPIRED: (
         record(subject_id=SUBJECT, lease_until=NOW),
         record(subject_id=SUBJECT, lease_until=NOW - timedelta(days=1)),
     ),
-    KeyState.DONE: (
+    IdempotencyState.DONE: (
         record(is_done=True, encoded_outcome=b"{}"),
         record(is_done=True, subject_id=SUBJECT),
         record(is_done=True, encoded_outcome=b"{}", lease_until=NOW + TICK),
@@ -66,31 +66,31 @@ KNOWN: dict[KeyState, tuple[IdempotencyRecord | None, ...]] = {
 }
 TABLE = {
     #                     same               other
-    KeyState.UNKNOWN: (Verdict.CLAIM, Verdict.CLAIM),
-    KeyState.BOUND: (Verdict.CLAIM, Verdict.REJECT),
-    KeyState.RUNNING: (Verdict.WAIT, Verdict.REJECT),
-    KeyState.EXPIRED: (Verdict.TAKE_OVER, Verdict.REJECT),
-    KeyState.DONE: (Verdict.REPLAY, Verdict.REJECT),
+    IdempotencyState.UNKNOWN: (Verdict.CLAIM, Verdict.CLAIM),
+    IdempotencyState.BOUND: (Verdict.CLAIM, Verdict.REJECT),
+    IdempotencyState.RUNNING: (Verdict.WAIT, Verdict.REJECT),
+    IdempotencyState.EXPIRED: (Verdict.TAKE_OVER, Verdict.REJECT),
+    IdempotencyState.DONE: (Verdict.REPLAY, Verdict.REJECT),
 }
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused")
-@pytest.mark.parametrize("state", KeyState)
-def test_the_whole_decision_table(state: KeyState) -> None:
+@pytest.mark.parametrize("state", IdempotencyState)
+def test_the_whole_decision_table(state: IdempotencyState) -> None:
     for known in KNOWN[state]:
         assert state_of(known, NOW) is state
         assert (decide(known, FINGERPRINT, NOW), decide(known, OTHER, NOW)) == TABLE[state]
 
 
 def test_the_table_has_an_answer_for_every_pair() -> None:
-    assert set(DECISIONS) == set(product(KeyState, (True, False)))
-    assert {state: (DECISIONS[state, True], DECISIONS[state, False]) for state in KeyState} == TABLE
+    assert set(DECISIONS) == set(product(IdempotencyState, (True, False)))
+    assert {state: (DECISIONS[state, True], DECISIONS[state, False]) for state in IdempotencyState} == TABLE
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused")
-@pytest.mark.parametrize("state", KeyState)
+@pytest.mark.parametrize("state", IdempotencyState)
 @given(st.data())
-def test_any_record_in_a_state_is_decided_by_the_table(state: KeyState, data: st.DataObject) -> None:
+def test_any_record_in_a_state_is_decided_by_the_table(state: IdempotencyState, data: st.DataObject) -> None:
     known = data.draw(idempotency_records(state, NOW))
     other = data.draw(fingerprints())
     bound = other if known is None else known.fingerprint
@@ -100,7 +100,10 @@ def test_any_record_in_a_state_is_decided_by_the_table(state: KeyState, data: st
 
 
 @pytest.mark.spec("4/idem-reused")
-@given(st.sampled_from(list(KeyState)[1:]).flatmap(lambda state: idempotency_records(state, NOW)), st.data())
+@given(
+    st.sampled_from(list(IdempotencyState)[1:]).flatmap(lambda state: idempotency_records(state, NOW)),
+    st.data(),
+)
 def test_one_flipped_bit_makes_it_another_request(
     known: IdempotencyRecord | None, data: st.DataObject
 ) -> None:
@@ -110,20 +113,22 @@ def test_one_flipped_bit_makes_it_another_request(
     assert decide(known, bytes(flipped), NOW) is Verdict.REJECT
 
 
-@pytest.mark.parametrize("event", KeyEvent)
-@pytest.mark.parametrize("state", KeyState)
-def test_a_key_changes_state_as_its_verdicts_require(state: KeyState, event: KeyEvent) -> None:
+@pytest.mark.parametrize("event", IdempotencyEvent)
+@pytest.mark.parametrize("state", IdempotencyState)
+def test_a_key_changes_state_as_its_verdicts_require(
+    state: IdempotencyState, event: IdempotencyEvent
+) -> None:
     """Work begins exactly where a verdict tells somebody to begin it, and what is done is only forgotten."""
     after = TRANSITIONS.get((state, event))
-    begins = {KeyEvent.CLAIM: Verdict.CLAIM, KeyEvent.TAKE_OVER: Verdict.TAKE_OVER}
+    begins = {IdempotencyEvent.CLAIM: Verdict.CLAIM, IdempotencyEvent.TAKE_OVER: Verdict.TAKE_OVER}
     if event in begins:
-        assert (after is KeyState.RUNNING) is (DECISIONS[state, True] is begins[event])
-    if event in (KeyEvent.FINISH, KeyEvent.GIVE_UP):
-        assert (after is None) is (state is KeyState.DONE)
-    if event is KeyEvent.EXPIRE:
-        assert (after is KeyState.EXPIRED) is (state is KeyState.RUNNING)
-    if state is KeyState.DONE:
-        assert after is (KeyState.UNKNOWN if event is KeyEvent.PURGE else None)
+        assert (after is IdempotencyState.RUNNING) is (DECISIONS[state, True] is begins[event])
+    if event in (IdempotencyEvent.FINISH, IdempotencyEvent.GIVE_UP):
+        assert (after is None) is (state is IdempotencyState.DONE)
+    if event is IdempotencyEvent.EXPIRE:
+        assert (after is IdempotencyState.EXPIRED) is (state is IdempotencyState.RUNNING)
+    if state is IdempotencyState.DONE:
+        assert after is (IdempotencyState.UNKNOWN if event is IdempotencyEvent.PURGE else None)
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)), st.booleans())
@@ -217,7 +222,7 @@ VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
 @example("~" * 255)
 @example("!")
 def test_a_key_is_1_to_255_visible_ascii_characters(text: str) -> None:
-    assert is_key(text)
+    assert is_idempotency_key(text)
 
 
 @given(
@@ -228,12 +233,12 @@ def test_a_key_is_1_to_255_visible_ascii_characters(text: str) -> None:
 @example("a", "\n", "")
 @example("a", "é", "")
 def test_any_other_character_makes_a_key_invalid(before: str, foreign: str, after: str) -> None:
-    assert not is_key(before + foreign + after)
+    assert not is_idempotency_key(before + foreign + after)
 
 
 @pytest.mark.parametrize("text", ["", "a" * 256, "a" * 10_000])
 def test_another_length_makes_a_key_invalid(text: str) -> None:
-    assert not is_key(text)
+    assert not is_idempotency_key(text)
 
 
 # Waiting for the first request
@@ -246,3 +251,12 @@ def test_the_pauses_of_a_waiting_duplicate_grow_to_a_second() -> None:
     assert pauses[:6] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0])
     assert set(pauses[5:]) == {LONGEST_PAUSE_S}
     assert len(pauses) < 16
+
+
+def test_no_two_requests_share_a_fingerprint_by_their_borders_or_names() -> None:
+    with pytest.raises(ValueError, match=r"^a method has no line break$"):
+        fingerprint("POST\n/a", "/b", {})
+    assert fingerprint("POST", "/a\n/b", {}) != fingerprint("POST", "/a", {"/b": {}})
+    for body in ({1: 2}, {"a": [{True: 2}]}, [({None: 1},)]):
+        with pytest.raises(TypeError, match=r"^the names in a body are texts: JSON has no others$"):
+            fingerprint("POST", "/a", body)

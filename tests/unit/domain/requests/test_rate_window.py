@@ -14,7 +14,7 @@ from meetcore.domain.requests.rate_window import (
     Quotas,
     RateVerdict,
     decide,
-    untouched,
+    full_verdict,
     window_start,
 )
 from meetcore.testing.strategies.moments import instants, time_zones
@@ -140,7 +140,7 @@ def test_an_instant_has_one_window_whatever_the_zone_it_is_written_in(now, zone)
 @pytest.mark.spec("8/3")
 @given(instants(), limits)
 def test_a_request_that_was_not_counted_shows_the_whole_quota(now, limit):
-    verdict = untouched(limit, now)
+    verdict = full_verdict(limit, now)
     assert verdict == RateVerdict(limit, limit, window_start(now) + 60, True, 0, window_start(now))
 
 
@@ -173,8 +173,22 @@ def test_judging_before_counting_is_refused(hits):
         decide(1, hits, NOON)
 
 
+@pytest.mark.parametrize("value", [2.5, 1.0, True, "1", None, float("nan")])
+def test_a_limit_and_its_hits_are_whole_numbers(value):
+    with pytest.raises(ValueError, match=r"^The limit is a whole number of at least 1, not "):
+        decide(value, 1, NOON)
+    with pytest.raises(ValueError, match=r"^Count the request before judging it"):
+        decide(1, value, NOON)
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_limit_is_at_least_one(limit):
+    with pytest.raises(ValueError, match=r"^The limit is a whole number of at least 1, not "):
+        decide(limit, 1, NOON)
+
+
 def test_a_time_without_a_zone_is_refused():
     naive = NOON.replace(tzinfo=None)
-    for ask in (lambda: window_start(naive), lambda: decide(1, 1, naive), lambda: untouched(1, naive)):
+    for ask in (lambda: window_start(naive), lambda: decide(1, 1, naive), lambda: full_verdict(1, naive)):
         with pytest.raises(TypeError):
             ask()

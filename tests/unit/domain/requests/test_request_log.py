@@ -1,4 +1,4 @@
-"""Which requests of a minute are kept: the first ones, some of the others, and errors whatever succeeds."""
+"""The log of requests, and their traces."""
 
 from __future__ import annotations
 
@@ -9,62 +9,117 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.requests.request_log import (
-    ALL_OF_MINUTE,
-    MOST_ERRORS_OF_MINUTE,
-    MOST_OF_MINUTE,
-    ONE_OF,
-    LoggedRequest,
-    MinuteSample,
-    is_error,
-    requests_kept_since,
-    sample,
-)
+from meetcore.domain.requests import request_log
+from meetcore.domain.requests.request_log import TraceContext, parse_traceparent, sole_traceparent
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def kept(errors: list[bool]) -> list[bool]:
     """Whether each request of a minute is kept, by whether it is an error."""
-    so_far, found = MinuteSample(), []
+    so_far, found = request_log.MinuteSample(), []
     for each in errors:
-        so_far, is_kept = sample(so_far, is_error=each)
+        so_far, is_kept = request_log.sample(so_far, is_error=each)
         found.append(is_kept)
     return found
 
 
 def test_the_first_successes_of_a_minute_are_all_kept() -> None:
-    assert kept([False] * ALL_OF_MINUTE) == [True] * ALL_OF_MINUTE
+    assert kept([False] * request_log.ALL_OF_MINUTE) == [True] * request_log.ALL_OF_MINUTE
 
 
 def test_beyond_them_one_of_some_is_kept_up_to_a_limit() -> None:
-    found = kept([False] * (ALL_OF_MINUTE + 2 * ONE_OF))[ALL_OF_MINUTE:]
+    found = kept([False] * (request_log.ALL_OF_MINUTE + 2 * request_log.ONE_OF))[request_log.ALL_OF_MINUTE :]
     assert sum(found) == 2
     assert found[0]
-    many = kept([False] * (ALL_OF_MINUTE + ONE_OF * MOST_OF_MINUTE))
-    assert sum(many) == MOST_OF_MINUTE
-    assert not any(many[-ONE_OF * ALL_OF_MINUTE :])
+    many = kept([False] * (request_log.ALL_OF_MINUTE + request_log.ONE_OF * request_log.MOST_OF_MINUTE))
+    assert sum(many) == request_log.MOST_OF_MINUTE
+    assert not any(many[-request_log.ONE_OF * request_log.ALL_OF_MINUTE :])
 
 
-@given(st.lists(st.booleans(), max_size=2 * MOST_OF_MINUTE))
+@given(st.lists(st.booleans(), max_size=2 * request_log.MOST_OF_MINUTE))
 def test_errors_are_kept_whatever_succeeds(errors: list[bool]) -> None:
     found = kept(errors)
     of_errors = [is_kept for failed, is_kept in zip(errors, found, strict=True) if failed]
-    assert of_errors == [place < MOST_ERRORS_OF_MINUTE for place in range(len(of_errors))]
+    assert of_errors == [place < request_log.MOST_ERRORS_OF_MINUTE for place in range(len(of_errors))]
     of_successes = [is_kept for failed, is_kept in zip(errors, found, strict=True) if not failed]
     assert of_successes == kept([False] * len(of_successes))
 
 
 def test_errors_have_a_limit_too() -> None:
-    assert sum(kept([True] * (MOST_ERRORS_OF_MINUTE + 5))) == MOST_ERRORS_OF_MINUTE
+    assert sum(kept([True] * (request_log.MOST_ERRORS_OF_MINUTE + 5))) == request_log.MOST_ERRORS_OF_MINUTE
 
 
 @pytest.mark.parametrize(("status", "expected"), [(200, False), (399, False), (400, True), (503, True)])
 def test_a_refusal_or_a_fault_is_an_error(status: int, expected: bool) -> None:
-    request = LoggedRequest(UUID(int=1), UUID(int=2), UUID(int=3), NOW, "GET", "/me", status, 1)
-    assert is_error(request.status) is expected
+    request = request_log.LoggedRequest(UUID(int=1), UUID(int=2), UUID(int=3), NOW, "GET", "/me", status, 1)
+    assert request_log.is_error(request.status) is expected
     assert (request.code, request.subject_id) == (None, None)
 
 
 def test_requests_are_kept_for_seven_days() -> None:
-    assert requests_kept_since(NOW) == NOW - timedelta(days=7)
+    assert request_log.requests_kept_since(NOW) == NOW - timedelta(days=7)
+
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+GOOD = f"00-{TRACE}-{SPAN}-01"
+
+
+@given(st.integers(1, (1 << 128) - 1), st.integers(1, (1 << 64) - 1), st.booleans())
+def test_what_is_written_is_read_back(trace: int, span: int, is_sampled: bool) -> None:
+    context = TraceContext(f"{trace:032x}", f"{span:016x}", is_sampled)
+    assert parse_traceparent(str(context)) == context
+    assert len(str(context)) == 55
+
+
+@pytest.mark.parametrize(
+    ("flags", "is_sampled"), [("00", False), ("01", True), ("02", False), ("03", True), ("ff", True)]
+)
+def test_of_the_flags_the_lowest_bit_counts(flags: str, is_sampled: bool) -> None:
+    assert parse_traceparent(f"00-{TRACE}-{SPAN}-{flags}") == TraceContext(TRACE, SPAN, is_sampled)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "00", f"00-{TRACE}-{SPAN}", f"00-{TRACE}-{SPAN}-1", f"00-{TRACE}-{SPAN}-011", f"{GOOD}-",
+        f"{GOOD}-x", f"ff-{TRACE}-{SPAN}-01", f"0-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01", GOOD.upper(), f" {GOOD}", f"{GOOD}\n", GOOD.replace("-", "_"),
+        f"00-{TRACE[1:]}-{SPAN}-01", f"00-{TRACE}-{SPAN}x-01", f"0g-{TRACE}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-0g", "\u0660" + GOOD[1:],
+    ],
+)  # fmt: skip
+def test_what_is_no_header_is_none(text: str) -> None:
+    assert parse_traceparent(text) is None
+
+
+@pytest.mark.parametrize("version", ["01", "cc", "fe"])
+@pytest.mark.parametrize("more", ["", "-", "-what-the-future-has"])
+def test_a_later_version_is_read_as_far_as_it_is_known(version: str, more: str) -> None:
+    assert parse_traceparent(f"{version}-{TRACE}-{SPAN}-01{more}") == TraceContext(TRACE, SPAN, True)
+
+
+@given(st.text(max_size=60))
+def test_no_text_raises(text: str) -> None:
+    found = parse_traceparent(text)
+    assert found is None or str(found).startswith("00-")
+
+
+NAME = b"traceparent"
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_found"),
+    [
+        ([], False),
+        ([(b"host", b"x")], False),
+        ([(NAME, GOOD.encode())], True),
+        ([(b"host", b"x"), (NAME, b" \t" + GOOD.encode() + b" "), (b"accept", b"*/*")], True),
+        ([(NAME, GOOD.encode()), (NAME, GOOD.encode())], False),
+        ([(NAME, GOOD.encode()), (NAME, b"")], False),
+        ([(b"tracestate", GOOD.encode())], False),
+        ([(NAME, b"\xff" * 55)], False),
+    ],
+)
+def test_a_request_has_one_header_or_none(headers: list[tuple[bytes, bytes]], is_found: bool) -> None:
+    assert sole_traceparent(headers) == (parse_traceparent(GOOD) if is_found else None)

@@ -1,12 +1,23 @@
-"""How long meetings and notes are kept."""
+"""Retention, and erasure of accounts."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
+from attrs import evolve
 
+from meetcore.domain.errors import Unprocessable
 from meetcore.domain.meetings.meetings import TRANSITIONS, MeetingStatus
 from meetcore.domain.notes.notes import NoteStatus
-from meetcore.domain.requests.retention import REMOVABLE_MEETINGS, REMOVABLE_NOTES, Retention
+from meetcore.domain.requests.accounts import check_email
+from meetcore.domain.requests.retention import (
+    REMOVABLE_MEETINGS,
+    REMOVABLE_NOTES,
+    Erasure,
+    Retention,
+    check_erasable,
+    erased_email,
+)
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 
@@ -41,3 +52,36 @@ def test_only_records_to_which_nothing_happens_any_more_are_removed() -> None:
         REMOVABLE_MEETINGS
     )
     assert {NoteStatus.COMPLETED, NoteStatus.FAILED, NoteStatus.ERASED} == REMOVABLE_NOTES
+
+
+ID = UUID("0190a1b2-0000-7000-8000-000000000000")
+NOTHING_OPEN = Erasure(ID, 0, 0)
+
+
+def test_an_account_with_nothing_under_way_can_be_erased() -> None:
+    check_erasable(NOTHING_OPEN)
+
+
+@pytest.mark.parametrize(
+    ("erasure", "text", "details"),
+    [
+        (
+            evolve(NOTHING_OPEN, open_meetings=2, holds=3),
+            "Meetings of this account are still to take place. Cancel them first: their credits come back.",
+            {"open_meetings": 2},
+        ),
+        (
+            evolve(NOTHING_OPEN, holds=3),
+            "Meetings or notes of this account are being made. Try again in a few minutes.",
+            {"holds": 3},
+        ),
+    ],
+)
+def test_what_is_under_way_is_finished_first(erasure: Erasure, text: str, details: dict[str, int]) -> None:
+    with pytest.raises(Unprocessable) as refusal:
+        check_erasable(erasure)
+    assert (refusal.value.message, refusal.value.details) == (text, details)
+
+
+def test_an_erased_address_is_one_that_no_mail_reaches() -> None:
+    assert check_email(erased_email(ID)) == f"erased-{ID}@erased.invalid"

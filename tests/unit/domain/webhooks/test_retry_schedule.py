@@ -1,6 +1,7 @@
 """When a failed delivery is tried again."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ def test_the_default_schedule() -> None:
     assert RetrySchedule().delays_s == (5, 30, 120, 600, 1800, 3600, 10800, 21600, 43200, 86400)
 
 
-@pytest.mark.parametrize(("made", "delay_s"), list(enumerate(DEFAULT_DELAYS_S, start=1)))
+@pytest.mark.parametrize(("made", "delay_s"), list(enumerate((0, *DEFAULT_DELAYS_S))))
 def test_each_failure_waits_its_delay(made: int, delay_s: int) -> None:
     assert next_attempt(RetrySchedule(), made, NOW, 0) == NOW + timedelta(seconds=delay_s)
 
@@ -26,10 +27,6 @@ def test_the_eleventh_failure_is_the_last() -> None:
     assert next_attempt(RetrySchedule(), 11, NOW, 0) is None
     assert next_attempt(RetrySchedule(), 11, NOW, 0, 60) is None
     assert next_attempt(RetrySchedule(()), 1, NOW, 0) is None
-
-
-def test_nothing_tried_yet_is_due_at_once() -> None:
-    assert next_attempt(RetrySchedule(), 0, NOW, 0.9) == NOW
 
 
 @given(retry_schedules(), st.integers(1, 15), jitters(), st.none() | st.integers(-10, 10**12))
@@ -59,3 +56,9 @@ def test_a_negative_count_or_delay_raises() -> None:
         next_attempt(RetrySchedule(), -1, NOW, 0)
     with pytest.raises(ValueError, match="negative"):
         RetrySchedule((5, -1))
+
+
+@pytest.mark.parametrize("delay", [1.5, 1.0, True, "5", float("nan"), float("inf")])
+def test_a_delay_is_a_whole_number_of_seconds(delay: Any) -> None:
+    with pytest.raises(ValueError, match=r"^a delay before a retry is a whole number of seconds$"):
+        RetrySchedule((5, delay))

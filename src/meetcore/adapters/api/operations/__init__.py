@@ -1,39 +1,31 @@
-"""The operations of the API: each one declaration, its handler beside it, one module for each aggregate.
+"""The operations of the API: each one declaration, its handler beside it, one module for each room.
 
 Routing, the OpenAPI document, the pages under `/docs` and the tools of agents derive from `OPERATIONS`.
-Authenticating, counting and decoding happen before a handler runs.
+Authenticating, counting and decoding happen before a handler runs; the scopes of the declaration are enforced
+by `adapters.http.api_app` and `adapters.mcp.mcp_app`, each before it decodes.
 """
 
 from typing import Final
 
 from meetcore.adapters.api.operation import Operation
-from meetcore.adapters.api.operations import (
-    account,
-    credits,
-    deliveries,
-    events,
-    meetings,
-    notes,
-    recordings,
-    webhooks,
-)
+from meetcore.adapters.api.operations import meetings, money, notes, webhooks
 
 __all__ = ["OPERATIONS"]
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
-    account.get_me,
-    account.list_pricing_tiers,
+    money.get_me,
+    money.list_pricing_tiers,
     meetings.create_meeting,
     meetings.list_meetings,
     meetings.get_meeting,
     meetings.cancel_meeting,
-    credits.get_credits,
-    credits.list_transactions,
-    credits.estimate_credits,
-    recordings.list_recordings,
-    recordings.get_recording,
-    recordings.get_download_url,
-    recordings.delete_recording,
+    money.get_credits,
+    money.list_transactions,
+    money.estimate_credits,
+    notes.list_recordings,
+    notes.get_recording,
+    notes.get_download_url,
+    notes.delete_recording,
     notes.create_note,
     notes.list_notes,
     notes.get_note,
@@ -44,11 +36,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     webhooks.remove_webhook,
     webhooks.rotate_webhook_secret,
     webhooks.test_webhook,
-    deliveries.list_deliveries,
-    deliveries.get_delivery,
-    deliveries.resend_delivery,
-    deliveries.recover_deliveries,
-    events.list_events,
-    events.get_event,
+    webhooks.list_deliveries,
+    webhooks.get_delivery,
+    webhooks.resend_delivery,
+    webhooks.recover_deliveries,
+    webhooks.list_events,
+    webhooks.get_event,
 )
 """Every operation, in the order of the documentation."""

@@ -2,41 +2,35 @@
 
 from datetime import datetime
 
-from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import lists
-from meetcore.adapters.api.answers import ApiResponse, render_record
-from meetcore.adapters.api.bodies import CreateMeetingBody
-from meetcore.adapters.api.filters import instant, one_of
+from meetcore.adapters.api import answers, bodies, examples
 from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases, path_id
-from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.adapters.api.paging import Listing, MeetingList, instant, one_of, render_list
 from meetcore.domain.errors import NotFound
+from meetcore.domain.fields import record_of
 from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings import schedule, views
 from meetcore.domain.meetings.meetings import VISIBLE, MeetingRequest, MeetingStatus
-from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.records import meetings as records
-from meetcore.domain.records.fields import record_of
 from meetcore.domain.records.meetings import meeting_record
-from meetcore.domain.requests.keys import Scope
-from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
-from meetcore.usecases.idempotency import Outcome
-from meetcore.usecases.missing import missing
+from meetcore.domain.requests import keys, rate_window
+from meetcore.ports.queries import NO_INCLUDES, CallerIncludes
+from meetcore.usecases.requests.idempotency import Outcome, missing
 
-_READERS = (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE)
+_READERS = (keys.Scope.MEETINGS_READ, keys.Scope.MEETINGS_WRITE)
 _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
 
 
 def _todays_state(_: dict[str, str], now: datetime) -> CallerIncludes:
-    return CallerIncludes(state_on=cap_day(now))
+    return CallerIncludes(state_on=schedule.cap_day(now))
 
 
 @Operation(
     method="POST",
     path="/meetings",
-    scopes=(Scope.MEETINGS_WRITE,),
-    rate_class=OperationClass.CREDIT,
+    scopes=(keys.Scope.MEETINGS_WRITE,),
+    rate_class=rate_window.OperationClass.CREDIT,
     includes=_todays_state,
-    body=CreateMeetingBody,
+    body=bodies.CreateMeetingBody,
     record=records.Meeting,
     success=201,
     refusals=(
@@ -47,6 +41,7 @@ def _todays_state(_: dict[str, str], now: datetime) -> CallerIncludes:
         "upstream_error",
     ),
     links={"get_meeting": ITS_ID, "cancel_meeting": ITS_ID},
+    reaches_out=True,
     summary="Create a meeting and deduct its credits",
     about="The price is the tier's `credits`, plus its `recording_credits` when the meeting is recorded; "
     "it is deducted at once, and only when the meeting exists. `auto_notulen` forces recording on; its notes "
@@ -86,7 +81,6 @@ async def create_meeting(use: UseCases, request: OperationRequest) -> Outcome:
     method="GET",
     path="/meetings",
     scopes=_READERS,
-    rate_class=OperationClass.READ,
     listing=Listing(
         {
             "status": one_of({status.value: status for status in _SHOWN}, "Only meetings that stand so now."),
@@ -95,22 +89,19 @@ async def create_meeting(use: UseCases, request: OperationRequest) -> Outcome:
         },
         ranges=[("from", "to")],
     ),
-    record=lists.MeetingList,
+    record=MeetingList,
     summary="List the meetings, the newest first",
     about="What is in creation is not listed.",
     for_agents="Use it to find meetings by status or time, and to check whether a booking is already there.",
     example=examples.page_of(examples.MEETING),
 )
-async def list_meetings(use: UseCases, request: OperationRequest) -> ApiResponse:
+async def list_meetings(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     page, given = request.page, request.page.filters
-    wanted = MeetingFilter(request.now, given.get("status"), given.get("from"), given.get("to"))
+    wanted = views.MeetingFilter(request.now, given.get("status"), given.get("from"), given.get("to"))
     found = await use.lists.since(request.caller.version).list_meetings(
-        request.caller.account.id, wanted, page.limit + 1, page.before
+        request.account_id, wanted, page.limit + 1, page.before
     )
-    shown, cursor = slice_page(found, page, lambda one: one.id)
-    return render_record(
-        200, {"data": [meeting_record(one, request.now) for one in shown], "next_cursor": cursor}
-    )
+    return render_list(found, page, lambda one: one.id, lambda one: meeting_record(one, request.now))
 
 
 def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
@@ -124,7 +115,6 @@ def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
     method="GET",
     path="/meetings/{id}",
     scopes=_READERS,
-    rate_class=OperationClass.READ,
     includes=_meeting_of_path,
     record=records.Meeting,
     refusals=("gone",),
@@ -133,21 +123,21 @@ def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
     for_agents="Use it to read one meeting: its status, join link and password.",
     example=examples.MEETING,
 )
-async def get_meeting(use: UseCases, request: OperationRequest) -> ApiResponse:
+async def get_meeting(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     meeting = request.caller.load_meeting()
     if meeting is None or meeting.status not in VISIBLE:
         meeting_id = parse_id(request.path["id"], "meeting")
-        raise await missing(use.queries, request.caller.account.id, meeting_id, "meeting")
-    return render_record(200, meeting_record(meeting, request.now))
+        raise await missing(use.queries, request.account_id, meeting_id, "meeting")
+    return answers.render_record(200, meeting_record(meeting, request.now))
 
 
 @Operation(
     method="DELETE",
     path="/meetings/{id}",
-    scopes=(Scope.MEETINGS_WRITE,),
-    rate_class=OperationClass.WRITE,
+    scopes=(keys.Scope.MEETINGS_WRITE,),
     record=records.Cancellation,
     refusals=("conflict", "gone", "upstream_error"),
+    reaches_out=True,
     summary="Cancel a meeting, or end one that runs",
     about="Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
     "and nothing is returned. Asking again gives the same answer.",

@@ -1,26 +1,112 @@
-"""The operations on the notes of recordings (rules 1/notes and 7/410)."""
+"""The operations on recordings and their notes (rules 1/notes and 7/410)."""
+
+from datetime import UTC, datetime
 
 import msgspec
 
-from meetcore.adapters.api import example_records as examples
-from meetcore.adapters.api import lists
-from meetcore.adapters.api.answers import ApiResponse, encode_record, render_record, render_text
-from meetcore.adapters.api.bodies import CreateNoteBody
-from meetcore.adapters.api.filters import one_of, record_id
-from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases
-from meetcore.adapters.api.paging import Listing, cursor_after
+from meetcore.adapters.api import answers, bodies, examples, http_common, paging
+from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases, path_id
 from meetcore.domain.errors import Gone
 from meetcore.domain.ids import parse_id
+from meetcore.domain.notes import notes, recordings, views
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import NoteStatus
 from meetcore.domain.records import notes as records
-from meetcore.domain.records.notes import note_record
-from meetcore.domain.requests.keys import Scope
-from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.ports.queries import NoteFilter
-from meetcore.usecases.create_note import NoteRequest
-from meetcore.usecases.idempotency import Outcome
-from meetcore.usecases.missing import missing
+from meetcore.domain.records.notes import note_record, recording_record
+from meetcore.domain.requests import keys, rate_window
+from meetcore.usecases.notes.note_charges import NoteRequest
+from meetcore.usecases.requests.idempotency import Outcome, missing
+
+_RECORDING_READERS = (keys.Scope.RECORDINGS_READ,)
+
+
+@Operation(
+    method="GET",
+    path="/recordings",
+    scopes=_RECORDING_READERS,
+    listing=paging.Listing({"meeting_id": paging.record_id("Only the recording of this meeting.")}),
+    record=paging.RecordingList,
+    summary="List the recordings, the newest first",
+    about="A recording is there once its media has been measured, some minutes after its meeting.",
+    for_agents="Use it to find the recording of a meeting that has ended, by meeting_id; it is there a while "
+    "after the end.",
+    example=examples.page_of(examples.RECORDING),
+)
+async def list_recordings(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
+    """Rule 1/op/recordings."""
+    page = request.page
+    found = await use.lists.since(request.caller.version).list_recordings(
+        request.account_id, page.filters.get("meeting_id"), page.limit + 1, page.before
+    )
+    return paging.render_list(found, page, lambda one: one.id, lambda one: recording_record(one, request.now))
+
+
+@Operation(
+    method="GET",
+    path="/recordings/{id}",
+    scopes=_RECORDING_READERS,
+    record=records.Recording,
+    refusals=("gone",),
+    summary="Read a recording",
+    about="An `expired` one can be read, and nothing else: its files are gone.",
+    for_agents="Use it to see how long a recording is, and until when it is kept.",
+    example=examples.RECORDING,
+)
+async def get_recording(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
+    recording_id = parse_id(request.path["id"], "recording")
+    found = await use.queries.find_recording(request.account_id, recording_id)
+    if found is None or found.status is recordings.RecordingStatus.MEASURING:
+        raise await missing(use.queries, request.account_id, recording_id, "recording")
+    return answers.render_record(200, recording_record(found, request.now))
+
+
+@Operation(
+    method="GET",
+    path="/recordings/{id}/download-url",
+    scopes=_RECORDING_READERS,
+    record=records.DownloadUrl,
+    refusals=("gone",),
+    summary="A link that downloads a recording without a key",
+    about="The link works for 15 minutes, for anyone who has it: hand it on with care.",
+    for_agents="Use it to hand a recording to a person: the link works for 15 minutes without a key, so give "
+    "it to no one else.",
+    example={
+        "url": f"https://meet.example.com/downloads/recordings/{examples.RECORDING['id']}"
+        "?account=01a1fde1-000f-7231-b5bb-4e01a363425d&part=1&expires=1796094600&signature=9f2c…",
+        "expires_at": "2026-12-01T03:10:00Z",
+    },
+)
+async def get_download_url(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
+    """Rule 1/op/download-url."""
+    recording_id = parse_id(request.path["id"], "recording")
+    signed = await use.download_recording.link(request.account_id, recording_id, request.now)
+    expires_at = datetime.fromtimestamp(signed.link.expires, UTC)
+    return answers.render_record(
+        200, records.DownloadUrl(url=http_common.download_url(use.base_url, signed), expires_at=expires_at)
+    )
+
+
+@Operation(
+    method="DELETE",
+    path="/recordings/{id}",
+    scopes=(keys.Scope.RECORDINGS_WRITE,),
+    options={
+        "with_notes": paging.flag("Whether the notes made of it are erased too, with the events about them.")
+    },
+    success=204,
+    refusals=("gone",),
+    reaches_out=True,
+    summary="Delete a recording for good",
+    about="Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
+    "in progress fail and cost nothing. What was charged stays in the ledger.",
+    for_agents="Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
+    "person first: it cannot be undone.",
+)
+async def delete_recording(use: UseCases, request: OperationRequest) -> Outcome:
+    with_notes = bool(request.options.get("with_notes", False))
+    return await use.delete_recording(
+        request.caller, path_id(request), request.required_key, request.now, with_notes=with_notes
+    )
+
 
 MARKDOWN = "text/markdown; charset=utf-8"
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -30,9 +116,9 @@ _NOTES_AT_ONCE = 5
 @Operation(
     method="POST",
     path="/notes",
-    scopes=(Scope.NOTULEN_WRITE,),
-    rate_class=OperationClass.CREDIT,
-    body=CreateNoteBody,
+    scopes=(keys.Scope.NOTULEN_WRITE,),
+    rate_class=rate_window.OperationClass.CREDIT,
+    body=bodies.CreateNoteBody,
     record=records.Note,
     success=202,
     refusals=(
@@ -44,6 +130,7 @@ _NOTES_AT_ONCE = 5
         "credit_cap_exceeded",
     ),
     links={"get_note": ITS_ID},
+    reaches_out=True,
     summary="Have notes written of a recording",
     about="The note is `queued`; `note.completed` is sent when it is ready. It is charged then, by the begun minutes "
     "of the recording; until then that is held. There is one note for each recording and language: "
@@ -59,7 +146,7 @@ _NOTES_AT_ONCE = 5
     example=examples.QUEUED_NOTE,
 )
 async def create_note(use: UseCases, request: OperationRequest) -> Outcome:
-    body: CreateNoteBody = request.body
+    body: bodies.CreateNoteBody = request.body
     wanted = NoteRequest(body.recording_id, body.language)
     return await use.create_note(request.caller, wanted, request.required_key, request.now)
 
@@ -67,45 +154,45 @@ async def create_note(use: UseCases, request: OperationRequest) -> Outcome:
 @Operation(
     method="GET",
     path="/notes",
-    scopes=(Scope.NOTULEN_READ,),
-    rate_class=OperationClass.READ,
-    listing=Listing(
+    scopes=(keys.Scope.NOTULEN_READ,),
+    listing=paging.Listing(
         {
-            "meeting_id": record_id("Only notes on the recording of this meeting."),
-            "recording_id": record_id("Only notes on this recording."),
+            "meeting_id": paging.record_id("Only notes on the recording of this meeting."),
+            "recording_id": paging.record_id("Only notes on this recording."),
         }
     ),
-    record=lists.NoteList,
+    record=paging.NoteList,
     summary="List the notes, the newest first",
     about="Each with all of its content: ask for small pages.",
     for_agents="Use it to find the notes of a meeting by meeting_id, those on a recording by recording_id, or the latest "
     "of all.",
     example=examples.page_of(examples.NOTE),
 )
-async def list_notes(use: UseCases, request: OperationRequest) -> ApiResponse:
+async def list_notes(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     """Rule 1/op/notes."""
     # A few at a time: each has its transcript, and a page is no longer than it must be.
     page, before = request.page, request.page.before
-    chosen = NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
+    chosen = views.NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
     shown: list[msgspec.Raw] = []
     size_bytes, is_more, lists = 0, True, use.lists.since(request.caller.version)
     while is_more and len(shown) < page.limit and size_bytes < _PAGE_BYTES:
         wanted = min(_NOTES_AT_ONCE, page.limit - len(shown))
-        found = await lists.list_notes(request.caller.account.id, chosen, wanted + 1, before)
+        found = await lists.list_notes(request.account_id, chosen, wanted + 1, before)
         is_more = len(found) > wanted
         for note in found[:wanted]:
-            shown.append(msgspec.Raw(encode_record(note_record(note))))
+            shown.append(msgspec.Raw(answers.encode_record(note_record(note))))
             size_bytes, before = size_bytes + len(shown[-1]), note.id
-    cursor = cursor_after(page, str(before)) if is_more else None
-    return render_record(200, {"data": shown, "next_cursor": cursor})
+    cursor = paging.cursor_after(page, str(before)) if is_more else None
+    return answers.render_record(200, {"data": shown, "next_cursor": cursor})
 
 
 @Operation(
     method="GET",
     path="/notes/{id}",
-    scopes=(Scope.NOTULEN_READ,),
-    rate_class=OperationClass.READ,
-    options={"format": one_of({"json": "json", "markdown": "markdown"}, "`markdown` is for people to read.")},
+    scopes=(keys.Scope.NOTULEN_READ,),
+    options={
+        "format": paging.one_of({"json": "json", "markdown": "markdown"}, "`markdown` is for people to read.")
+    },
     options_of_http=("format",),  # the result of a tool is a record, which an agent reads as well
     record=records.Note,
     refusals=("gone",),
@@ -114,14 +201,14 @@ async def list_notes(use: UseCases, request: OperationRequest) -> ApiResponse:
     for_agents="Use it to read notes: summary, decisions, action items with owner and due date, and the transcript.",
     example=examples.NOTE,
 )
-async def get_note(use: UseCases, request: OperationRequest) -> ApiResponse:
+async def get_note(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     """Rule 1/op/note."""
-    account_id, note_id = request.caller.account.id, parse_id(request.path["id"], "note")
+    account_id, note_id = request.account_id, parse_id(request.path["id"], "note")
     note = await use.queries.find_note(account_id, note_id)
     if note is None:
         raise await missing(use.queries, account_id, note_id, "note")
-    if note.status is NoteStatus.ERASED:
+    if note.status is notes.NoteStatus.ERASED:
         raise Gone("This note was erased with its recording.")
     if request.options.get("format") == "markdown":
-        return render_text(200, markdown(note), MARKDOWN)
-    return render_record(200, note_record(note))
+        return answers.render_text(200, markdown(note), MARKDOWN)
+    return answers.render_record(200, note_record(note))

@@ -1,1 +1,1 @@
-"""Meetings, with their hosts and their money: made, cancelled, moved on by the clock, read."""
+"""Meetings, their hosts, and events of providers."""

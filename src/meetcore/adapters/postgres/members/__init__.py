@@ -1,1 +1,1 @@
-"""Users, their memberships and sessions, and operators."""
+"""People: members, operators, and how they sign in."""

@@ -1,1 +1,1 @@
-"""Notes: their queue, the transcripts made for them, and their money."""
+"""Recordings and notes."""

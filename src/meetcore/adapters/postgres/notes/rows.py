@@ -1,4 +1,4 @@
-"""Notes as rows: their columns, draft and transcript one sealed document."""
+"""Recordings and notes as rows: their columns; files, draft and transcript are sealed documents."""
 
 from uuid import UUID
 
@@ -8,10 +8,46 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.domain.notes.notes import Note, NoteDraft
+from meetcore.domain.notes.recordings import Recording, RecordingFile
 from meetcore.domain.notes.transcripts import Transcript
-from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.runtime import Cipher, CipherRefused
 
 log = structlog.get_logger("meetcore.postgres")
+
+RECORDING = Columns(Recording, "r", "recording_", without=("files",))
+RECORDING_COLUMNS = f"{RECORDING.select}, r.files AS recording_files"
+
+_files = msgspec.json.Decoder(tuple[RecordingFile, ...])
+_FILES_CONTEXT = "{account_id}/recordings/{recording_id}/files"
+
+
+def files_context(account_id: UUID, recording_id: UUID) -> str:
+    """Return the context that the files of a recording are sealed for."""
+    return _FILES_CONTEXT.format(account_id=account_id, recording_id=recording_id)
+
+
+def recording(row: Row, cipher: Cipher) -> Recording:
+    """Read a recording."""
+    files = row["recording_files"]
+    opened = b"[]" if files is None else cipher.open(files, _FILES_CONTEXT.format_map(row))
+    return RECORDING.read(row, files=_files.decode(opened))
+
+
+def readable_recording(row: Row, cipher: Cipher) -> Recording:
+    """Read a recording to show; without files, and logged, where they do not open. Never write it back."""
+    try:
+        return recording(row, cipher)
+    except (CipherRefused, msgspec.DecodeError):
+        log.exception("recording does not open", recording_id=str(row["recording_id"]))
+        return recording(row | {"recording_files": None}, cipher)
+
+
+def recording_parameters(recording: Recording, cipher: Cipher) -> Row:
+    """Return the parameters of a recording's columns."""
+    found = RECORDING.parameters(recording)
+    sealed = cipher.seal(msgspec.json.encode(recording.files), _FILES_CONTEXT.format_map(found))
+    return found | {"recording_files": sealed}
+
 
 NOTE = Columns(Note, "n", "note_", without=("draft", "transcript"))
 NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
@@ -19,7 +55,7 @@ NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
 
 @frozen
 class _Content:
-    """The draft and the transcript, as one document."""
+    """Encode the draft and the transcript as one document."""
 
     draft: NoteDraft | None
     transcript: Transcript
@@ -31,17 +67,17 @@ _CONTEXT = "{account_id}/notes/{note_id}/content"
 
 
 def note_context(account_id: UUID, note_id: UUID) -> str:
-    """What the content of a note is sealed for."""
+    """Return the context that the content of a note is sealed for."""
     return _CONTEXT.format(account_id=account_id, note_id=note_id)
 
 
 def chunk_context(account_id: UUID, recording_id: UUID, source: str, number: int) -> str:
-    """What the transcript of a chunk is sealed for."""
+    """Return the context that the transcript of a chunk is sealed for."""
     return f"{account_id}/recordings/{recording_id}/heard/{source}/{number}"
 
 
 def note(row: Row, cipher: Cipher) -> Note:
-    """A note."""
+    """Read a note."""
     content = _Content(None, ())
     if row["note_content"] is not None:
         content = _content.decode(cipher.open(row["note_content"], _CONTEXT.format_map(row)))
@@ -49,10 +85,7 @@ def note(row: Row, cipher: Cipher) -> Note:
 
 
 def readable_note(row: Row, cipher: Cipher) -> Note:
-    """A note for a reader; without content, and logged, where it does not open.
-
-    Not for what is written back: the content may open again under another key.
-    """
+    """Read a note to show; without content, and logged, where it does not open. Never write it back."""
     try:
         return note(row, cipher)
     except (CipherRefused, msgspec.DecodeError):
@@ -61,7 +94,7 @@ def readable_note(row: Row, cipher: Cipher) -> Note:
 
 
 def note_parameters(note: Note, cipher: Cipher) -> Row:
-    """The parameters of a note's columns. One without draft and transcript has no content."""
+    """Return the parameters of a note's columns. One without draft and transcript has no content."""
     found = NOTE.parameters(note)
     sealed = None
     if note.draft is not None or note.transcript:
@@ -71,7 +104,7 @@ def note_parameters(note: Note, cipher: Cipher) -> Row:
 
 
 def transcript_chunk(row: Row, cipher: Cipher) -> Transcript:
-    """The transcript of a chunk."""
+    """Open the transcript of a chunk."""
     context = chunk_context(row["account_id"], row["recording_id"], row["source"], row["number"])
     return _transcript.decode(cipher.open(row["transcript"], context))
 
@@ -79,7 +112,7 @@ def transcript_chunk(row: Row, cipher: Cipher) -> Transcript:
 def sealed_transcript_chunk(
     account_id: UUID, recording_id: UUID, source: str, number: int, transcript: Transcript, cipher: Cipher
 ) -> bytes:
-    """The transcript of a chunk, sealed."""
+    """Seal the transcript of a chunk."""
     return cipher.seal(
         msgspec.json.encode(transcript), chunk_context(account_id, recording_id, source, number)
     )

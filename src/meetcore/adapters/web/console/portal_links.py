@@ -13,19 +13,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from meetcore.adapters.api.answers import MethodNotAllowed, encode_record, render_error
+from meetcore.adapters.api.answers import MethodNotAllowed, encode_record, headers_of, render_error
 from meetcore.adapters.api.decoding import decode_body, decode_json
-from meetcore.adapters.api.http_common import check_media, headers_of, read_body
+from meetcore.adapters.api.http_common import check_media, read_body
 from meetcore.adapters.web.web_app import Site
 from meetcore.domain.errors import DomainError, InvalidRequest, ServiceUnavailable
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import utc_text
-from meetcore.domain.members.roles import OperatorAction, Role
-from meetcore.domain.members.sign_in_links import DEFAULT_PORTAL_MINUTES, MAX_PORTAL_MINUTES
-from meetcore.ports.member_queries import SignedInOperator
+from meetcore.domain.members import roles, sign_in, views
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.console import ConsoleUseCases
-from meetcore.usecases.make_portal_link import PortalLink
+from meetcore.usecases.members import dashboard, portal_links
 
 PATH: Final = "/console/portal-links"
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -36,12 +33,12 @@ log = structlog.get_logger("meetcore.web")
 
 @frozen(kw_only=True)
 class PortalLinkBody:
-    """What to link to. `email` names a member; without it the link signs in a guest of `role`."""
+    """The account to link to. `email` names a member; without it the link signs in a guest of `role`."""
 
     account_id: str
-    role: Role | None = None
+    role: roles.Role | None = None
     email: Annotated[str, Meta(min_length=1, max_length=254)] | None = None
-    minutes: Annotated[int, Meta(ge=1, le=MAX_PORTAL_MINUTES)] = DEFAULT_PORTAL_MINUTES
+    minutes: Annotated[int, Meta(ge=1, le=sign_in.MAX_PORTAL_MINUTES)] = sign_in.DEFAULT_PORTAL_MINUTES
 
 
 @frozen
@@ -56,7 +53,7 @@ class PortalLinkRecord:
 class PortalLinkRoute:
     """Answers requests for links."""
 
-    site: Site[SignedInOperator, ConsoleUseCases, OperatorAction]
+    site: Site[views.SignedInOperator, dashboard.ConsoleUseCases, roles.OperatorAction]
     base_url: str
 
     @property
@@ -66,7 +63,7 @@ class PortalLinkRoute:
 
     async def answer(self, request: Request) -> Response:
         """Make a link, or refuse in JSON with the id of the request, which is in the log, too."""
-        runtime = self.site.area.runtime
+        runtime = self.site.area.use.runtime
         request_id = str(runtime.new_id(runtime.now()))
         try:
             made = await self._make(request)
@@ -76,7 +73,7 @@ class PortalLinkRoute:
         record = encode_record(PortalLinkRecord(made.url, utc_text(made.expires_at)))
         return _json(201, record, {"X-Request-Id": request_id})
 
-    async def _make(self, request: Request) -> PortalLink:
+    async def _make(self, request: Request) -> portal_links.PortalLink:
         use = self.site.area.use
         token = await use.tokens.authenticate(request.headers.get("authorization"))
         if request.method != "POST":
@@ -86,7 +83,7 @@ class PortalLinkRoute:
         links = use.portal_links.by_token(token, self.site.client_address(request))
         account_id = parse_id(body.account_id, "account")
         if body.email is None:
-            return await links.for_guest(account_id, body.role or Role.VIEWER, body.minutes)
+            return await links.for_guest(account_id, body.role or roles.Role.VIEWER, body.minutes)
         if body.role is not None:
             raise InvalidRequest({"role": ["must be left out with email: a member has a role of their own"]})
         return await links.for_member(account_id, body.email, body.minutes)

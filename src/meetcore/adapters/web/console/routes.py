@@ -6,37 +6,27 @@ from urllib.parse import urlsplit
 
 from starlette.routing import Route
 
-from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.web.area import Area
-from meetcore.adapters.web.console.page import ConsolePage
-from meetcore.adapters.web.console.pages import (
-    accounts,
-    audit,
-    doubts,
-    health,
-    hosts,
-    liability,
-    passkeys,
-    proposals,
-)
-from meetcore.adapters.web.console.portal_links import PortalLinkRoute
+from meetcore.adapters.api.http_common import RequestLimits
+from meetcore.adapters.web import shared_pages, visit, web_app
+from meetcore.adapters.web.console import accounts, health, meetings, money, portal_links
 from meetcore.adapters.web.cookies import Cookies
-from meetcore.adapters.web.page import AreaPage
-from meetcore.adapters.web.provider_sign_in import ProviderSignInPages
-from meetcore.adapters.web.sign_in import SignInPages
+from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.web_app import Site
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, check_operator_allowed
+from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.webhooks.addresses import Network
-from meetcore.ports.member_queries import SignedInOperator
-from meetcore.usecases.console import ConsoleUseCases
-from meetcore.usecases.passkeys import CONSOLE_PAGE
+from meetcore.usecases.members.dashboard import ConsoleUseCases
+from meetcore.usecases.members.passkeys import CONSOLE_PAGE
 
-PAGES: Final[Sequence[ConsolePage]] = tuple(
-    page
-    for module in (accounts, proposals, doubts, hosts, liability, health, audit, passkeys)
-    for page in vars(module).values()
-    if isinstance(page, AreaPage)
+PAGES: Final[Sequence[visit.ConsolePage]] = (
+    *(
+        page
+        for room in (accounts, money, meetings, health)
+        for page in vars(room).values()
+        if isinstance(page, visit.AreaPage)
+    ),
+    shared_pages.audit_page("/console/audit", OperatorAction.VIEW_AUDIT, lambda use: use.audit.list_entries),
+    *shared_pages.passkey_pages(CONSOLE_PAGE, OperatorAction.MANAGE_PASSKEYS),
 )
 """The pages for operators, in the order in which their routes are tried."""
 
@@ -59,27 +49,22 @@ def console_routes(
     """Build the routes under `/console`; see `dashboard_routes`, which has the assets of both."""
     area = _area(use)
     cookies = Cookies(area.site, is_secure=urlsplit(base_url).scheme == "https")
-    site = Site(cookies, area, limits, proxies)
-    links = PortalLinkRoute(site, base_url)
+    site = web_app.Site(cookies, area, base_url, limits, proxies)
+    links = portal_links.PortalLinkRoute(site, base_url)
     sign_in = SignInPages(site)
     pages = (site.route(page) for page in PAGES)
     return [*ProviderSignInPages(sign_in).routes, *sign_in.routes, links.route, *pages, site.rest]
 
 
-def _area(use: ConsoleUseCases) -> Area[SignedInOperator, ConsoleUseCases, OperatorAction]:
-    """The console as an area of the site."""
-    return Area(
+def _area(use: ConsoleUseCases) -> visit.Area[SignedInOperator, ConsoleUseCases, OperatorAction]:
+    """Describe the console as an area of the site."""
+    return visit.Area(
         root="/console",
         site="meetcore-console",
         use=use,
-        sessions=use.sessions,
-        runtime=use.runtime,
-        sends_mail=use.sends_mail,
         can_sign_up=False,
         find=use.sessions.find_operator,
         send_link=use.request_link.for_operator,
-        passkeys=use.passkey_sign_in,
-        identities=use.identity_sign_in,
         redeem=use.redeem_link.for_operator,
         actions=OperatorAction,
         check=lambda who, action: check_operator_allowed(who.operator.role, action),

@@ -1,1 +1,1 @@
-"""The pages of the dashboard, one module for each item of the menu."""
+"""The pages of the dashboard, one module for each room."""

@@ -1,30 +1,110 @@
 """Notes: the list, and a reader with the recording beside it; as Markdown and as PDF to keep."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
 from typing import Final
 from urllib.parse import urlsplit
-from uuid import UUID
 
 from attrs import frozen
 from starlette.responses import Response
 
-from meetcore.adapters.api.links import download_url
-from meetcore.adapters.web.files import send_file
-from meetcore.adapters.web.filters import PAGE_SIZE, read_before
-from meetcore.adapters.web.formats import format_offset
-from meetcore.adapters.web.note_document import note_document
-from meetcore.adapters.web.page import Page
-from meetcore.adapters.web.texts import NOTE_STATES, _
-from meetcore.adapters.web.visit import Visit
+from meetcore.adapters.api.http_common import download_url
+from meetcore.adapters.catalogues import translations
+from meetcore.adapters.web.formats import CATALOGUES, format_instant, format_offset
+from meetcore.adapters.web.forms import PAGE_SIZE, first_page, read_before, send_file
+from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
+from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
+from meetcore.domain.notes import recordings, transcripts
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import Note, NoteStatus
-from meetcore.domain.notes.recordings import Recording, segments
-from meetcore.ports.dashboard_queries import NoteDetails
+from meetcore.domain.notes.notes import Note, NoteDraft, NoteStatus
+from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Points, Quotation
+from meetcore.domain.records.pages import NoteDetails
+
+_POINT: Final = re.compile(r"[-*+\N{BULLET}]\s+(.*)")
+MAX_TRANSCRIPT: Final = 400_000
+"""Characters of a transcript on paper: some six hours of speech. The Markdown has all of a longer one."""
+
+
+def note_document(found: NoteDetails) -> Document:
+    """Build the document of a completed note."""
+    note = found.note
+    assert note.draft is not None
+    at = note.completed_at or note.created_at
+    title = _in_its_language(note, _("Notes")) if found.meeting is None else found.meeting.title
+    return Document(
+        title,
+        note.language.value,
+        at,
+        _in_its_language(note, PAGE_OF),
+        [*_when(found), *_draft(note, note.draft), *_transcript(note)],
+    )
+
+
+def _when(found: NoteDetails) -> Iterator[Block]:
+    if found.meeting is not None:
+        at = format_instant(found.meeting.start_at, found.note.language)
+        yield Facts([(_in_its_language(found.note, _("Meeting")), at)])
+
+
+def _draft(note: Note, draft: NoteDraft) -> Iterator[Block]:
+    yield Heading(_in_its_language(note, _("Summary")))
+    yield from _summary(draft.summary)
+    if draft.decisions:
+        yield Heading(_in_its_language(note, _("Decisions")))
+        for decision in draft.decisions:
+            yield Points([decision.text])
+            yield Quotation(decision.quote, format_offset(decision.at_s))
+    if draft.action_items:
+        yield Heading(_in_its_language(note, _("Action items")))
+        for item in draft.action_items:
+            parts = [part for part in (item.task, item.owner, item.due) if part]
+            yield Points([" \N{EM DASH} ".join(parts)])
+            yield Quotation(item.quote, format_offset(item.at_s))
+    if draft.topics:
+        yield Heading(_in_its_language(note, _("Topics")))
+        yield Points(draft.topics)
+
+
+def _summary(text: str) -> Iterator[Block]:
+    """Split a summary into paragraphs and lists."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for is_list, group in groupby(lines, key=lambda line: _POINT.fullmatch(line) is not None):
+        of_kind = list(group)
+        yield (
+            Points([_POINT.sub(r"\1", line) for line in of_kind])
+            if is_list
+            else Paragraph("\n".join(of_kind))
+        )
+
+
+def _transcript(note: Note) -> Iterator[Block]:
+    if not note.transcript:
+        return
+    yield Heading(_in_its_language(note, _("Transcript")))
+    shown = _bounded(note.transcript)
+    for one in shown:
+        yield Paragraph(one.text, " ".join(part for part in (format_offset(one.at_s), one.speaker) if part))
+    if len(shown) < len(note.transcript):
+        yield Paragraph(_in_its_language(note, _("The rest of the transcript is in the Markdown file.")))
+
+
+def _bounded(transcript: Sequence[transcripts.Utterance]) -> Sequence[transcripts.Utterance]:
+    """Cut a transcript at the size of a document."""
+    characters = 0
+    for count, one in enumerate(transcript):
+        characters += len(one.text) + len(one.speaker or "") + 80  # what encodes it
+        if characters > MAX_TRANSCRIPT:
+            return transcript[:count]
+    return transcript
+
+
+def _in_its_language(note: Note, message: str) -> str:
+    return translations(CATALOGUES, note.language).gettext(message)
+
 
 ROOT: Final = "/dashboard/notes"
 
@@ -56,20 +136,18 @@ class Player:
 
 @Page("GET", ROOT, Action.VIEW_NOTES)
 async def list_notes(visit: Visit) -> Response:
-    """A page of notes."""
     found = await visit.use.reads.list_notes(visit.signed_in, PAGE_SIZE + 1, read_before(visit))
-    shown, untitled = found[:PAGE_SIZE], visit.text(_("Notes"))
+    (shown, older), untitled = first_page(visit, found, lambda one: one.note.id), visit.text(_("Notes"))
     return visit.page(
         "notes.html",
         notes=[(each.note, note_state(visit, each.note), each.title or untitled) for each in shown],
-        older=f"{ROOT}?before={shown[-1].note.id}" if len(found) > PAGE_SIZE else "",
+        older=older,
         is_live=any(each.note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING) for each in shown),
     )
 
 
 @Page("GET", f"{ROOT}/{{id}}.md", Action.VIEW_NOTES)
 async def download_markdown(visit: Visit) -> Response:
-    """The note as Markdown."""
     found = await _completed(visit)
     note, title = found.note, "" if found.meeting is None else found.meeting.title
     return send_file(markdown(note, title).encode(), f"notes-{note.id}.md", "text/markdown; charset=utf-8")
@@ -77,7 +155,6 @@ async def download_markdown(visit: Visit) -> Response:
 
 @Page("GET", f"{ROOT}/{{id}}.pdf", Action.VIEW_NOTES)
 async def download_pdf(visit: Visit) -> Response:
-    """The note as PDF."""
     found = await _completed(visit)
     made = await visit.use.printer.print_pdf(visit.signed_in.account.id, note_document(found))
     return send_file(made, f"notes-{found.note.id}.pdf", "application/pdf")
@@ -85,10 +162,7 @@ async def download_pdf(visit: Visit) -> Response:
 
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_NOTES)
 async def read_note(visit: Visit) -> Response:
-    """A note for people to read."""
-    found = await visit.use.reads.find_note(
-        visit.signed_in, parse_id(visit.request.path_params["id"], "note")
-    )
+    found = await visit.use.reads.find_note(visit.signed_in, visit.path_id("note"))
     note, player = found.note, player_of(visit, found.recording)
     is_done = note.status is NoteStatus.COMPLETED and note.draft is not None
     words = visit.query("q").strip()
@@ -107,22 +181,20 @@ async def read_note(visit: Visit) -> Response:
 
 
 async def _completed(visit: Visit) -> NoteDetails:
-    found = await visit.use.reads.find_note(
-        visit.signed_in, parse_id(visit.request.path_params["id"], "note")
-    )
+    found = await visit.use.reads.find_note(visit.signed_in, visit.path_id("note"))
     if found.note.status is not NoteStatus.COMPLETED or found.note.draft is None:
         raise NotFound("This note is not complete.")
     return found
 
 
-def player_of(visit: Visit, recording: Recording | None) -> Player:
-    """Where a recording is played from, by parts; without any in a view, or where its files are gone."""
+def player_of(visit: Visit, recording: recordings.Recording | None) -> Player:
+    """Build the player of a recording; without parts in a view, or where its files are gone."""
     if recording is None or visit.is_view:
         return Player((), (0.0,))
     links = visit.use.by_hand.api.download_recording.links(recording, visit.now)
     if not links:
         return Player((), (0.0,))
-    lengths = [one.sound.media_s or 0.0 for one in segments(recording)]
+    lengths = [one.sound.media_s or 0.0 for one in recordings.segments(recording)]
     # As a path: the page's policy lets media come from its own origin alone.
     urls = [urlsplit(download_url("", link)) for link in links]
     return Player([f"{url.path}?{url.query}" for url in urls], list(accumulate(lengths[:-1], initial=0.0)))
@@ -134,10 +206,5 @@ def _matching(note: Note, words: str) -> Sequence[object]:
 
 
 def note_state(visit: Visit, note: Note) -> tuple[str, str]:
-    """How a note stands, as a text and the kind of its mark."""
-    label, kind = NOTE_STATES[note.status]
-    return visit.text(label), kind
-
-
-def _note_id(visit: Visit) -> UUID:
-    return parse_id(visit.request.path_params["id"], "note")
+    """Describe the state of a note: its text, and the kind of its mark."""
+    return visit.mark(NOTE_STATES[note.status])

@@ -8,16 +8,13 @@ from typing import Final
 from attrs import frozen
 from starlette.responses import Response
 
-from meetcore.adapters.web.charts import Bar
-from meetcore.adapters.web.formats import format_count, format_day
-from meetcore.adapters.web.page import Page
+from meetcore.adapters.web import formats, markup
 from meetcore.adapters.web.pages.meetings import meeting_rows
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Visit
-from meetcore.domain.meetings.schedule import cap_day
+from meetcore.adapters.web.visit import Page, Visit
+from meetcore.domain.meetings import schedule, views
 from meetcore.domain.members.roles import Action
-from meetcore.ports.dashboard_queries import CappedKey, DaySpending, TroubledEndpoint
-from meetcore.ports.queries import MeetingFilter
+from meetcore.domain.records.pages import CappedKey, DaySpending, TroubledEndpoint
 
 DAYS: Final = 30
 MEETINGS: Final = 5
@@ -36,11 +33,11 @@ class _Warning:
 
 @Page("GET", "/dashboard", Action.VIEW_OVERVIEW)
 async def show_overview(visit: Visit) -> Response:
-    """What an account has, spends and does."""
-    who, reads, today = visit.signed_in, visit.use.reads, cap_day(visit.now)
+    """Show the balance, the spending and what needs attention."""
+    who, reads, today = visit.signed_in, visit.use.reads, schedule.cap_day(visit.now)
     found, meetings = await asyncio.gather(
         reads.find_overview(who, today - timedelta(days=DAYS - 1), today),
-        reads.list_last_meetings(who, MeetingFilter(visit.now), MEETINGS),
+        reads.list_last_meetings(who, views.MeetingFilter(visit.now), MEETINGS),
     )
     days = _every_day(found.spending, today)
     chart = [_bar(visit, each) for each in days]
@@ -71,15 +68,15 @@ def _every_day(spending: Sequence[DaySpending], today: date) -> list[DaySpending
     return [by_day.get(day, DaySpending(day, 0, 0)) for day in days]
 
 
-def _bar(visit: Visit, each: DaySpending) -> Bar:
+def _bar(visit: Visit, each: DaySpending) -> markup.Bar:
     language = visit.look.language
     title = visit.text(
         _("%(day)s: meetings %(meetings)s, notes %(notes)s"),
-        day=format_day(each.day, language),
-        meetings=format_count(each.meetings, language),
-        notes=format_count(each.notes, language),
+        day=formats.format_day(each.day, language),
+        meetings=formats.format_count(each.meetings, language),
+        notes=formats.format_count(each.notes, language),
     )
-    return Bar((max(each.meetings, 0), max(each.notes, 0)), title)
+    return markup.Bar((max(each.meetings, 0), max(each.notes, 0)), title)
 
 
 def _below(visit: Visit, low_threshold: int) -> list[_Warning]:
@@ -89,8 +86,8 @@ def _below(visit: Visit, low_threshold: int) -> list[_Warning]:
         return []
     text = visit.text(
         _("%(credits)s credits are available, fewer than the threshold of %(threshold)s."),
-        credits=format_count(available, language),
-        threshold=format_count(low_threshold, language),
+        credits=formats.format_count(available, language),
+        threshold=formats.format_count(low_threshold, language),
     )
     return [_Warning(text, "/dashboard/ledger", visit.text(_("Ledger")))]
 

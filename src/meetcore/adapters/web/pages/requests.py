@@ -1,83 +1,222 @@
-"""Requests: what became of the calls of each key, so that "what happened to my call" needs no support."""
+"""API keys, and the requests made with them."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Final
-from urllib.parse import urlencode
 from uuid import UUID
 
 from attrs import frozen
 from starlette.responses import Response
 
-from meetcore.adapters.web.filters import PAGE_SIZE, read_before
-from meetcore.adapters.web.page import Page
-from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Visit
-from meetcore.domain.errors import NotFound
+from meetcore.adapters.web.forms import PAGE_SIZE, explain, first_page, read_before
+from meetcore.adapters.web.texts import SCOPE_TEXTS, _
+from meetcore.adapters.web.visit import Page, Visit, see_other
+from meetcore.domain.errors import Conflict, DomainError, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
-from meetcore.domain.requests.request_log import (
-    ALL_OF_MINUTE,
-    ONE_OF,
-    REQUESTS_KEPT,
-    LoggedRequest,
-    is_error,
-)
-from meetcore.ports.dashboard_queries import KeyUse
-from meetcore.ports.request_log import RequestFilter
+from meetcore.domain.money.amounts import MAX_TYPED, read_amount
+from meetcore.domain.money.transfers import InvalidAmount
+from meetcore.domain.records.pages import KeyUse
+from meetcore.domain.requests import request_log, views
+from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope
+from meetcore.usecases.requests.administration import MintedKey
 
-ROOT: Final = "/dashboard/requests"
-_CLASSES: Final[Mapping[int, str]] = {
-    2: _("succeeded (2xx)"),
-    4: _("refused (4xx)"),
-    5: _("failed (5xx)"),
-}
+KEYS: Final = "/dashboard/keys"
+OVERLAPS_H: Final = (0, 1, 24, 72, 168)
+EXPIRIES_DAYS: Final = (0, 30, 90, 365)
+MAX_CAP: Final = 10**12
+_PREFIXED: Final = "scope:"
+
+
+@frozen
+class _Row:
+    """A key in the list. `shown` is what of its text may be shown, `ended_at` when it stopped working."""
+
+    key: ApiKey
+    spent: int
+    shown: str
+    ended_at: datetime | None
+
+
+@Page("GET", KEYS, Action.VIEW_KEYS)
+async def list_keys(visit: Visit) -> Response:
+    """List every key, the revoked and expired ones folded away."""
+    return await _list(visit)
+
+
+@Page("GET", f"{KEYS}/new", Action.MANAGE_KEYS)
+async def ask_for_key(visit: Visit) -> Response:
+    return _form(visit, {}, {})
+
+
+@Page("POST", KEYS, Action.MANAGE_KEYS, needs_fresh=True)
+async def create_key(visit: Visit) -> Response:
+    """Create a key and show it once."""
+    form, errors = visit.form, {}
+    scopes = [scope for scope in Scope if f"{_PREFIXED}{scope}" in form]
+    if not scopes:
+        errors["scopes"] = visit.text(_("Choose at least one."))
+    daily_cap = _read_cap(visit, form.get("daily_cap", ""))
+    if isinstance(daily_cap, str):
+        errors["daily_cap"] = visit.text(daily_cap)
+    days = form.get("expires_in_days", "0")
+    expires_at = visit.now + timedelta(days=int(days)) if days in map(str, EXPIRIES_DAYS[1:]) else None
+    if errors or isinstance(daily_cap, str):
+        return _form(visit, form, errors)
+    try:
+        minted = await visit.use.keys.create(
+            visit.signed_in, visit.client_address, form.get("name", "").strip(), scopes, daily_cap,
+            expires_at, _new_id(visit),
+        )  # fmt: skip
+    except InvalidName as error:
+        return _form(visit, form, {"name": visit.text(str(error))})
+    except Conflict as refusal:
+        return await _list(visit, errors=explain(visit.look, refusal))
+    return await _list(visit, minted)
+
+
+@Page("POST", f"{KEYS}/{{id}}/cap", Action.MANAGE_CAPS, needs_fresh=True)
+async def change_cap(visit: Visit) -> Response:
+    """Change or remove the daily cap of a key."""
+    daily_cap = _read_cap(visit, visit.form.get("daily_cap", ""))
+    if isinstance(daily_cap, str):
+        return await _list(visit, errors={f"cap-{visit.path_id('key')}": visit.text(daily_cap)})
+    await visit.use.keys.set_daily_cap(visit.signed_in, visit.client_address, visit.path_id("key"), daily_cap)
+    return see_other(f"{KEYS}?done=cap_changed")
+
+
+@Page("POST", f"{KEYS}/{{id}}/roll", Action.MANAGE_KEYS, needs_fresh=True)
+async def roll_key(visit: Visit) -> Response:
+    """Replace a key and show the new one once."""
+    text = visit.form.get("overlap_h", "")
+    overlap_h = int(text) if text in map(str, OVERLAPS_H) else 0
+    try:
+        minted = await visit.use.keys.roll(
+            visit.signed_in, visit.client_address, visit.path_id("key"), overlap_h, _new_id(visit)
+        )
+    except DomainError as refusal:
+        return await _list(visit, errors=explain(visit.look, refusal))
+    return await _list(visit, minted)
+
+
+@Page("POST", f"{KEYS}/{{id}}/revoke", Action.MANAGE_KEYS, needs_fresh=True)
+async def revoke_key(visit: Visit) -> Response:
+    await visit.use.keys.revoke(visit.signed_in, visit.client_address, visit.path_id("key"))
+    return see_other(f"{KEYS}?done=key_revoked")
+
+
+async def _list(
+    visit: Visit, minted: MintedKey | None = None, errors: Mapping[str, str] | None = None
+) -> Response:
+    rows = [_row(visit, use) for use in await visit.use.keys.list_use(visit.signed_in)]
+    return visit.form_page(
+        "keys.html",
+        errors or {},
+        minted=minted,
+        form_key=visit.new_form_key(),
+        usable=[row for row in rows if row.ended_at is None],
+        ended=[row for row in rows if row.ended_at is not None],
+        overlaps=[(str(hours), _overlap_text(visit, hours)) for hours in OVERLAPS_H],
+    )
+
+
+def _row(visit: Visit, use: KeyUse) -> _Row:
+    key = use.key
+    shown = f"{visit.use.administration.key_prefix}_live_…{key.last_four or ''}"
+    ends = [at for at in (key.revoked_at, key.expires_at) if at is not None and at <= visit.now]
+    return _Row(key, use.spent, shown, min(ends, default=None))
+
+
+def _form(visit: Visit, values: Mapping[str, str], errors: Mapping[str, str]) -> Response:
+    return visit.form_page(
+        "new_key.html",
+        errors,
+        values={name: values.get(name, "") for name in ("name", "daily_cap", "expires_in_days")},
+        chosen=[name.removeprefix(_PREFIXED) for name in values if name.startswith(_PREFIXED)],
+        form_key=values.get("form_key") or visit.new_form_key(),
+        scopes=[(scope.value, visit.text(text)) for scope, text in SCOPE_TEXTS.items()],
+        expiries=[(str(days), _expiry_text(visit, days)) for days in EXPIRIES_DAYS],
+    )
+
+
+def _read_cap(visit: Visit, text: str) -> int | str | None:
+    """Read a cap in credits, `None` without one; return a text for an invalid entry."""
+    if not text.strip():
+        return None
+    try:
+        return read_amount(text, visit.look.language, least=0, most=MAX_TYPED)
+    except InvalidAmount:
+        return _("Write a whole number of credits, or nothing.")
+
+
+def _new_id(visit: Visit) -> UUID | None:
+    """Read the id of the new key from the form: sending it again makes no second key."""
+    try:
+        return UUID(visit.form.get("form_key", ""))
+    except ValueError:
+        return None
+
+
+def _overlap_text(visit: Visit, hours: int) -> str:
+    if hours == 0:
+        return visit.text(_("0 hours: it stops at once"))
+    return (
+        visit.text(_("%(hours)s hours"), hours=hours)
+        if hours < 72
+        else visit.text(_("%(days)s days"), days=hours // 24)
+    )
+
+
+def _expiry_text(visit: Visit, days: int) -> str:
+    return visit.text(_("%(days)s days"), days=days) if days else visit.text(_("until it is revoked"))
+
+
+REQUESTS: Final = "/dashboard/requests"
+_CLASSES: Final[Mapping[int, str]] = {2: _("succeeded (2xx)"), 4: _("refused (4xx)"), 5: _("failed (5xx)")}
 _FIRST_FAULT_STATUS: Final = 500
 _SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
     "meetings": ("/dashboard/meetings/{id}", _("its meeting")),
     "notes": ("/dashboard/notes/{id}", _("its notes")),
     "webhooks": ("/dashboard/webhooks/{id}", _("its webhook")),
 }
-"""By the first part of a path: the page of the record that it names, and what the link says."""
+"""By the first part of a path: the page of its record, and the text of the link."""
 
 
 @frozen
-class _Row:
-    """A request in the list; `link` leads to what it made or named, if that has a page."""
+class _RequestRow:
+    """A request in the list; `link` leads to its record, if that has a page."""
 
-    request: LoggedRequest
+    request: request_log.LoggedRequest
     mark: str
     key_name: str
     link: tuple[str, str] | None
 
 
-@Page("GET", ROOT, Action.VIEW_REQUESTS)
+@Page("GET", REQUESTS, Action.VIEW_REQUESTS)
 async def list_requests(visit: Visit) -> Response:
-    """A page of requests, of a key and of a class of status, or the one with an id."""
+    """List requests by key and class of status, or find one by its id."""
     text, use = visit.query("id").strip(), visit.use
     found, keys = await asyncio.gather(
-        _find(visit, text) if text else _list(visit), use.keys.list_use(visit.signed_in)
+        _find_request(visit, text) if text else _find_requests(visit), use.keys.list_use(visit.signed_in)
     )
-    shown = found[:PAGE_SIZE]
+    shown, older = first_page(visit, found, lambda one: one.id, "key", "status")
     names = {each.key.id: each.key.name for each in keys}
     return visit.page(
         "requests.html",
-        rows=[_row(visit, each, names) for each in shown],
-        older=_older(visit, shown[-1].id) if len(found) > PAGE_SIZE else "",
+        rows=[_request_row(visit, each, names) for each in shown],
+        older=older,
         searched=text,
         chosen={name: visit.query(name) for name in ("key", "status")},
         keys=_key_choices(visit, keys),
-        classes=[
-            ("", visit.text(_("all"))),
-            *((str(each), visit.text(label)) for each, label in _CLASSES.items()),
-        ],
-        kept_days=REQUESTS_KEPT.days,
-        all_of_minute=ALL_OF_MINUTE,
-        one_of=ONE_OF,
+        classes=visit.choices((str(each), label) for each, label in _CLASSES.items()),
+        kept_days=request_log.REQUESTS_KEPT.days,
+        all_of_minute=request_log.ALL_OF_MINUTE,
+        one_of=request_log.ONE_OF,
     )
 
 
-async def _find(visit: Visit, text: str) -> Sequence[LoggedRequest]:
+async def _find_request(visit: Visit, text: str) -> Sequence[request_log.LoggedRequest]:
     try:
         request_id = parse_id(text, "request")
     except NotFound:
@@ -86,10 +225,10 @@ async def _find(visit: Visit, text: str) -> Sequence[LoggedRequest]:
     return [] if found is None else [found]
 
 
-async def _list(visit: Visit) -> Sequence[LoggedRequest]:
+async def _find_requests(visit: Visit) -> Sequence[request_log.LoggedRequest]:
     status = visit.query("status")
     status_class = int(status) if status in map(str, _CLASSES) else None
-    wanted = RequestFilter(_read_key(visit), status_class)
+    wanted = views.RequestFilter(_read_key(visit), status_class)
     return await visit.use.reads.list_requests(visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit))
 
 
@@ -105,23 +244,18 @@ def _key_choices(visit: Visit, keys: Sequence[KeyUse]) -> list[tuple[str, str]]:
     return [("", visit.text(_("all"))), *named]
 
 
-def _row(visit: Visit, request: LoggedRequest, names: Mapping[UUID, str]) -> _Row:
+def _request_row(visit: Visit, request: request_log.LoggedRequest, names: Mapping[UUID, str]) -> _RequestRow:
     if request.status >= _FIRST_FAULT_STATUS:
         mark = "bad"
-    elif is_error(request.status):
+    elif request_log.is_error(request.status):
         mark = "warn"
     else:
         mark = "good"
-    return _Row(request, mark, names.get(request.api_key_id, ""), _link(visit, request))
+    return _RequestRow(request, mark, names.get(request.api_key_id, ""), _link(visit, request))
 
 
-def _link(visit: Visit, request: LoggedRequest) -> tuple[str, str] | None:
+def _link(visit: Visit, request: request_log.LoggedRequest) -> tuple[str, str] | None:
     path, label = _SUBJECTS.get(request.path.strip("/").partition("/")[0], ("", ""))
     if request.subject_id is None or not path:
         return None
     return path.format(id=request.subject_id), visit.text(label)
-
-
-def _older(visit: Visit, last: UUID) -> str:
-    kept = {name: visit.query(name) for name in ("key", "status")}
-    return f"{ROOT}?" + urlencode({name: text for name, text in kept.items() if text} | {"before": str(last)})

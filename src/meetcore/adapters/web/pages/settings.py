@@ -1,41 +1,44 @@
-"""Settings of the account, and where the member is signed in."""
+"""Settings of the account, sessions of the member, and the account's data: as a file, and its erasure."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from starlette.responses import Response
 
-from meetcore.adapters.web.page import Page
+from meetcore.adapters.api.streams import PacedResponse
+from meetcore.adapters.web.forms import attachment
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import Visit, see_other
-from meetcore.domain.ids import parse_id
+from meetcore.adapters.web.visit import Page, Visit, see_other
 from meetcore.domain.members.roles import Action
+from meetcore.domain.money.amounts import MAX_TYPED, read_amount
+from meetcore.domain.money.transfers import InvalidAmount
 
 ROOT: Final = "/dashboard/settings"
-_DIGITS: Final = 12
 
 
 @Page("GET", ROOT, Action.VIEW_SETTINGS)
 async def show_settings(visit: Visit) -> Response:
-    """The settings, and the sessions of who looks."""
+    """Show the settings of the account and the sessions of the member."""
     return await show_with_errors(visit, {})
 
 
 @Page("POST", f"{ROOT}/threshold", Action.MANAGE_SETTINGS)
 async def change_threshold(visit: Visit) -> Response:
     """Change the balance below which `credit.low` is sent."""
-    text = visit.form.get("low_threshold", "").strip()
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+    text = visit.form.get("low_threshold", "")
+    try:
+        threshold = read_amount(text, visit.look.language, least=0, most=MAX_TYPED)
+    except InvalidAmount:
         return await show_with_errors(
             visit, {"low_threshold": visit.text(_("Write a whole number of credits."))}
         )
-    await visit.use.settings.set_low_threshold(visit.signed_in, visit.client_address, int(text))
+    await visit.use.settings.set_low_threshold(visit.signed_in, visit.client_address, threshold)
     return see_other(f"{ROOT}?done=settings_changed")
 
 
 @Page("POST", f"{ROOT}/statement-mails", Action.MANAGE_SETTINGS)
 async def change_statement_mails(visit: Visit) -> Response:
-    """Mail owners and finance when a month's statement is there, or stop."""
+    """Turn the monthly mail of statements to owners and finance on or off."""
     is_on = visit.form.get("statement_mails") == "on"
     await visit.use.settings.set_statement_mails(visit.signed_in, visit.client_address, is_on=is_on)
     return see_other(f"{ROOT}?done=settings_changed")
@@ -43,28 +46,48 @@ async def change_statement_mails(visit: Visit) -> Response:
 
 @Page("POST", f"{ROOT}/sessions/{{id}}/end", Action.VIEW_SETTINGS)
 async def end_session(visit: Visit) -> Response:
-    """Sign out in another browser."""
-    session_id = parse_id(visit.request.path_params["id"], "session")
-    await visit.use.sessions.end_own(visit.signed_in, session_id)
+    """End another session of the member."""
+    await visit.use.sessions.end_own(visit.signed_in, visit.path_id("session"))
     return see_other(f"{ROOT}?done=session_ended")
 
 
 @Page("POST", f"{ROOT}/sessions/end-others", Action.VIEW_SETTINGS)
 async def end_other_sessions(visit: Visit) -> Response:
-    """Sign out in every other browser."""
     await visit.use.sessions.end_others(visit.signed_in)
     return see_other(f"{ROOT}?done=session_ended")
 
 
 async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
-    """The settings, with what is wrong in a form."""
+    """Show the settings with the errors of a form."""
     settings = await visit.use.settings.find(visit.signed_in)
-    return visit.page(
+    return visit.form_page(
         "settings.html",
-        422 if errors else 200,
-        errors=errors,
+        errors,
         account=settings,
         low_threshold=visit.form.get("low_threshold", settings.low_threshold),
         sessions=await visit.use.sessions.list_own(visit.signed_in),
         own_id=visit.signed_in.session.id,
     )
+
+
+@Page("POST", "/dashboard/settings/export", Action.EXPORT_ACCOUNT, needs_fresh=True)
+async def export_account(visit: Visit) -> Response:
+    """Stream all data of the account as an archive."""
+    pieces = await visit.use.account_data.export.for_member(visit.signed_in, visit.client_address)
+    name = f"account-{visit.signed_in.account.id}.zip"
+    return PacedResponse(pieces, attachment(name), "application/zip")
+
+
+@Page("POST", "/dashboard/settings/erase", Action.ERASE_ACCOUNT, needs_fresh=True)
+async def erase_account(visit: Visit) -> Response:
+    """Erase the account, if its id was typed, and end every session."""
+    account_id = visit.signed_in.account.id
+    if visit.form.get("account_id", "").strip().lower() != str(account_id):
+        problem = visit.text(_("This is not the id of the account. Nothing was erased."))
+        return await show_with_errors(visit, {"account_id": problem})
+    await visit.use.account_data.erase.for_member(visit.signed_in, visit.client_address)
+    text = _(
+        "Every session, key and webhook has ended. Names, addresses and contents are erased within minutes; "
+        "recordings go as soon as the video provider has removed them. The ledger stays, without names."
+    )
+    return visit.look.message(_("The account is erased"), visit.text(text))

@@ -1,0 +1,176 @@
+"""Linters of others, each where this machine has it: `python scripts/lint.py api|mcp|deploy`.
+
+`api` validates the OpenAPI document and puts it under the style linter Redocly; `mcp` puts the tools of a
+running service under the MCP Inspector's command line. Both programs are of npm, in one version each: where
+npm, a network or a Node.js that is new enough is missing, a line says so. `deploy` gives the files of deploy/
+to hadolint, haproxy and systemd-analyze.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+REDOCLY, INSPECTOR = "@redocly/cli@2.77.0", "@modelcontextprotocol/inspector@2.12.0"
+QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "CI": "true"}
+START_S = 60.0
+MAX_EXPOSURE = 20
+"""Of `systemd-analyze security`, from 0 to 100; our services, which reach the network, have 14."""
+
+HAPROXY = {
+    "HAPROXY_BIND": "127.0.0.1:8080",
+    "HAPROXY_STATS": "127.0.0.1:8405",
+    "MEETCORE_SERVER_1": "127.0.0.1:8001",
+    "MEETCORE_SERVER_2": "127.0.0.1:8002",
+}
+CALLS: Sequence[tuple[str, Sequence[str], bool]] = (
+    ("list_pricing_tiers", (), True),
+    ("estimate_credits", ("type=meeting", "pricing_tier_id=standard-100"), True),
+    ("create_meeting", ("title=Weekly",), False),
+    ("list_meetings", ("limit=1",), True),
+    ("get_meeting", ("id=none",), False),
+)
+"""The tools that are called, with which arguments, and whether they do their work."""
+
+
+def run(*command: object, variables: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
+    """Run a program in a limited time."""
+    return subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **QUIET, **variables},
+    )  # fmt: skip
+
+
+def npx(package: str) -> list[str]:
+    """How to run a program of npm, which no script of a package installs; nothing where it does not run."""
+    command = ["npx", "--yes", "--ignore-scripts", package]
+    if (
+        shutil.which("npx") is None
+        or run(*command, "--version" if package == REDOCLY else "--help").returncode != 0
+    ):
+        print(f"lint: {package} is left out: it cannot be had, or does not run here", file=sys.stderr)
+        return []
+    return command
+
+
+def api() -> Iterator[str]:
+    """Problems of the OpenAPI document."""
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    from meetcore.adapters.api.operations import OPERATIONS
+    from meetcore.adapters.http.openapi import openapi_document
+    from meetcore.domain.meetings.schedule import WIB
+
+    document = openapi_document(OPERATIONS, "https://meetcore.test", datetime.now(WIB).date())
+    OpenAPIV31SpecValidator(json.loads(document)).validate()
+    if redocly := npx(REDOCLY):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            file.write(document)
+            file.flush()
+            yield from complaints(*redocly, "lint", "--extends", "recommended-strict", file.name)
+
+
+def mcp() -> Iterator[str]:
+    """Problems of the list of tools, and of some calls."""
+    if not (inspector := npx(INSPECTOR)):
+        return
+    with service() as (url, key):
+        header = f"Authorization: Bearer {key}"
+        ask = [*inspector, "--cli", f"{url}/mcp", "--transport", "http", "--header", header]
+        yield from complaints(*ask, "--method", "tools/list", "--strict")
+        for tool, given, works in CALLS:
+            arguments = ["--tool-arg", *given] if given else []
+            done = run(*ask, "--method", "tools/call", "--tool-name", tool, *arguments)
+            if f'"isError": {str(not works).lower()}' not in done.stdout:
+                yield f"{tool} answers {done.stdout[-500:]}{done.stderr[-500:]}"
+
+
+@contextmanager
+def service() -> Iterator[tuple[str, str]]:
+    """`meetcore dev` in a directory of its own: its address and a key."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    env = {name: text for name, text in os.environ.items() if not name.startswith("MEETCORE_")}
+    with tempfile.TemporaryDirectory(prefix="meetcore-lint-") as name:
+        directory, log = Path(name), Path(name) / "log"
+        directory.chmod(0o711)  # PostgreSQL runs as another user where root starts it
+        command = [
+            sys.executable,
+            "-m",
+            "meetcore.cli.main",
+            "dev",
+            "--port",
+            str(port),
+            "--data-dir",
+            "data",
+        ]
+        with (
+            log.open("w") as out,
+            subprocess.Popen(command, cwd=directory, stdout=out, stderr=out, env=env) as child,
+        ):
+            try:
+                deadline = time.monotonic() + START_S
+                while "Ctrl-C" not in log.read_text():
+                    if child.poll() is not None or time.monotonic() > deadline:
+                        raise SystemExit(f"lint: meetcore dev did not come up\n{log.read_text()}")
+                    time.sleep(0.1)
+                yield f"http://127.0.0.1:{port}", re.findall(r"demo API key +(\S+)", log.read_text())[0]
+            finally:
+                child.terminate()
+
+
+def deploy() -> Iterator[str]:
+    """Problems of the files of deploy/."""
+    if hadolint := shutil.which("hadolint"):
+        # pip's cache is switched off by a variable.
+        yield from complaints(hadolint, "--ignore", "DL3042", *DEPLOY.rglob("Containerfile"))
+    if haproxy := shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin"):
+        yield from complaints(haproxy, "-c", "-q", "-f", DEPLOY / "haproxy.cfg", variables=HAPROXY)
+    if analyze := shutil.which("systemd-analyze"):
+        with tempfile.TemporaryDirectory() as directory:
+            copies = [unit_copy(unit, Path(directory)) for unit in sorted((DEPLOY / "systemd").iterdir())]
+            lines = complaints(analyze, "verify", "--man=no", *copies, always=True)
+            yield from (line for line in lines if "meetcore" in line)  # the machine's own units are not ours
+            for unit in copies:
+                if unit.suffix == ".service":
+                    limits = ("--offline=yes", "--no-pager", f"--threshold={MAX_EXPOSURE}")
+                    yield from list(complaints(analyze, "security", *limits, unit))[-1:]
+
+
+def unit_copy(unit: Path, directory: Path) -> Path:
+    """A copy that runs a program which is there, since what is to be verified is all else."""
+    copy = directory / unit.name.replace("@.", "@8001.")
+    copy.write_text(re.sub(r"(?m)^(ExecStart=)\S+", r"\1/bin/true", unit.read_text("utf-8")), "utf-8")
+    return copy
+
+
+def complaints(*command: object, variables: Mapping[str, str] = {}, always: bool = False) -> Iterator[str]:
+    """What a program prints where it fails, or always."""
+    done = run(*command, variables=variables)
+    if done.returncode != 0 or always:
+        yield from (line for line in (done.stdout + done.stderr).splitlines() if line.strip())
+
+
+def main(names: Sequence[str]) -> int:
+    """Print every problem; 1 where there is one."""
+    problems = [each for name in names for each in {"api": api, "mcp": mcp, "deploy": deploy}[name]()]
+    for problem in problems:
+        print(f"lint: {problem}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,62 @@
+-- list_key_use: An account's keys, the newest first, with the usage of the cap that each counts against on a day.
+SELECT {API_KEY.select}, COALESCE(u.spent + u.held, 0) AS used
+FROM api_keys k
+LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+    AND u.day = %(day)s
+WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
+
+-- overview: Read the figures of the overview. Spending is the charges for meetings and notes of each day (WIB),
+-- less refunds: four rows for a day at most. An account has few keys and few endpoints.
+WITH spending AS (
+    SELECT day, COALESCE(-sum(credits) FILTER (WHERE kind <> 'notulen_charge'), 0)::bigint AS meetings,
+        COALESCE(-sum(credits) FILTER (WHERE kind = 'notulen_charge'), 0)::bigint AS notes
+    FROM ledger_day_totals
+    WHERE account_id = %(account_id)s AND day >= %(first_day)s
+        AND kind IN ('meeting_charge', 'meeting_refund', 'notulen_charge')
+    GROUP BY day
+), capped AS (
+    SELECT k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
+    FROM api_keys k
+    LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
+        AND u.day = %(day)s
+    WHERE k.account_id = %(account_id)s AND k.daily_cap IS NOT NULL AND k.revoked_at IS NULL
+), troubled AS (
+    SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
+    WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0)
+)
+SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FROM spending) AS spending,
+    (SELECT json_agg(json_build_array(name, daily_cap, spent) ORDER BY id DESC) FROM capped) AS capped,
+    (SELECT json_agg(json_build_array(id, url, consecutive_failures, is_disabled) ORDER BY id) FROM troubled)
+    AS troubled,
+    (SELECT low_threshold FROM accounts WHERE id = %(account_id)s) AS low_threshold
+
+-- find_meeting_details: A meeting with its recording, where that is shown, and the notes on it: one row for each
+-- note, and one without where there is none. The account's id is that of the meeting, which stands last.
+SELECT {NOTE.select}, n.content AS note_content, {RECORDING.select}, r.files AS recording_files, {MEETING.select}, (
+    SELECT h.host_key FROM host_reservations r
+    JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+    WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+        SELECT FROM host_reservations e
+        WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
+) AS host_key
+FROM meetings m
+LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
+LEFT JOIN notes n ON n.account_id = r.account_id AND n.recording_id = r.id AND n.status <> 'erased'
+WHERE m.account_id = %(account_id)s AND m.id = %(id)s
+ORDER BY n.id DESC
+
+-- list_titled_notes: A page of an account's notes, with the titles of their meetings and without what they say.
+SELECT {NOTE.select}, m.title FROM (
+    SELECT * FROM notes n
+    WHERE n.account_id = %(account_id)s AND n.id < %(before)s AND n.status <> 'erased'
+    ORDER BY n.id DESC LIMIT %(limit)s
+) n LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
+ORDER BY n.id DESC
+
+-- find_note_details: A note with its meeting and its recording. The account's id is that of the note, which stands
+-- last.
+SELECT {RECORDING.select}, r.files AS recording_files, {MEETING.select}, {NOTE.select}, n.content AS note_content
+FROM notes n
+LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
+LEFT JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
+WHERE n.account_id = %(account_id)s AND n.id = %(id)s

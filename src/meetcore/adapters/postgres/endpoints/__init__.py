@@ -1,1 +1,0 @@
-"""Webhook endpoints of an account."""

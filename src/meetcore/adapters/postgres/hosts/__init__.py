@@ -1,1 +1,0 @@
-"""Licensed hosts: which are free, and their keys."""

@@ -1,1 +1,0 @@
-"""The inbox: stored events of providers."""

@@ -1,1 +1,0 @@
-"""Money: funds under the account's lock, the double-entry ledger, holds."""

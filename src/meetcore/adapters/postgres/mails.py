@@ -1,0 +1,107 @@
+"""The outbox of mails: content sealed, claimed under leases."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+import structlog
+from attrs import asdict
+
+from meetcore.adapters.postgres.columns import Columns, Row, utc
+from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository, load_statements
+from meetcore.domain.mails.contents import CONTENT_OF
+from meetcore.domain.mails.mails import LIMIT_WINDOW, NEVER_DROPPED, Mail, MailLimits, Recipient
+from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailView
+from meetcore.domain.members.roles import Role
+from meetcore.ports.runtime import Cipher, CipherRefused, Lease
+
+log = structlog.get_logger("meetcore.postgres")
+
+MAIL = Columns(Mail, "m", "mail_", without=("content", "due_at"))
+MAIL_COLUMNS = f"{MAIL.select}, m.due_at AS mail_due_at, m.content AS mail_content"
+
+_CONTEXT = "mails/{mail_id}/content"
+
+
+def mail_context(mail_id: UUID) -> str:
+    """Return the context that the content of a mail is sealed for."""
+    return _CONTEXT.format(mail_id=mail_id)
+
+
+_decoders = {kind: msgspec.json.Decoder(content) for kind, content in CONTENT_OF.items()}
+
+
+def mail(row: Row, cipher: Cipher) -> Mail | None:
+    """Read a mail that is not over; `None`, logged, where its content does not open: other mails are unaffected."""
+    try:
+        document = cipher.open(row["mail_content"], _CONTEXT.format_map(row))
+        content = _decoders[row["mail_kind"]].decode(document)
+    except (CipherRefused, msgspec.DecodeError, KeyError):
+        log.exception("mail does not open", mail_id=str(row["mail_id"]))
+        return None
+    return MAIL.read(row, due_at=utc(row["mail_due_at"]), content=content)
+
+
+def mail_parameters(mail: Mail, cipher: Cipher) -> Row:
+    """Return the parameters of a mail's columns. One that is over has no content."""
+    found = MAIL.parameters(mail) | {"mail_due_at": mail.due_at, "mail_content": None}
+    if mail.content is not None:
+        found["mail_content"] = cipher.seal(msgspec.json.encode(mail.content), _CONTEXT.format_map(found))
+    return found
+
+
+class PostgresMailRepository(Repository):
+    """Mails."""
+
+    async def add(self, *mails: Mail, limits: MailLimits) -> int:
+        accounts = {str(one.account_id) for one in mails if one.account_id is not None}
+        names = [*accounts, *{one.recipient.lower() for one in mails}]
+        await self._run(SQL["lock_counts"], names=names)
+        of_limits = asdict(limits) | {"window_s": LIMIT_WINDOW.total_seconds()}
+        added = [
+            await self._changed(
+                SQL["add_mail"],
+                mail_parameters(one, self._cipher)
+                | of_limits
+                | {"is_limited": one.kind not in NEVER_DROPPED},
+            )
+            for one in mails
+        ]
+        return sum(added)
+
+    async def find_recipients(
+        self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
+    ) -> Sequence[Recipient]:
+        named = {"account_id": account_id, "roles": [role.value for role in roles]}
+        found = await self._all(SQL["find_recipients"], named)
+        return [Recipient(row["email"]) for row in found]
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
+        """Take due mails. One that does not open is logged and left to its lease, as a delivery is."""
+        found = sorted(
+            await self._all(SQL["claim_due_mails"], limit=limit, token=lease.token, lease_s=lease.seconds),
+            key=lambda row: (row["was_due_at"], row["mail_id"]),
+        )
+        opened = [(mail(row, self._cipher), row["had_lease"]) for row in found]
+        return [ClaimedMail(one, lease.token, had_lease) for one, had_lease in opened if one is not None]
+
+    async def load_claimed(self, claimed: ClaimedMail) -> MailView | None:
+        row = await self._one(SQL["load_mail"], id=claimed.mail.id, token=claimed.token)
+        found = None if row is None else mail(row, self._cipher)
+        return None if row is None or found is None else MailView(found, utc(row["now"]))
+
+    async def save(self, mail: Mail) -> None:
+        await self._run(SQL["save_mail"], mail_parameters(mail, self._cipher))
+
+
+_SUMMARY = Columns(MailSummary, "m", "mail_")
+
+SQL = load_statements(__file__, MAIL=MAIL, SUMMARY=_SUMMARY)
+
+
+class MailReads(Reads):
+    """Reads of stored mails."""
+
+    async def list_mails(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[MailSummary]:
+        page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
+        return await self._list(_SUMMARY, SQL["list_mails"], page)

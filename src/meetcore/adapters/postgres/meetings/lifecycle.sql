@@ -1,0 +1,256 @@
+-- load_locked: A meeting in any state and an idempotency key, under the account's lock.
+WITH locked AS MATERIALIZED (
+    SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+)
+SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    clock_timestamp() AS now, COALESCE(m.lease_until > clock_timestamp(), false) AS is_leased,
+    {MEETING.select}, {KEY.select}, i.answer AS key_answer
+FROM locked
+JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
+
+-- save_cancelling: Mark a meeting as being cancelled, under a lease, and claims the request's key for it.
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
+        lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), claim AS (
+    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+    SELECT account_id, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+    FROM guard WHERE %(key)s::text IS NOT NULL
+    ON CONFLICT (account_id, key) DO UPDATE
+    SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+
+-- save_refunded: The end of a cancellation with the refund of the charge.
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), transfer AS (
+    INSERT INTO ledger_transfers (account_id, {TRANSFER.names})
+    SELECT account_id, {TRANSFER.values} FROM guard
+), entry AS (
+    INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+    SELECT account_id, %(entry_number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after,
+        %(entry_at)s, leg.hash, leg.chain_key
+    FROM guard CROSS JOIN (VALUES
+            ('customer', %(entry_amount)s::bigint, %(entry_balance_after)s::bigint, %(entry_hash)s::bytea,
+                    %(entry_chain_key)s::bytea),
+            (%(system_book)s, -%(entry_amount)s::bigint, NULL, NULL, NULL)
+    ) AS leg (book, amount, balance_after, hash, chain_key)
+), funds AS (
+    UPDATE accounts SET ({FUNDS_AFTER.names}) = ({FUNDS_AFTER_PARAMETERS.values}), version = version + 1
+    WHERE id = %(account_id)s AND EXISTS (SELECT FROM guard)
+), event AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+    SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
+    FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+            %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+        AS e (id, kind, payload, created_at, subject_id, cause)
+    RETURNING id, kind, created_at
+), delivery AS (
+    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+    SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid, w.id, e.id, e.kind,
+        CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+        CASE w.state WHEN 'active' THEN clock_timestamp() END,
+        CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END, e.created_at
+    FROM event e CROSS JOIN LATERAL (SELECT id, state FROM webhook_endpoints
+        WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+    RETURNING account_id, status
+), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
+        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
+        WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
+        WHEN %(is_over)s THEN NULL
+        ELSE due_at END
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), freed AS (
+    DELETE FROM host_reservations
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+    RETURNING host_id, lower(during) AS start_at
+), exposed AS (
+    UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
+    FROM freed
+    WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+        SELECT FROM host_reservations r
+        WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
+), done AS (
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text
+), usage AS (
+    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+    WHERE account_id = %(account_id)s AND api_key_id = %(usage_api_key_id)s AND day = %(usage_day)s
+        AND EXISTS (SELECT FROM guard)
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+
+-- save_ended: The end of a cancellation without a refund, or of a meeting that is ended by its owner.
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+    SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
+    FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+            %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+        AS e (id, kind, payload, created_at, subject_id, cause)
+    RETURNING id, kind, created_at
+), delivery AS (
+    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+    SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid, w.id, e.id, e.kind,
+        CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+        CASE w.state WHEN 'active' THEN clock_timestamp() END,
+        CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END, e.created_at
+    FROM event e CROSS JOIN LATERAL (SELECT id, state FROM webhook_endpoints
+        WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+    RETURNING account_id, status
+), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
+        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
+        WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
+        WHEN %(is_over)s THEN NULL
+        ELSE due_at END
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), freed AS (
+    DELETE FROM host_reservations
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+    RETURNING host_id, lower(during) AS start_at
+), exposed AS (
+    UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
+    FROM freed
+    WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+        SELECT FROM host_reservations r
+        WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
+), done AS (
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text
+), account AS (
+    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+
+-- save_cancel_failed: Put a meeting back whose cancellation the provider refused; the request's key may try again.
+WITH meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), bound AS (
+    UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+
+-- claim_expired: Take over work with an expired lease, the longest expired first.
+WITH expired AS (
+    SELECT account_id, id FROM meetings WHERE lease_until <= statement_timestamp()
+    ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM expired WHERE m.account_id = expired.account_id AND m.id = expired.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken
+
+-- claim_one_expired: Take over one meeting, if its lease ran out.
+WITH expired AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
+    FOR UPDATE
+), taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM expired WHERE m.account_id = expired.account_id AND m.id = expired.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken
+
+-- take_one: Take over one meeting in progress, also while another process has it.
+WITH expired AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until IS NOT NULL
+    FOR UPDATE
+), taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM expired WHERE m.account_id = expired.account_id AND m.id = expired.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken
+
+-- claim_due: Take the meetings whose time has come, the longest due first; each comes again unless it is ended.
+WITH due AS (
+    SELECT account_id, id, due_at AS was_due_at FROM meetings WHERE due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), m AS (
+    UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
+        recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
+    FROM due WHERE m.account_id = due.account_id AND m.id = due.id
+    RETURNING m.*, due.was_due_at
+)
+SELECT {MEETING.select}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
+FROM m LEFT JOIN hosts h ON h.id = m.host_id ORDER BY m.was_due_at
+
+-- schedule_next_check: Schedule the next check of a meeting in so many seconds, or none.
+UPDATE meetings SET due_at = clock_timestamp() + %(again_s)s::float8 * interval '1 second'
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+
+-- find_account_at_provider: The account of the meeting that a provider names, the latest that had the id; nothing
+-- is locked yet.
+SELECT account_id, id FROM meetings
+WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1
+
+-- find_recorded: Meetings of any account by their ids, at a provider or here.
+SELECT {MEETING.select} FROM meetings m
+WHERE (m.provider = %(provider)s AND m.provider_meeting_id = ANY(%(names)s)) OR m.id = ANY(%(ids)s)
+
+-- list_scheduled: A page of a provider's scheduled meetings, by the index of the open ones.
+SELECT {MEETING.select} FROM meetings m
+WHERE (m.account_id, m.id) > (%(account_id)s, %(meeting_id)s) AND m.status = 'scheduled'
+    AND m.provider = %(provider)s AND m.start_at > %(since)s
+ORDER BY m.account_id, m.id LIMIT %(limit)s
+
+-- save_lifecycle: A status that the provider or the clock brought. A meeting that ended frees its host.
+WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
+    SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
+    FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+            %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
+        AS e (id, kind, payload, created_at, subject_id, cause)
+    RETURNING id, kind, created_at
+), delivery AS (
+    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+    SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid, w.id, e.id, e.kind,
+        CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
+        CASE w.state WHEN 'active' THEN clock_timestamp() END,
+        CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END, e.created_at
+    FROM event e CROSS JOIN LATERAL (SELECT id, state FROM webhook_endpoints
+        WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
+    RETURNING account_id, status
+), meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, due_at = CASE
+        WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
+        WHEN %(is_over)s THEN NULL
+        ELSE due_at END
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), freed AS (
+    DELETE FROM host_reservations
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+    RETURNING host_id, lower(during) AS start_at
+), exposed AS (
+    UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
+    FROM freed
+    WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+        SELECT FROM host_reservations r
+        WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
+), account AS (
+    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'

@@ -1,0 +1,63 @@
+-- ensure_user: Write a user, or reads who has the address; the update takes the row's lock and shows what another
+-- transaction wrote.
+INSERT INTO users AS u ({USER.names}) VALUES ({USER.values})
+ON CONFLICT (lower(email)) DO UPDATE SET email = u.email RETURNING {USER.select}
+
+-- load_members: The members of an account, the oldest first.
+SELECT {MEMBERSHIP.select} FROM memberships b WHERE b.account_id = %(account_id)s
+ORDER BY b.created_at, b.account_id, b.user_id
+
+-- load_memberships: The accounts of a user, the oldest membership first.
+SELECT {MEMBERSHIP.select} FROM memberships b WHERE b.user_id = %(user_id)s
+ORDER BY b.created_at, b.account_id, b.user_id
+
+-- add_membership: Make a user a member, unless one already.
+INSERT INTO memberships ({MEMBERSHIP.names}) VALUES ({MEMBERSHIP.values}) ON CONFLICT DO NOTHING
+
+-- save_membership: Write the role of a member.
+UPDATE memberships SET role = %(membership_role)s
+WHERE account_id = %(account_id)s AND user_id = %(membership_user_id)s
+
+-- remove_membership: End a membership and the user's sessions in the account.
+WITH ended AS (
+    UPDATE sessions SET ended_at = %(at)s
+    WHERE account_id = %(account_id)s AND user_id = %(user_id)s AND ended_at IS NULL
+)
+DELETE FROM memberships WHERE account_id = %(account_id)s AND user_id = %(user_id)s
+
+-- revoke_pending: Revoke pending invitations of an address, so that only one is pending.
+UPDATE invitations SET revoked_at = %(invitation_created_at)s
+WHERE account_id = %(account_id)s AND lower(email) = lower(%(invitation_email)s)
+    AND accepted_at IS NULL AND revoked_at IS NULL
+
+-- add_invitation: Write an invitation.
+INSERT INTO invitations ({INVITATION.names}) VALUES ({INVITATION.values})
+
+-- load_invitation: One invitation, locked.
+SELECT {INVITATION.select} FROM invitations i WHERE i.id = %(id)s FOR NO KEY UPDATE
+
+-- save_invitation: Write when an invitation was accepted or revoked.
+UPDATE invitations SET accepted_at = %(invitation_accepted_at)s, revoked_at = %(invitation_revoked_at)s
+WHERE id = %(invitation_id)s
+
+-- add_operator: Write an operator, unless the address has one.
+INSERT INTO operators ({OPERATOR.names}) VALUES ({OPERATOR.values})
+ON CONFLICT (lower(email)) WHERE removed_at IS NULL DO NOTHING
+
+-- find_operator: The operator of an e-mail address.
+SELECT id FROM operators WHERE lower(email) = lower(%(operator_email)s) AND removed_at IS NULL
+
+-- remove_operator: Remove an operator and ends the sessions; a second call keeps the first time.
+WITH ended AS (
+    UPDATE operator_sessions SET ended_at = %(at)s WHERE operator_id = %(id)s AND ended_at IS NULL
+), views AS (
+    UPDATE sessions SET ended_at = %(at)s WHERE impersonated_by = %(id)s AND ended_at IS NULL
+)
+UPDATE operators o SET removed_at = COALESCE(o.removed_at, %(at)s) WHERE o.id = %(id)s RETURNING {OPERATOR.select}
+
+-- add_token: Write a token.
+INSERT INTO operator_tokens ({OPERATOR_TOKEN.names}, digest) VALUES ({OPERATOR_TOKEN.values}, %(digest)s)
+
+-- revoke_token: Revoke a token; a second call keeps the first time.
+UPDATE operator_tokens t SET revoked_at = COALESCE(t.revoked_at, %(at)s) WHERE t.id = %(id)s
+RETURNING {OPERATOR_TOKEN.select}

@@ -1,0 +1,63 @@
+-- find_session: The session of a token with its account, and for a member the user and the present role.
+SELECT {SESSION.select}, {ACCOUNT.select}, {USER.select}, b.role AS role
+FROM sessions s JOIN accounts a ON a.id = s.account_id
+LEFT JOIN users u ON u.id = s.user_id
+LEFT JOIN memberships b ON b.account_id = s.account_id AND b.user_id = s.user_id
+WHERE s.digest = %(digest)s AND (s.user_id IS NULL OR b.role IS NOT NULL)
+    AND (s.impersonated_by IS NULL OR EXISTS (
+        SELECT FROM operators o WHERE o.id = s.impersonated_by AND o.role = ANY(%(viewers)s)))
+
+-- find_operator_session: The operator's session of a token.
+SELECT {OPERATOR_SESSION.select}, {OPERATOR.select}
+FROM operator_sessions s JOIN operators o ON o.id = s.operator_id
+WHERE s.digest = %(digest)s AND o.removed_at IS NULL
+
+-- list_sessions: The sessions of a user that were not ended, the newest first.
+SELECT {SESSION.select} FROM sessions s WHERE s.user_id = %(user_id)s AND s.ended_at IS NULL
+ORDER BY s.id DESC LIMIT %(limit)s
+
+-- list_account_sessions: A page of the sessions in an account.
+SELECT {SESSION.select} FROM sessions s WHERE s.account_id = %(account_id)s AND s.id < %(before)s
+ORDER BY s.id DESC LIMIT %(limit)s
+
+-- list_members: The members of an account, the oldest first.
+SELECT {USER.select}, {MEMBERSHIP.select} FROM memberships b JOIN users u ON u.id = b.user_id
+WHERE b.account_id = %(account_id)s ORDER BY b.created_at, b.account_id, b.user_id
+
+-- list_accounts: The accounts of a user, the oldest membership first.
+SELECT a.id, a.full_name, a.email, b.role FROM memberships b JOIN accounts a ON a.id = b.account_id
+WHERE b.user_id = %(user_id)s ORDER BY b.created_at, b.account_id, b.user_id
+
+-- list_invitations: The invitations to an account that can be accepted, the newest first.
+SELECT {INVITATION.select} FROM invitations i
+WHERE i.account_id = %(account_id)s AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > %(now)s
+ORDER BY i.id DESC
+
+-- list_operators: Operators who were not removed, the oldest first.
+SELECT {OPERATOR.select} FROM operators o WHERE o.removed_at IS NULL ORDER BY o.id
+
+-- find_token: The operator's token of a digest.
+SELECT {OPERATOR_TOKEN.select} FROM operator_tokens t WHERE t.digest = %(digest)s
+
+-- list_tokens: Every operator's token, the oldest first.
+SELECT {OPERATOR_TOKEN.select} FROM operator_tokens t ORDER BY t.id
+
+-- append_audit: Write one entry.
+INSERT INTO audit_log ({AUDIT_ENTRY.names}, details) VALUES ({AUDIT_ENTRY.values}, %(details)s)
+
+-- list_audit: A page of the whole log, by the primary key backwards.
+SELECT
+    {AUDIT_ENTRY.select}, g.details,
+    (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
+    (SELECT i.email FROM invitations i WHERE i.id = CASE
+            WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
+
+-- list_audit_of_account: The same of one account.
+SELECT
+    {AUDIT_ENTRY.select}, g.details,
+    (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
+    (SELECT i.email FROM invitations i WHERE i.id = CASE
+            WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+FROM audit_log g
+WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s

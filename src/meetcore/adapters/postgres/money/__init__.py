@@ -1,0 +1,1 @@
+"""Money: the ledger, its reads, its audit."""

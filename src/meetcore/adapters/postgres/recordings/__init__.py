@@ -1,1 +1,0 @@
-"""Recordings: measured, shown, expired."""

@@ -1,0 +1,1 @@
+"""Accounts and keys, the log of requests, and retention."""

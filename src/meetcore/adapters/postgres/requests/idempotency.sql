@@ -1,0 +1,47 @@
+-- load_key: Take the account's lock and reads the record of a key.
+WITH locked AS MATERIALIZED (
+    SELECT a.version, {FUNDS.select} FROM accounts a WHERE a.id = %(account_id)s FOR NO KEY UPDATE
+)
+SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+    clock_timestamp() AS now, {KEY.select}, i.answer AS key_answer
+FROM locked LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s
+
+-- save_key: Bind a key, or marks it done with its answer; its age runs from the first binding.
+WITH saved AS (
+    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, answer, created_at)
+    VALUES (%(account_id)s, %(key_key)s, %(key_fingerprint)s, %(key_is_done)s, %(key_subject_id)s, NULL, %(answer)s,
+            clock_timestamp())
+    ON CONFLICT (account_id, key) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, is_done = EXCLUDED.is_done,
+        subject_id = EXCLUDED.subject_id, lease_until = NULL, answer = EXCLUDED.answer
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+
+-- save_uses: Write later uses than are stored. The rows are locked in one order, for other processes write the
+-- same ones.
+WITH due AS MATERIALIZED (
+    SELECT k.id, used.at FROM api_keys k
+    JOIN unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS used (id, at) ON used.id = k.id
+    WHERE k.last_used_at IS NULL OR k.last_used_at < used.at
+    ORDER BY k.id FOR NO KEY UPDATE OF k
+)
+UPDATE api_keys k SET last_used_at = GREATEST(k.last_used_at, due.at) FROM due WHERE k.id = due.id
+
+-- save_requests: Write a batch; a request that is there already stays.
+INSERT INTO api_requests (id, account_id, api_key_id, at, method, path, status, duration_ms, code, subject_id)
+SELECT * FROM unnest(%(ids)s::uuid[], %(accounts)s::uuid[], %(keys)s::uuid[], %(times)s::timestamptz[],
+        %(methods)s::text[], %(paths)s::text[], %(statuses)s::smallint[], %(durations)s::integer[], %(codes)s::text[],
+        %(subjects)s::uuid[])
+ON CONFLICT (id) DO NOTHING
+
+-- find_request: An account's request.
+SELECT {REQUEST.select} FROM api_requests r WHERE id = %(id)s AND account_id = %(account_id)s
+
+-- find_request_of_any: A request of any account.
+SELECT {REQUEST.select} FROM api_requests r WHERE id = %(id)s
+
+-- list_requests: Read the next of an account's requests. The inner limit is for the planner: of a parameter it would expect a
+-- tenth of the table.
+SELECT {REQUEST.select} FROM (
+    SELECT w.* FROM api_requests w WHERE w.account_id = %(account_id)s AND w.id < %(before)s{and_more}
+    ORDER BY w.id DESC LIMIT {MAX_PAGE}
+) AS r ORDER BY r.id DESC LIMIT %(limit)s

@@ -1,0 +1,1 @@
+"""Endpoints, events and deliveries."""

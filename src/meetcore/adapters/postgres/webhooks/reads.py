@@ -1,0 +1,115 @@
+"""Reads of endpoints, deliveries and events."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from meetcore.adapters.postgres.columns import Row, readable, utc
+from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
+from meetcore.adapters.postgres.webhooks.rows import ATTEMPT, DELIVERY, ENDPOINT, event_context
+from meetcore.domain.ids import first_id
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import EncodedEvent, EventKind
+from meetcore.domain.webhooks.views import DeliveryHistory, EventFilter
+from meetcore.ports.queries import MAX_PAGE
+
+SQL = load_statements(__file__, ATTEMPT=ATTEMPT, DELIVERY=DELIVERY, ENDPOINT=ENDPOINT, MAX_PAGE=MAX_PAGE)
+
+
+class EndpointReads(Reads):
+    """Reads of endpoints, their secrets opened."""
+
+    async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
+        return await self._find(ENDPOINT, SQL["find_endpoint"], account_id=account_id, id=endpoint_id)
+
+    async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
+        page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
+        return await self._list(ENDPOINT, SQL["list_endpoints"], page)
+
+    async def find_secrets(self, url_key: str) -> Sequence[str]:
+        found = await self._all(SQL["find_by_url"], url_key=url_key)
+        secrets = (ENDPOINT.read(row, self._cipher).secret for row in found)
+        return [secret for secret in secrets if secret is not None]
+
+
+# A page of the deliveries to an endpoint: all, those that succeeded, which most have, or those in another status, with the
+# condition repeated in the form of the partial index over them.
+_LISTS = {
+    None: SQL["list_deliveries"].replace("{and_status}", ""),
+    DeliveryStatus.SUCCEEDED: SQL["list_deliveries"].replace("{and_status}", " AND d.status = 'succeeded'"),
+}
+_OF_ANOTHER_STATUS = SQL["list_deliveries"].replace(
+    "{and_status}", " AND d.status = %(status)s AND d.status <> 'succeeded'"
+)
+
+
+class DeliveryReads(Reads):
+    """Reads of deliveries, each with its attempts."""
+
+    async def list_deliveries(
+        self,
+        account_id: UUID,
+        endpoint_id: UUID,
+        status: DeliveryStatus | None,
+        limit: int,
+        before: UUID | None,
+    ) -> Sequence[DeliveryHistory] | None:
+        page = {
+            "account_id": account_id,
+            "endpoint_id": endpoint_id,
+            "limit": limit,
+            "before": before or NEWEST,
+        }
+        value = None if status is None else status.value
+        found = await self._all(_LISTS.get(status, _OF_ANOTHER_STATUS), page, status=value)
+        return _histories(found) if found else None
+
+    async def find_delivery(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
+    ) -> DeliveryHistory | None:
+        named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
+        histories = _histories(await self._all(SQL["find_delivery"], named))
+        return histories[0] if histories else None
+
+
+def _histories(found: Sequence[Row]) -> list[DeliveryHistory]:
+    """Rows of at most one attempt each, gathered by their deliveries in the order of the rows."""
+    gathered: dict[UUID, list[Row]] = {}
+    for row in found:
+        if row["delivery_id"] is not None:
+            gathered.setdefault(row["delivery_id"], []).append(row)
+    return [
+        DeliveryHistory(
+            DELIVERY.read(of_one[0]), tuple(ATTEMPT.read(row) for row in of_one if row["number"] is not None)
+        )
+        for of_one in gathered.values()
+    ]
+
+
+class EventReads(Reads):
+    """Reads of events."""
+
+    async def find_event(self, account_id: UUID, event_id: UUID) -> EncodedEvent | None:
+        row = await self._one(SQL["find_event"], account_id=account_id, id=event_id)
+        return None if row is None else self._event(row)
+
+    async def list_events(
+        self, account_id: UUID, wanted: EventFilter, limit: int, before: UUID | None
+    ) -> Sequence[EncodedEvent]:
+        end = NEWEST if wanted.made_before is None else first_id(wanted.made_before)
+        page: Row = {
+            "account_id": account_id,
+            "limit": limit,
+            "before": min(before or NEWEST, end),
+            "first": first_id(wanted.made_from),
+        }
+        if wanted.kind is None:
+            found = await self._all(SQL["list_events"], page)
+        else:
+            found = await self._all(SQL["list_of_kind"], page, kind=wanted.kind.value)
+        return [self._event(row) for row in found]
+
+    def _event(self, row: Row) -> EncodedEvent:
+        payload = readable(self._cipher, row["payload"], event_context(row["account_id"], row["id"]))
+        encoded = None if payload is None else payload.encode()
+        return EncodedEvent(row["id"], EventKind(row["kind"]), utc(row["created_at"]), encoded)

@@ -1,1 +1,0 @@
-"""Rate counters in Redis."""

@@ -1,8 +1,0 @@
-"""How many processor cores this process may use."""
-
-import os
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

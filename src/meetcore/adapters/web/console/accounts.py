@@ -1,0 +1,160 @@
+"""Accounts: the search, one account, its suspension, and credits moved by hand."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from starlette.responses import Response
+
+from meetcore.adapters.web.cookies import DASHBOARD, Cookies
+from meetcore.adapters.web.forms import explain
+from meetcore.adapters.web.pages.meetings import meeting_rows
+from meetcore.adapters.web.texts import DELIVERY_STATES, ROLE_TEXTS, TRANSFER_KINDS, _
+from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other
+from meetcore.domain.errors import Conflict, InsufficientCredits
+from meetcore.domain.members import roles, sessions
+from meetcore.domain.money.amounts import read_amount
+from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, InvalidReference
+from meetcore.domain.money.proposals import ProposalKind
+from meetcore.domain.requests.keys import ApiKey, masked
+from meetcore.usecases.members.sign_in_links import Browser
+from meetcore.usecases.requests.console import MAX_FOUND, Movement, without_secret
+
+ROOT: Final = "/console/accounts"
+_PAGE_OF_DASHBOARD: Final = re.compile(r"/dashboard(/[a-z0-9-]+)*(\?key=[a-z0-9-]+)?", re.ASCII)
+_WRONG: Final[Mapping[type[ValueError], tuple[str, str]]] = {
+    InvalidAmount: ("amount", _("Write a whole number of credits; without a minus sign for a top-up.")),
+    InvalidReason: ("reason", _("Write 1 to 200 characters.")),
+    InvalidReference: ("reference", _("Write 1 to 200 characters.")),
+}
+"""The field and the text of each refusal."""
+
+_MOVEMENTS: Final[Mapping[Movement, str]] = {
+    Movement.POSTED: "credits_moved",
+    Movement.REPEATED: "credits_counted",
+    Movement.PROPOSED: "credits_proposed",
+}
+"""The notice of each outcome; see `texts.DONE`."""
+
+
+@ConsolePage("GET", "/console", roles.OperatorAction.VIEW_ACCOUNTS)
+async def begin(_visit: ConsoleVisit) -> Response:
+    """Redirect to the accounts."""
+    return see_other(ROOT)
+
+
+@ConsolePage("GET", ROOT, roles.OperatorAction.VIEW_ACCOUNTS)
+async def list_accounts(visit: ConsoleVisit) -> Response:
+    """List the accounts that match a search, else the newest."""
+    text = visit.query("q").strip()
+    found = await visit.use.accounts.search(visit.signed_in, text)
+    shown = without_secret(text, visit.use.key_prefix)
+    return visit.page("console/accounts.html", accounts=found, q=shown, is_full=len(found) == MAX_FOUND)
+
+
+@ConsolePage("POST", ROOT, roles.OperatorAction.VIEW_ACCOUNTS)
+async def search_accounts(visit: ConsoleVisit) -> Response:
+    """Redirect to the results, at an address without a whole key: addresses are logged."""
+    text = without_secret(visit.form.get("q", "").strip(), visit.use.key_prefix)
+    return see_other(f"{ROOT}?{urlencode({'q': text}, quote_via=quote)}" if text else ROOT)
+
+
+@ConsolePage("GET", f"{ROOT}/{{id}}", roles.OperatorAction.VIEW_ACCOUNTS)
+async def show_account(visit: ConsoleVisit) -> Response:
+    return await _show(visit, {})
+
+
+@ConsolePage("POST", f"{ROOT}/{{id}}/suspend", roles.OperatorAction.SUSPEND_ACCOUNTS, needs_fresh=True)
+async def suspend_account(visit: ConsoleVisit) -> Response:
+    """Refuse the account's keys from their next request on."""
+    await visit.use.accounts.suspend(visit.signed_in, visit.client_address, visit.path_id("account"))
+    return _done(visit, "account_suspended")
+
+
+@ConsolePage("POST", f"{ROOT}/{{id}}/resume", roles.OperatorAction.SUSPEND_ACCOUNTS, needs_fresh=True)
+async def resume_account(visit: ConsoleVisit) -> Response:
+    """Accept the account's keys again."""
+    await visit.use.accounts.resume(visit.signed_in, visit.client_address, visit.path_id("account"))
+    return _done(visit, "account_resumed")
+
+
+@ConsolePage("POST", f"{ROOT}/{{id}}/view", roles.OperatorAction.IMPERSONATE, needs_fresh=True)
+async def view_account(visit: ConsoleVisit) -> Response:
+    """Open the account's dashboard, or a page of it, in a read-only session."""
+    request = visit.request
+    who = Browser(None, request.headers.get("user-agent", ""), visit.client_address)
+    begun = await visit.use.impersonate.begin(visit.signed_in, visit.path_id("account"), who)
+    cookies = Cookies(DASHBOARD, visit.cookies.is_secure)
+    # The cookie is about to be replaced: without it that session cannot be ended.
+    if earlier := await visit.use.sessions.find(cookies.read(request, cookies.session)):
+        await visit.use.sessions.end(earlier.session)
+    page = visit.form.get("to", "")
+    answer = see_other(page if _PAGE_OF_DASHBOARD.fullmatch(page) else "/dashboard")
+    cookies.set(answer, cookies.session, begun.token, sessions.VIEW_LIMIT)
+    return answer
+
+
+@ConsolePage("POST", f"{ROOT}/{{id}}/top-up", roles.OperatorAction.MOVE_CREDITS, needs_fresh=True)
+async def top_up(visit: ConsoleVisit) -> Response:
+    """Add credits that were paid, once for each form or reference."""
+    return await _move(visit, ProposalKind.TOPUP)
+
+
+@ConsolePage("POST", f"{ROOT}/{{id}}/adjust", roles.OperatorAction.MOVE_CREDITS, needs_fresh=True)
+async def adjust(visit: ConsoleVisit) -> Response:
+    """Correct the balance, once for each form or reference."""
+    return await _move(visit, ProposalKind.ADJUSTMENT)
+
+
+async def _move(visit: ConsoleVisit, kind: ProposalKind) -> Response:
+    form = visit.form
+    reason = form.get("reason", "").strip()
+    reference = form.get("reference", "").strip() or form.get("form_key", "")
+    try:
+        amount = read_amount(form.get("amount", ""), visit.look.language)
+        movement = await visit.use.accounts.move_credits(
+            visit.signed_in, visit.client_address, visit.path_id("account"), kind, amount, reason,
+            reference,
+        )  # fmt: skip
+    except (InvalidAmount, InvalidReason, InvalidReference) as error:
+        return await _show(visit, _wrong(visit, type(error)))
+    except (Conflict, InsufficientCredits) as refusal:
+        return await _show(visit, explain(visit.look, refusal))
+    return _done(visit, _MOVEMENTS[movement])
+
+
+def _wrong(visit: ConsoleVisit, kind: type[ValueError]) -> Mapping[str, str]:
+    field, text = _WRONG[kind]
+    return {field: visit.text(text)}
+
+
+async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
+    found = await visit.use.accounts.find(visit.signed_in, visit.path_id("account"))
+    page = found.page
+    return visit.form_page(
+        "console/account.html",
+        errors,
+        account=page.account,
+        members=[(each, visit.text(ROLE_TEXTS[each.membership.role])) for each in page.members],
+        keys=[(key, masked(visit.use.key_prefix, key), _state(visit, key)) for key in page.keys],
+        entries=[(entry, visit.text(TRANSFER_KINDS[entry.kind])) for entry in page.entries],
+        deliveries=[(each, *visit.mark(DELIVERY_STATES[each.status])) for each in page.deliveries],
+        meetings=meeting_rows(visit, found.meetings),
+        form_key=visit.new_form_key(),
+        tried=visit.form,
+        wrong_form=visit.request.url.path.rpartition("/")[2] if errors else "",
+    )
+
+
+def _state(visit: ConsoleVisit, key: ApiKey) -> tuple[str, str]:
+    """Describe the state of a key: its text, and the kind of its mark."""
+    if key.revoked_at is not None and key.revoked_at <= visit.now:
+        return visit.text(_("revoked")), "bad"
+    if key.expires_at is not None and key.expires_at <= visit.now:
+        return visit.text(_("expired")), ""
+    return visit.text(_("active")), "good"
+
+
+def _done(visit: ConsoleVisit, what: str) -> Response:
+    return see_other(f"{ROOT}/{visit.path_id('account')}?done={what}")

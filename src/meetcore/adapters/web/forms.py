@@ -1,0 +1,148 @@
+"""Forms: filters in the address of a page, refusals of the domain as texts of fields, and files to keep."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, Final, TypeVar
+from urllib.parse import urlencode
+from uuid import UUID
+
+from attrs import field, frozen
+from starlette.responses import Response
+
+from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit
+from meetcore.domain.errors import DomainError, NotFound
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.usecases.members.dashboard import SentForm
+from meetcore.usecases.requests.idempotency import Outcome, Refusal
+
+PAGE_SIZE = 25
+
+Item = TypeVar("Item")
+
+
+@frozen
+class DayRange:
+    """Days from a form, both included; `errors` has the texts of fields that are no day."""
+
+    first: date | None = None
+    last: date | None = None
+    errors: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def begins_at(self) -> datetime | None:
+        """When the first day begins, in WIB."""
+        return None if self.first is None else _midnight(self.first)
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When the last day is over, in WIB."""
+        return None if self.last is None else _midnight(self.last + timedelta(days=1))
+
+
+def read_days(visit: Visit) -> DayRange:
+    """Read the fields `from` and `to` of a page's address."""
+    found: dict[str, date] = {}
+    errors: dict[str, str] = {}
+    for name in ("from", "to"):
+        if text := visit.query(name):
+            try:
+                found[name] = date.fromisoformat(text)
+            except ValueError:
+                errors[name] = visit.text(_("Write the day as YYYY-MM-DD."))
+    if not errors and found.get("from", date.min) > found.get("to", date.max):
+        errors["from"] = visit.text(_("The first day lies after the last one."))
+    first, last = found.get("from"), found.get("to")
+    is_in_range = all(day is None or 1970 <= day.year < 9999 for day in (first, last))
+    return (
+        DayRange(first, last, errors)
+        if is_in_range
+        else DayRange(errors={"from": visit.text(_("There is no such day."))})
+    )
+
+
+def read_before(visit: AreaVisit[Any, Any, Any]) -> UUID | None:
+    """Read the id that a list goes on below; anything that is no id means its beginning."""
+    try:
+        return UUID(visit.query("before"))
+    except ValueError:
+        return None
+
+
+def first_page(
+    visit: AreaVisit[Any, Any, Any], found: Sequence[Item], id_of: Callable[[Item], UUID], *kept: str
+) -> tuple[Sequence[Item], str]:
+    """Split items, one more than a page shows, into the page and the next one's address with its filters."""
+    shown = found[:PAGE_SIZE]
+    if len(found) <= PAGE_SIZE:
+        return shown, ""
+    return shown, older(visit, id_of(shown[-1]), *kept)
+
+
+def older(visit: AreaVisit[Any, Any, Any], last: object, *kept: str, path: str = "") -> str:
+    """Return the address of the page below an item, with this one's filters, at another `path` if given."""
+    filters = {name: text for name in kept if (text := visit.query(name))}
+    return f"{path or visit.request.url.path}?{urlencode(filters | {'before': str(last)})}"
+
+
+async def apply(
+    visit: AreaVisit[Any, Any, Any], change: Callable[[SentForm], Awaitable[Outcome]]
+) -> tuple[Mapping[str, Any], dict[str, str]]:
+    """Carry out a change by the form of a visit; return its record, and the errors of a refused one."""
+    try:
+        outcome = await change(visit.sent_form())
+    except DomainError as refusal:
+        return {}, explain(visit.look, refusal)
+    return outcome.record or {}, {} if outcome.refusal is None else explain(visit.look, outcome.refusal)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=WIB)
+
+
+FORM: Final = "form"
+"""The name under which a problem stands that belongs to no field."""
+
+_REFUSALS: Final[Mapping[str, str]] = {
+    "insufficient_credits": _(
+        "This needs %(required)s credits, and %(available)s are available. Top up first."
+    ),
+    "idempotency_key_reused": _("The form was sent before with other values. Load it again."),
+    "rate_limited": _("Too many attempts. Wait a minute and try again."),
+    "service_unavailable": _(
+        "This cannot be done at the moment. Nothing was charged. Choose another time, or try again later."
+    ),
+    "upstream_error": _("The meeting provider did not answer. Nothing was charged. Try again in a minute."),
+}
+
+_START: Final = _("Choose a start between now and a year from now, in the time of Jakarta (WIB).")
+"""For a start in the past and for one too far ahead."""
+
+
+def explain(look: Look, refusal: DomainError | Refusal) -> dict[str, str]:
+    """Translate a refusal into texts by the field of the form; raise its `NotFound` as it is."""
+    if refusal.code == NotFound.code:
+        raise NotFound(refusal.message)
+    details: Mapping[str, Any] = refusal.details
+    if fields := details.get("fields"):
+        listed = {name: "; ".join(problems) for name, problems in fields.items()}
+        return {name: look.text(problem) for name, problem in listed.items()}
+    if text := _REFUSALS.get(refusal.code):
+        return {FORM: look.text(text, **details)}
+    if "start_at" in details:
+        return {"start_time": look.text(_START)}
+    return {FORM: look.text(refusal.message)}
+
+
+CSV_MARK: Final = "\ufeff"
+"""Begins a CSV file: without it Excel reads UTF-8 in the code page of the machine."""
+
+
+def attachment(name: str) -> dict[str, str]:
+    """Return the headers of a file to keep, under an ASCII name."""
+    return HEADERS | {"Content-Disposition": f'attachment; filename="{name}"'}
+
+
+def send_file(body: bytes, name: str, media_type: str) -> Response:
+    """Answer with a file to keep, under an ASCII name."""
+    return Response(body, headers=attachment(name), media_type=media_type)

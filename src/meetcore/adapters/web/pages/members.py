@@ -1,0 +1,111 @@
+"""The team: members with their roles, invitations, and the accounts of a member."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.responses import Response
+
+from meetcore.adapters.web.forms import explain
+from meetcore.adapters.web.texts import ROLE_TEXTS, _
+from meetcore.adapters.web.visit import Page, Visit, own_path, see_other
+from meetcore.domain.errors import DomainError
+from meetcore.domain.members import roles, sessions
+from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.usecases.members.sign_in_links import Browser
+
+ROOT: Final = "/dashboard/team"
+ACCOUNTS: Final = "/dashboard/accounts"
+
+
+@Page("GET", ROOT, roles.Action.VIEW_MEMBERS)
+async def show_team(visit: Visit) -> Response:
+    return await _show(visit, {})
+
+
+@Page("POST", f"{ROOT}/invitations", roles.Action.MANAGE_MEMBERS, needs_fresh=True)
+async def invite(visit: Visit) -> Response:
+    email, role = visit.form.get("email", "").strip(), _role(visit)
+    if role is None:
+        return await _show(visit, {"role": visit.text(_("Choose a role."))})
+    try:
+        await visit.use.members.invite(
+            visit.signed_in, email, role, visit.client_address, visit.look.language
+        )
+    except InvalidEmail:
+        return await _show(visit, {"email": visit.text(_("Write the address like name@example.com."))})
+    return see_other(f"{ROOT}?done=invited")
+
+
+@Page("POST", f"{ROOT}/invitations/{{id}}/revoke", roles.Action.MANAGE_MEMBERS)
+async def revoke_invitation(visit: Visit) -> Response:
+    await visit.use.members.revoke_invitation(
+        visit.signed_in, visit.path_id("invitation"), visit.client_address
+    )
+    return see_other(f"{ROOT}?done=invitation_revoked")
+
+
+@Page("POST", f"{ROOT}/{{id}}/role", roles.Action.MANAGE_MEMBERS, needs_fresh=True)
+async def change_role(visit: Visit) -> Response:
+    role = _role(visit)
+    if role is None:
+        return await _show(visit, {"role": visit.text(_("Choose a role."))})
+    try:
+        await visit.use.members.change_role(
+            visit.signed_in, visit.path_id("member"), role, visit.client_address
+        )
+    except DomainError as refusal:
+        return await _show(visit, explain(visit.look, refusal))
+    return see_other(f"{ROOT}?done=role_changed")
+
+
+@Page("POST", f"{ROOT}/{{id}}/remove", roles.Action.MANAGE_MEMBERS, needs_fresh=True)
+async def remove_member(visit: Visit) -> Response:
+    """End a membership and its sessions."""
+    try:
+        await visit.use.members.remove(visit.signed_in, visit.path_id("member"), visit.client_address)
+    except DomainError as refusal:
+        return await _show(visit, explain(visit.look, refusal))
+    return see_other(f"{ROOT}?done=member_removed")
+
+
+async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
+    own = visit.signed_in.user
+    return visit.form_page(
+        "team.html",
+        errors,
+        members=await visit.use.members.list_members(visit.signed_in),
+        invitations=await visit.use.members.list_invitations(visit.signed_in),
+        own_id=None if own is None else own.id,
+        roles=[(role.value, visit.text(text)) for role, text in ROLE_TEXTS.items()],
+        email=visit.form.get("email", ""),
+    )
+
+
+def _role(visit: Visit) -> roles.Role | None:
+    text = visit.form.get("role", "")
+    return roles.Role(text) if text in set(roles.Role) else None
+
+
+@Page("GET", ACCOUNTS, roles.Action.VIEW_OVERVIEW)
+async def show_accounts(visit: Visit) -> Response:
+    """List the accounts of the member, each with a button that switches to it."""
+    accounts = await visit.use.sessions.list_accounts(visit.signed_in)
+    return visit.page(
+        "accounts.html",
+        accounts=[(each, visit.text(ROLE_TEXTS[each.role])) for each in accounts],
+        present_id=visit.signed_in.account.id,
+        next=own_path(visit.query("next"), visit.look.root),
+    )
+
+
+@Page("POST", f"{ACCOUNTS}/{{id}}/enter", roles.Action.VIEW_OVERVIEW)
+async def enter_account(visit: Visit) -> Response:
+    """Switch to an account, in a new session."""
+    account_id = visit.path_id("account")
+    answer = see_other(own_path(visit.form.get("next", ""), visit.look.root))
+    if account_id == visit.signed_in.account.id:
+        return answer
+    browser = Browser(None, visit.request.headers.get("user-agent", ""), visit.client_address)
+    begun = await visit.use.sessions.switch_account(visit.signed_in, account_id, browser)
+    visit.cookies.set(answer, visit.cookies.session, begun.token, sessions.ABSOLUTE_LIMIT)
+    return answer

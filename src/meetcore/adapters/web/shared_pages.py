@@ -1,0 +1,78 @@
+"""Pages that the dashboard and the console have alike: passkeys, and the audit log."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from starlette.responses import JSONResponse, Response
+
+from meetcore.adapters.web import forms, texts
+from meetcore.adapters.web.visit import HEADERS, AreaPage, AreaVisit, Handler, see_other
+from meetcore.domain.errors import DomainError
+from meetcore.domain.members import audit, views
+from meetcore.usecases.members.passkeys import Passkeys, Visitor
+
+AnyVisit = AreaVisit[Any, Any, Any]
+AnyPage = AreaPage[Any, Any, Any]
+ListEntries = Callable[[Any, int, UUID | None], Awaitable[Sequence[audit.AuditEntry]]]
+
+
+def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> AnyPage:
+    """Declare an audit log's page for an action: who changed what, from where and when, newest first."""
+
+    async def show(visit: AnyVisit) -> Response:
+        found = await use(visit.use)(visit.signed_in, forms.PAGE_SIZE + 1, forms.read_before(visit))
+        shown, older = forms.first_page(visit, found, lambda one: one.id)
+        return visit.page("audit.html", rows=texts.audit_rows(visit, shown), older=older)
+
+    return AreaPage("GET", root, action, handle=show)
+
+
+def passkey_pages(root: str, action: Any) -> Sequence[AnyPage]:
+    """Declare the pages of the visitor's passkeys, for those with the action."""
+    steps: Mapping[str, Handler[AnyVisit]] = {
+        f"{root}/options": ask_for_passkey, root: add_passkey, f"{root}/{{id}}/remove": remove_passkey,
+    }  # fmt: skip
+    changes = (AreaPage("POST", path, action, needs_fresh=True, handle=step) for path, step in steps.items())
+    return [AreaPage("GET", root, action, handle=show_passkeys), *changes]
+
+
+async def show_passkeys(visit: AnyVisit, errors: Mapping[str, str] | None = None) -> Response:
+    """List the visitor's passkeys, with the form for another one."""
+    passkeys: Passkeys = visit.use.passkeys
+    who = visit.signed_in
+    return visit.form_page(
+        "passkeys.html",
+        errors or {},
+        passkeys=await passkeys.list_own(who),
+        are_possible=passkeys.are_possible,
+        is_guest=isinstance(who, views.SignedIn) and who.user is None,
+        name=visit.form.get("name", ""),
+    )
+
+
+async def ask_for_passkey(visit: AnyVisit) -> Response:
+    """Return the request to the authenticator, for the script of the page."""
+    return JSONResponse(await visit.use.passkeys.ask_to_register(_visitor(visit)), headers=HEADERS)
+
+
+async def add_passkey(visit: AnyVisit) -> Response:
+    """Add the passkey that the authenticator has made."""
+    try:
+        await visit.use.passkeys.add(
+            _visitor(visit), visit.form.get("name", ""), visit.form.get("credential", "")
+        )
+    except DomainError as refusal:
+        return await show_passkeys(visit, forms.explain(visit.look, refusal))
+    return see_other(f"{visit.look.root}/passkeys?done=passkey_added")
+
+
+async def remove_passkey(visit: AnyVisit) -> Response:
+    """Remove a passkey."""
+    await visit.use.passkeys.remove(_visitor(visit), visit.path_id("passkey"))
+    return see_other(f"{visit.look.root}/passkeys?done=passkey_removed")
+
+
+def _visitor(visit: AnyVisit) -> Visitor:
+    token = visit.cookies.read(visit.request, visit.cookies.session) or ""
+    return Visitor(visit.signed_in, token, visit.client_address, visit.look.language)

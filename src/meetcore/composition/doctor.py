@@ -1,0 +1,363 @@
+"""Checks for an operator: does everything that the settings name exist and accept our access?
+
+Here are the checks of services, in `database_checks` those of PostgreSQL. They run concurrently, each in its
+own thread with its own deadline. A check changes nothing and costs nothing: no meeting is made and no model
+is called.
+"""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import httpx
+from attrs import frozen
+
+from meetcore.adapters.secrets import keys_from_text
+from meetcore.adapters.settings import Settings, SettingsRefused, strange_variables
+from meetcore.adapters.tls import redis_options, without_strict
+from meetcore.composition import configuration, observability, providers
+from meetcore.ports import identity, mails, store
+from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
+
+
+@frozen
+class CheckResult:
+    """The result of one check. The message holds no secret, no address and no SQL."""
+
+    status: HealthStatus
+    message: str
+
+
+def ok(message: str) -> CheckResult:
+    """Return a result without a fault."""
+    return CheckResult(HealthStatus.OK, message)
+
+
+def warning(message: str) -> CheckResult:
+    """Return a result that works and should be fixed."""
+    return CheckResult(HealthStatus.WARNING, message)
+
+
+def failed(message: str) -> CheckResult:
+    """Return a failure."""
+    return CheckResult(HealthStatus.FAILED, message)
+
+
+def skipped(message: str) -> CheckResult:
+    """Return a check that could not be made."""
+    return CheckResult(HealthStatus.SKIPPED, message)
+
+
+DEADLINE_S = 10.0
+"""Seconds that one check may take. The checks of the database follow the one that reaches it."""
+
+Check = Callable[[Settings], CheckResult]
+
+
+TIMEOUT_S = 5.0
+_MAIL_FAULTS = {
+    "connect": "no answer: check MEETCORE_SMTP_URL and that the server runs",
+    "timeout": "no answer in time: check MEETCORE_SMTP_URL and that the server is reached from here",
+    "disconnected": "the server hangs up: check the port in MEETCORE_SMTP_URL; smtps:// is another than smtp://",
+    "tls": "no TLS: check the port, and that the certificate is of a known authority (MEETCORE_CA_FILE)",
+    "unsupported": "the server offers no STARTTLS, or no login that we know: try smtps://",
+}
+_NO_MAIL = (
+    "no server set: no mail is sent, and no link signs in: set MEETCORE_SMTP_URL and "
+    "MEETCORE_MAIL_FROM (`meetcore dev` needs none: it shows mails at /inbox/mails)"
+)
+_OIDC_FAULTS = {
+    "metadata": "no metadata of this issuer, which must be written as the provider itself writes it",
+    "keys": "no keys at the address that its metadata names",
+    "timeout": "no answer in time",
+}
+REDIS = ("redis://", "rediss://")
+
+
+def _check_broker(settings: Settings) -> CheckResult:
+    url = str(settings.broker_url)
+    if not url:
+        return ok("none set: `serve` does the worker's work in its own process")
+    is_there = _redis_answers if url.startswith(REDIS) else _rabbitmq_answers
+    return _ask_all(url, is_there, "MEETCORE_BROKER_URL", "webhooks are sent up to half a second later")
+
+
+def _check_rate_store(settings: Settings) -> CheckResult:
+    url = str(settings.rate_store_url)
+    if not url:
+        return ok("none set: the database counts")
+    return _ask_all(url, _redis_answers, "MEETCORE_RATE_STORE_URL", "each process counts by itself")
+
+
+def _ask_all(url: str, is_there: Callable[[str], bool], variable: str, effect: str) -> CheckResult:
+    """Check each of the servers that an address names."""
+    places = url.split(";")
+    there = sum(is_there(place) for place in places)
+    if there == len(places):
+        return ok("answers")
+    lost = f"{len(places) - there} of {len(places)} do not answer or refuse us"
+    message = f"{lost}: check {variable}; until then {effect}"
+    return warning(message) if there else failed(message)
+
+
+def _redis_answers(url: str) -> bool:
+    try:
+        import redis
+    except ModuleNotFoundError:
+        return False
+    try:
+        with redis.Redis.from_url(
+            url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S, **redis_options(url)
+        ) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def _rabbitmq_answers(url: str) -> bool:
+    try:
+        import pika
+    except ModuleNotFoundError:
+        return False
+    parameters = pika.URLParameters(url)
+    parameters.socket_timeout = parameters.stack_timeout = parameters.blocked_connection_timeout = TIMEOUT_S
+    parameters.connection_attempts = 1
+    if parameters.ssl_options is not None:
+        without_strict(parameters.ssl_options.context)
+    try:
+        pika.BlockingConnection(parameters).close()
+    except (pika.exceptions.AMQPError, OSError):
+        return False
+    return True
+
+
+def _check_provider(settings: Settings) -> CheckResult:
+    try:
+        settings.require_provider()
+    except SettingsRefused as error:
+        return failed(str(error))
+    if settings.provider == "zoom":
+        return asyncio.run(_zoom_lets_us_in(settings))
+    return ok(f"{settings.provider}, which needs no credentials")
+
+
+async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
+    from meetcore.adapters.zoom import check_credentials
+    from meetcore.composition.providers import zoom_access
+
+    refusal = await check_credentials(zoom_access(settings))
+    if refusal is None:
+        return ok("zoom gives a token")
+    return failed(
+        f"zoom gives no token ({refusal}): check MEETCORE_ZOOM_ACCOUNT_ID, MEETCORE_ZOOM_CLIENT_ID and "
+        "MEETCORE_ZOOM_CLIENT_SECRET, and that the app is activated"
+    )
+
+
+def _check_ai(settings: Settings) -> CheckResult:
+    try:
+        settings.require_ai()
+    except SettingsRefused as error:
+        return failed(str(error))
+    if not settings.ai_base_url:
+        return ok("none set: this machine transcribes and writes")
+    key = str(settings.ai_api_key)
+    status, body = _get(f"{settings.ai_base_url}/models", {"Authorization": f"Bearer {key}"} if key else {})
+    match status:
+        case 0:
+            return failed("no answer: check MEETCORE_AI_BASE_URL; notes wait until it answers")
+        case 401 | 403:
+            return failed("the key is refused: check MEETCORE_AI_API_KEY; notes wait until then")
+        case 200:
+            return _judge_models(settings, body)
+        case 404 | 405:
+            return warning("answers, and lists no models: whether ours are there shows with the first note")
+        case _:
+            return failed(f"answers with status {status}: check MEETCORE_AI_BASE_URL")
+
+
+def _judge_models(settings: Settings, body: Any) -> CheckResult:
+    listed = body.get("data") if isinstance(body, dict) else None
+    known = {model.get("id") for model in listed or () if isinstance(model, dict)}
+    wanted = {
+        "MEETCORE_AI_TRANSCRIBE_MODEL": settings.ai_transcribe_model,
+        "MEETCORE_AI_WRITE_MODEL": settings.ai_write_model,
+    }
+    lacking = [name for name, model in wanted.items() if model and model not in known]
+    if known and lacking:
+        return warning(f"lets us in, and does not list the model of {' and '.join(lacking)}")
+    return ok("lets us in")
+
+
+def _check_mail(settings: Settings) -> CheckResult:
+    try:
+        is_sent = providers.sends_mails(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    if not is_sent:
+        return warning(_NO_MAIL)
+    try:
+        asyncio.run(providers.smtp_mailer(settings, TIMEOUT_S).check())
+    except mails.MailUnavailable as error:
+        answer = f"the server answers {error}: check user, password and MEETCORE_MAIL_FROM"
+        return failed(f"{_MAIL_FAULTS.get(str(error), answer)}; mails wait")
+    return ok("the server lets us in")
+
+
+def _check_oidc(settings: Settings) -> CheckResult:
+    try:
+        clients = providers.oidc_clients(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    names = ("MEETCORE_OIDC_ISSUER", "MEETCORE_CONSOLE_OIDC_ISSUER")
+    found = [(name, client) for name, client in zip(names, clients, strict=True) if client is not None]
+    if not found:
+        return ok("none set: people sign in by passkey, by e-mail and by your own links")
+    for name, client in found:
+        try:
+            asyncio.run(providers.check_provider(client, TIMEOUT_S))
+        except identity.IdentityUnavailable as error:
+            return failed(f"{_OIDC_FAULTS.get(str(error), 'no answer')}: check {name}; nobody signs in there")
+    return ok("answers, and shows its keys")
+
+
+def _check_traces(settings: Settings) -> CheckResult:
+    try:
+        observability.check_traces(settings)
+    except SettingsRefused as error:
+        return failed(str(error))
+    if not settings.traces_url:
+        return ok("none set: nothing is recorded")
+    headers = {**settings.traces_header_fields, "Content-Type": "application/x-protobuf"}
+    try:  # without a body: a batch of no spans
+        answer = httpx.post(settings.traces_url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return failed("no answer: check MEETCORE_TRACES_URL; traces are lost until it answers")
+    match answer.status_code:
+        case 401 | 403:
+            return failed("we are refused: check MEETCORE_TRACES_HEADERS; traces are lost until then")
+        case 404 | 405:
+            return failed("takes no traces there: check the path in MEETCORE_TRACES_URL, often /v1/traces")
+        case status if 200 <= status < 300:
+            return ok("takes traces")
+        case status:
+            return failed(f"answers with status {status}: check MEETCORE_TRACES_URL")
+
+
+def _check_base_url(settings: Settings) -> CheckResult:
+    faults = configuration.base_url_faults(settings)
+    status, _ = _get(f"{settings.base_url}/healthz", {})
+    if status != 200:
+        faults.append(
+            "no service answers at MEETCORE_BASE_URL from here: start `meetcore serve`, or check the proxy"
+        )
+    return warning("; ".join(faults)) if faults else ok("answers; forms are accepted from its origin")
+
+
+def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
+    """Return the status of an answer and its JSON, if any; 0 for no answer."""
+    try:
+        answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return 0, None
+    try:
+        return answer.status_code, answer.json()
+    except ValueError:
+        return answer.status_code, None
+
+
+def _check_settings(_: Settings) -> CheckResult:
+    if strange := strange_variables():
+        return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
+    return ok("every MEETCORE_ variable is one")
+
+
+def _check_secrets(settings: Settings) -> CheckResult:
+    try:
+        keys = keys_from_text(str(settings.secrets_key))
+    except ValueError as error:
+        return failed(str(error))
+    return ok(f"{len(keys)} keys: the first encrypts, all decrypt" if len(keys) > 1 else "one key")
+
+
+SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
+    "broker": _check_broker,
+    "rate_store": _check_rate_store,
+    "provider": _check_provider,
+    "ai": _check_ai,
+    "mail": _check_mail,
+    "oidc": _check_oidc,
+    "traces": _check_traces,
+    "base_url": _check_base_url,
+    "secrets": _check_secrets,
+    "settings": _check_settings,
+}
+"""What needs no database."""
+
+
+def run_checks(settings: Settings, deadline_s: float = DEADLINE_S) -> dict[str, CheckResult]:
+    """Run every check, each within `deadline_s`; return the results by name, the database's first."""
+    from meetcore.composition import database_checks
+
+    services = _Running(SERVICE_CHECKS, settings, deadline_s)
+    reached = _Running({"database": database_checks.check_database}, settings, deadline_s).results()
+    if reached["database"].status is HealthStatus.FAILED:
+        database = dict.fromkeys(database_checks.DATABASE_CHECKS, skipped("the database is not reached"))
+    else:
+        database = _Running(database_checks.DATABASE_CHECKS, settings, deadline_s).results()
+    return reached | database | services.results()
+
+
+class _Running:
+    """Checks that run in daemon threads."""
+
+    def __init__(self, checks: Mapping[str, Check], settings: Settings, deadline_s: float) -> None:
+        self._names = list(checks)
+        self._deadline_s = deadline_s
+        self._ends_at = time.monotonic() + deadline_s
+        self._done: queue.SimpleQueue[tuple[str, CheckResult]] = queue.SimpleQueue()
+        for name, check in checks.items():
+            threading.Thread(target=self._run, args=(name, check, settings), daemon=True).start()
+
+    def _run(self, name: str, check: Check, settings: Settings) -> None:
+        try:
+            result = check(settings)
+        except store.StoreUnavailable:
+            result = failed("the database went away or was too slow: try again")
+        except Exception as error:  # noqa: BLE001 - one check's defect must not hide the others
+            # Its message may hold an address or a secret; its type does not.
+            result = failed(f"the check itself failed ({type(error).__name__}): please report it")
+        self._done.put((name, result))
+
+    def results(self) -> dict[str, CheckResult]:
+        """Wait for all of them, up to the deadline."""
+        found: dict[str, CheckResult] = {}
+        while len(found) < len(self._names):
+            try:
+                name, result = self._done.get(timeout=max(0.0, self._ends_at - time.monotonic()))
+            except queue.Empty:
+                break
+            found[name] = result
+        late = failed(f"no answer within {self._deadline_s:g} s: see that it runs and is reached from here")
+        return {name: found.get(name, late) for name in self._names}
+
+
+PAGE_DEADLINE_S = 4.0
+"""Seconds that a check may take: a page waits for it."""
+_INBOX = HealthCheck("mail", HealthStatus.OK, "mails go to the inbox of this process, and to nobody else")
+
+
+def health_checks(settings: Settings, *, has_inbox: bool) -> CheckHealth:
+    """Return the checks of a process; with an inbox, as in `meetcore dev`, mails go to no server."""
+
+    async def check() -> Sequence[HealthCheck]:
+        found = await asyncio.to_thread(run_checks, settings, PAGE_DEADLINE_S)
+        return [
+            _INBOX if name == _INBOX.name and has_inbox else HealthCheck(name, each.status, each.message)
+            for name, each in found.items()
+        ]
+
+    return check

@@ -1,0 +1,1 @@
+"""Use cases of meetings: made, cancelled, reconciled with the provider."""

@@ -1,0 +1,1 @@
+"""Use cases of people: members, operators, and how they sign in."""

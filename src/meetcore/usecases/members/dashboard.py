@@ -1,0 +1,284 @@
+"""The use cases of the dashboard and of the console, and actions of members by hand: meetings, webhooks."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from attrs import asdict, evolve, frozen
+
+from meetcore.domain.errors import require_record
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest, plan_meeting
+from meetcore.domain.members import roles
+from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
+from meetcore.domain.money.pricing import Quote
+from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
+from meetcore.domain.requests.keys import dashboard_key
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.events import EncodedEvent, EventKind, is_past_retention
+from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.domain.webhooks.views import DeliveryHistory, EndpointHealth
+from meetcore.ports.queries import Caller, Queries
+from meetcore.ports.runtime import DocumentPrinter
+from meetcore.ports.store import Store
+from meetcore.usecases.api import UseCases
+from meetcore.usecases.meetings.resolve_doubts import ResolveDoubts
+from meetcore.usecases.members import operators, sign_in_links
+from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.members import MemberKeys, Members
+from meetcore.usecases.members.passkeys import Passkeys
+from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
+from meetcore.usecases.members.reads import AccountSettings, MemberReads
+from meetcore.usecases.members.sessions import Sessions, SignInWithIdentity, SignInWithPasskey
+from meetcore.usecases.members.sign_up import SignUpForAccount
+from meetcore.usecases.money.proposals import Proposals
+from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
+from meetcore.usecases.requests import console, export
+from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.webhooks.endpoints import Registration
+
+
+@frozen
+class SentForm:
+    """A form that a member sent: when, from where, and its key, by which sending it twice is one request."""
+
+    key: str
+    at: datetime
+    client_address: str | None = None
+
+
+@frozen
+class WorkByHand:
+    """A member's own actions. Each raises the errors of its use case."""
+
+    api: UseCases
+
+    def quote_meeting(self, who: SignedIn, tier_id: str, options: MeetingOptions) -> Quote:
+        """Price a meeting before it is made; see `Estimate.meeting`."""
+        check_member(who, roles.Action.MANAGE_MEETINGS)
+        return self.api.estimate.meeting(tier_id, options)
+
+    def check_meeting(self, who: SignedIn, wanted: MeetingRequest, now: datetime) -> None:
+        """Raise the refusals of `plan_meeting`, before anything is reserved."""
+        check_member(who, roles.Action.MANAGE_MEETINGS)
+        plan_meeting(wanted, self.api.estimate.catalogue, self.api.estimate.abilities, now)
+
+    async def create_meeting(self, who: SignedIn, wanted: MeetingRequest, form: SentForm) -> Outcome:
+        """Make a meeting and charge it to the account; see `CreateMeeting`."""
+        check_member(who, roles.Action.MANAGE_MEETINGS)
+        request = form_request(form, "/dashboard/meetings", asdict(wanted))
+        return await self.api.create_meeting(caller_of(who, form), wanted, request, form.at)
+
+    async def cancel_meeting(self, who: SignedIn, meeting_id: UUID, form: SentForm) -> Outcome:
+        """Cancel a meeting and return its credits, or end one that runs; see `CancelMeeting`."""
+        check_member(who, roles.Action.MANAGE_MEETINGS)
+        request = form_request(form, f"/dashboard/meetings/{meeting_id}/cancel", None)
+        return await self.api.cancel_meeting(caller_of(who, form), meeting_id, request, form.at)
+
+
+def caller_of(who: SignedIn, form: SentForm) -> Caller:
+    """Return the caller that a member is to the use cases of the API."""
+    scopes = tuple(sorted(roles.scopes_of(who.role)))
+    key = evolve(dashboard_key(who.account.id, form.at), scopes=scopes)
+    user_id = None if who.user is None else who.user.id
+    return Caller(key, who.account, user_id=user_id, origin=who.origin(form.client_address))
+
+
+def form_request(form: SentForm, path: str, body: object) -> IdempotentRequest:
+    """Return the identity of a form that may be sent twice: its key, and a fingerprint of path and body."""
+    return IdempotentRequest(
+        form.key if is_idempotency_key(form.key) else None, fingerprint("POST", path, body)
+    )
+
+
+ROOT = "/dashboard/webhooks"
+HEALTH_LASTS: Final = timedelta(hours=24)
+"""The period that the health of an endpoint covers."""
+
+
+@frozen
+class WebhooksByHand:
+    """Webhooks of one account, by the signed-in member's role. Each raises the errors of its use case."""
+
+    api: UseCases
+    store: Store
+    runtime: Runtime
+
+    async def list_endpoints(self, who: SignedIn, now: datetime) -> Sequence[EndpointHealth]:
+        """Return every endpoint, the newest first, with its health of the last day, without secrets."""
+        check_member(who, roles.Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.list_endpoint_health(who.account.id, now - HEALTH_LASTS)
+        return [_without_secrets(one) for one in found]
+
+    async def find_endpoint(self, who: SignedIn, endpoint_id: UUID, now: datetime) -> EndpointHealth:
+        """Return one endpoint with its health of the last day, without its secret."""
+        check_member(who, roles.Action.VIEW_WEBHOOKS)
+        found = require_record(
+            await self.api.queries.find_endpoint_health(who.account.id, endpoint_id, now - HEALTH_LASTS),
+            "webhook",
+        )
+        return _without_secrets(found)
+
+    async def show_secret(
+        self, who: SignedIn, endpoint_id: UUID, client_address: str | None, now: datetime
+    ) -> str | None:
+        """Return the secret of an endpoint; `None` where the stored one cannot be decrypted.
+
+        The audit log has an entry before it is shown.
+        """
+        check_member(who, roles.Action.MANAGE_WEBHOOK_SECRETS)
+        found, origin = await self._find(who, endpoint_id), who.origin(client_address)
+        async with self.store.begin() as tx:
+            await record_action(
+                tx, self.runtime, now, origin, "webhook.secret_shown", who.account.id, endpoint_id
+            )
+        return found.secret
+
+    async def _find(self, who: SignedIn, endpoint_id: UUID) -> Endpoint:
+        return require_record(await self.api.queries.find_endpoint(who.account.id, endpoint_id), "webhook")
+
+    async def list_deliveries(
+        self, who: SignedIn, endpoint_id: UUID, status: DeliveryStatus | None, limit: int, before: UUID | None
+    ) -> Sequence[DeliveryHistory]:
+        """Deliveries to an endpoint, the newest first; see `Queries.list_deliveries`."""
+        check_member(who, roles.Action.VIEW_WEBHOOKS)
+        return require_record(
+            await self.api.queries.list_deliveries(who.account.id, endpoint_id, status, limit, before),
+            "webhook",
+        )
+
+    async def find_delivery(self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID) -> DeliveryHistory:
+        """Return one delivery with its attempts."""
+        check_member(who, roles.Action.VIEW_WEBHOOKS)
+        return require_record(
+            await self.api.queries.find_delivery(who.account.id, endpoint_id, delivery_id), "delivery"
+        )
+
+    async def find_event(self, who: SignedIn, event_id: UUID, now: datetime) -> EncodedEvent | None:
+        """Return the event of a delivery with its payload; `None` where it is past its retention."""
+        check_member(who, roles.Action.VIEW_WEBHOOKS)
+        found = await self.api.queries.find_event(who.account.id, event_id)
+        is_past = is_past_retention(event_id, now, self.api.events_kept)
+        return None if is_past else found
+
+    async def register(
+        self, who: SignedIn, url: str, kinds: Sequence[EventKind], description: str | None, form: SentForm
+    ) -> Outcome:  # fmt: skip
+        """Register a URL; see `RegisterWebhook`. Raises `InvalidRequest` where it cannot be one."""
+        check_member(who, roles.Action.MANAGE_WEBHOOKS)
+        wanted = Registration(parse_webhook_url(url), tuple(kinds), description)
+        request = form_request(form, ROOT, [url, list(kinds), description])
+        return await self.api.register_webhook(caller_of(who, form), wanted, request, form.at)
+
+    async def change(
+        self, who: SignedIn, endpoint_id: UUID, changes: EndpointChanges, form: SentForm
+    ) -> Outcome:
+        """Change, pause or resume an endpoint; see `UpdateWebhook`."""
+        check_member(who, roles.Action.MANAGE_WEBHOOKS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}", repr(changes))
+        return await self.api.update_webhook(caller_of(who, form), endpoint_id, changes, request)
+
+    async def remove(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
+        """Remove an endpoint with its pending deliveries; see `RemoveWebhook`."""
+        check_member(who, roles.Action.MANAGE_WEBHOOKS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/remove", None)
+        return await self.api.remove_webhook(caller_of(who, form), endpoint_id, request)
+
+    async def rotate_secret(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
+        """Replace the secret; see `RotateSecret`."""
+        check_member(who, roles.Action.MANAGE_WEBHOOK_SECRETS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/rotate", None)
+        return await self.api.rotate_secret(caller_of(who, form), endpoint_id, request, form.at)
+
+    async def send_test(self, who: SignedIn, endpoint_id: UUID, form: SentForm) -> Outcome:
+        """Send `webhook.test`; see `SendTestEvent`."""
+        check_member(who, roles.Action.MANAGE_WEBHOOKS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/test", None)
+        return await self.api.send_test_event(caller_of(who, form), endpoint_id, request, form.at)
+
+    async def resend(self, who: SignedIn, endpoint_id: UUID, delivery_id: UUID, form: SentForm) -> Outcome:
+        """Send the event of a delivery again; see `ResendDelivery`."""
+        check_member(who, roles.Action.MANAGE_WEBHOOKS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/{delivery_id}/resend", None)
+        return await self.api.resend_delivery(
+            caller_of(who, form), endpoint_id, delivery_id, request, form.at
+        )
+
+    async def recover(self, who: SignedIn, endpoint_id: UUID, since: datetime, form: SentForm) -> Outcome:
+        """Send deliveries that failed or expired since an instant again; see `RecoverDeliveries`."""
+        check_member(who, roles.Action.MANAGE_WEBHOOKS)
+        request = form_request(form, f"{ROOT}/{endpoint_id}/recover", since.isoformat())
+        return await self.api.recover_deliveries(caller_of(who, form), endpoint_id, since, request, form.at)
+
+
+def _without_secrets(health: EndpointHealth) -> EndpointHealth:
+    return evolve(health, endpoint=evolve(health.endpoint, secret=None, previous_secret=None))
+
+
+@frozen
+class DashboardUseCases:
+    """What members do and read, each by their role. `sends_mail` is whether sign-in links can be sent."""
+
+    sessions: Sessions
+    request_link: sign_in_links.RequestSignInLink
+    redeem_link: sign_in_links.RedeemSignInLink
+    sign_up: SignUpForAccount
+    passkeys: Passkeys
+    passkey_sign_in: SignInWithPasskey
+    identity_sign_in: SignInWithIdentity
+    members: Members
+    reads: MemberReads
+    keys: MemberKeys
+    by_hand: WorkByHand
+    webhooks: WebhooksByHand
+    settings: AccountSettings
+    statements: Statements
+    printer: DocumentPrinter
+    account_data: export.AccountData
+    administration: Administration
+    runtime: Runtime
+    sends_mail: bool = False
+
+
+@frozen
+class ConsoleAudit:
+    """The audit log of everything."""
+
+    queries: Queries
+
+    async def list_entries(
+        self, who: SignedInOperator, limit: int, before: UUID | None
+    ) -> Sequence[AuditEntry]:
+        """List audit entries, the newest first; see `Queries.list_audit_entries`."""
+        roles.check_operator_allowed(who.operator.role, roles.OperatorAction.VIEW_AUDIT)
+        return await self.queries.list_audit_entries(None, limit, before)
+
+
+@frozen
+class ConsoleUseCases:
+    """What operators do and read, each by their role. `sends_mail` is whether sign-in links can be sent."""
+
+    sessions: Sessions
+    request_link: sign_in_links.RequestSignInLink
+    redeem_link: sign_in_links.RedeemSignInLink
+    passkeys: Passkeys
+    passkey_sign_in: SignInWithPasskey
+    identity_sign_in: SignInWithIdentity
+    portal_links: MakePortalLink
+    tokens: operators.OperatorTokens
+    accounts: console.ConsoleAccounts
+    hosts: console.ConsoleHosts
+    doubts: ResolveDoubts
+    liability: ConsoleLiability
+    health: console.ConsoleHealth
+    prices: ConsolePrices
+    impersonate: Impersonate
+    proposals: Proposals
+    audit: ConsoleAudit
+    runtime: Runtime
+    key_prefix: str
+    sends_mail: bool = False

@@ -1,0 +1,178 @@
+"""What the pages of the dashboard read, by role."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from datetime import date
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import Gone
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting
+from meetcore.domain.meetings.views import MeetingFilter
+from meetcore.domain.members.audit import AuditEntry
+from meetcore.domain.members.roles import Action, is_allowed
+from meetcore.domain.members.views import SignedIn, check_member
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
+from meetcore.domain.notes.notes import NoteStatus
+from meetcore.domain.records.pages import MeetingDetails, NoteDetails, Overview, TitledNote
+from meetcore.domain.requests import request_log, views
+from meetcore.ports.queries import MAX_PAGE, Queries
+from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.requests.idempotency import missing
+from meetcore.usecases.requests.streams import in_place, take_place
+
+MAX_FILES: Final = 4
+"""Ledgers that one process writes as files at a time."""
+
+
+@frozen
+class MemberReads:
+    """Reads of one account, by the role of the signed-in member.
+
+    `running` has the accounts whose ledgers are written as files.
+    """
+
+    queries: Queries
+    running: set[UUID] = field(factory=set, repr=False)
+
+    async def find_overview(self, who: SignedIn, first_day: date, today: date) -> Overview:
+        """Return the parts of the first page that the role sees."""
+        found = await self.queries.find_overview(who.account.id, first_day, today)
+        return Overview(
+            found.spending if is_allowed(who.role, Action.VIEW_LEDGER) else (),
+            found.capped_keys if is_allowed(who.role, Action.VIEW_KEYS) else (),
+            found.troubled if is_allowed(who.role, Action.VIEW_WEBHOOKS) else (),
+            found.low_threshold,
+        )
+
+    async def list_last_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
+        """Return the newest meetings; none for a role that sees no meetings."""
+        if not is_allowed(who.role, Action.VIEW_MEETINGS):
+            return []
+        return await self.list_meetings(who, wanted, limit, None)
+
+    async def list_requests(
+        self, who: SignedIn, wanted: views.RequestFilter, limit: int, before: UUID | None
+    ) -> Sequence[request_log.LoggedRequest]:
+        """Requests of the account's keys, the newest first; see `Queries.list_requests`."""
+        check_member(who, Action.VIEW_REQUESTS)
+        return await self.queries.list_requests(who.account.id, wanted, limit, before)
+
+    async def find_request(self, who: SignedIn, request_id: UUID) -> request_log.LoggedRequest | None:
+        """Return a request of the account's, if it is kept."""
+        check_member(who, Action.VIEW_REQUESTS)
+        return await self.queries.find_request(who.account.id, request_id)
+
+    async def list_entries(
+        self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> Sequence[Entry]:
+        """Entries of the ledger, the newest first; see `Queries.list_transactions`."""
+        check_member(who, Action.VIEW_LEDGER)
+        return await self.queries.list_transactions(who.account.id, wanted, limit, before)
+
+    def file_of_entries(
+        self, who: SignedIn, wanted: TransactionFilter, key_id: UUID | None
+    ) -> AsyncGenerator[Sequence[Entry], None]:
+        """Return every entry, or those of a key, for a file; `Unprocessable` while too many are made."""
+        check_member(who, Action.VIEW_LEDGER)
+        place = take_place(self.running, who.account.id, MAX_FILES)
+        if key_id is None:
+            return in_place(self.all_entries(who, wanted), place)
+        return in_place(self.all_entries_of_key(who, key_id, wanted), place)
+
+    async def all_entries(self, who: SignedIn, wanted: TransactionFilter) -> AsyncIterator[Sequence[Entry]]:
+        """Return every entry, the newest first, page by page: no more than a page is in memory."""
+        before: int | None = None
+        while page := await self.list_entries(who, wanted, MAX_PAGE, before):
+            yield page
+            before = page[-1].number
+
+    async def list_entries_of_key(
+        self, who: SignedIn, key_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
+    ) -> EntriesOfKey:
+        """Entries that one key caused; see `Queries.list_entries_of_key`."""
+        check_member(who, Action.VIEW_LEDGER)
+        return await self.queries.list_entries_of_key(who.account.id, key_id, wanted, limit, before)
+
+    async def all_entries_of_key(
+        self, who: SignedIn, key_id: UUID, wanted: TransactionFilter
+    ) -> AsyncIterator[Sequence[Entry]]:
+        """Return every entry that one key caused, the newest first; no more than a page is in memory."""
+        before: int | None = None
+        while True:
+            page = await self.list_entries_of_key(who, key_id, wanted, MAX_PAGE, before)
+            if page.entries:
+                yield page.entries
+            before = page.entries[-1].number if len(page.entries) == MAX_PAGE else page.reached
+            if before is None:
+                return
+
+    async def list_meetings(
+        self, who: SignedIn, wanted: MeetingFilter, limit: int, before: UUID | None
+    ) -> Sequence[Meeting]:
+        """Meetings, the newest first; see `Queries.list_meetings`."""
+        check_member(who, Action.VIEW_MEETINGS)
+        return await self.queries.list_meetings(who.account.id, wanted, limit, before)
+
+    async def find_meeting(self, who: SignedIn, meeting_id: UUID) -> MeetingDetails:
+        """Find a meeting, with its recording for a role that reads notes; `Gone` past its retention."""
+        check_member(who, Action.VIEW_MEETINGS)
+        if is_allowed(who.role, Action.VIEW_NOTES):
+            found = await self.queries.find_meeting_details(who.account.id, meeting_id)
+        else:
+            meeting = await self.queries.find_meeting(who.account.id, meeting_id)
+            found = None if meeting is None else MeetingDetails(meeting)
+        if found is None or found.meeting.status not in VISIBLE:
+            raise await missing(self.queries, who.account.id, meeting_id, "meeting")
+        if is_allowed(who.role, Action.MANAGE_MEETINGS):
+            return found
+        return evolve(found, meeting=evolve(found.meeting, host_key=None))
+
+    async def list_notes(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[TitledNote]:
+        """List notes without their texts, the newest first; see `Queries.list_titled_notes`."""
+        check_member(who, Action.VIEW_NOTES)
+        return await self.queries.list_titled_notes(who.account.id, limit, before)
+
+    async def find_note(self, who: SignedIn, note_id: UUID) -> NoteDetails:
+        """Return one note; `Gone` where it was erased with its recording, or removed past its retention."""
+        check_member(who, Action.VIEW_NOTES)
+        found = await self.queries.find_note_details(who.account.id, note_id)
+        if found is None:
+            raise await missing(self.queries, who.account.id, note_id, "note")
+        if found.note.status is NoteStatus.ERASED:
+            raise Gone("This note was erased with its recording.")
+        return found
+
+
+@frozen
+class AccountSettings:
+    """The use cases of the settings."""
+
+    administration: Administration
+    queries: Queries
+
+    async def find(self, who: SignedIn) -> views.StoredAccount:
+        """Return the account."""
+        check_member(who, Action.VIEW_SETTINGS)
+        return await self.administration.registry.find_account(who.account.id)
+
+    async def set_low_threshold(self, who: SignedIn, client_address: str | None, credits: int) -> None:
+        """Change the balance, in credits, below which `credit.low` is sent."""
+        check_member(who, Action.MANAGE_SETTINGS)
+        acting = self.administration.acting_as(who.origin(client_address))
+        await acting.set_low_threshold(who.account.id, credits)
+
+    async def set_statement_mails(self, who: SignedIn, client_address: str | None, *, is_on: bool) -> None:
+        """Mail owners and finance when the statement of a month is there, or stop."""
+        check_member(who, Action.MANAGE_SETTINGS)
+        acting = self.administration.acting_as(who.origin(client_address))
+        await acting.set_statement_mails(who.account.id, is_on=is_on)
+
+    async def list_audit_entries(
+        self, who: SignedIn, limit: int, before: UUID | None
+    ) -> Sequence[AuditEntry]:
+        """List audit entries, the newest first; see `Queries.list_audit_entries`."""
+        check_member(who, Action.VIEW_AUDIT)
+        return await self.queries.list_audit_entries(who.account.id, limit, before)

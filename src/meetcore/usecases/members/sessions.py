@@ -1,0 +1,305 @@
+"""Sessions, and the ways to begin one without a link: a passkey, or an identity provider of the operator's.
+
+Where sign-up is open, an identity without an account gets one. The provider is called outside any
+transaction. Each way raises `RateLimited` after too many attempts from one address.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.errors import Gone, NotFound, Unprocessable
+from meetcore.domain.members import passkeys
+from meetcore.domain.members.identities import Identity, flow_secrets, identity_refused, is_state, proved_at
+from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, OperatorSession, Session, is_open, needs_touch
+from meetcore.domain.members.sign_in import MAX_FULL_NAME, SignUpMode, is_token, request_window, token_digest
+from meetcore.domain.members.views import AccountMembership, SignedIn, SignedInOperator
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.ports import members, requests
+from meetcore.ports.identity import (
+    IdentityProvider,
+    IdentityRefused,
+    IdentityUnavailable,
+    PasskeyInvalid,
+    PasskeyVerifier,
+    ProviderAnswer,
+)
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.passkeys import ask, use_up, verifier_of
+from meetcore.usecases.members.sign_in_links import (
+    Browser,
+    NewOperatorSession,
+    NewSession,
+    end_to_replace,
+    start_operator_session,
+    start_session,
+    start_user_session,
+)
+from meetcore.usecases.members.sign_up import enter_or_open
+from meetcore.usecases.runtime import Runtime
+
+MAX_LISTED = 100
+LINKS_KEPT_FOR = timedelta(days=1)
+
+
+@frozen
+class Sessions:
+    """The use cases of sessions. A token that is malformed, unknown or over finds nothing."""
+
+    store: Store
+    queries: members.MemberQueries
+    runtime: Runtime
+
+    async def find(self, token: str | None) -> SignedIn | None:
+        """Find a customer's open session by its token in one statement; once a minute write its last use."""
+        if token is None or not is_token(token):
+            return None
+        found = await self.queries.find_session(token_digest(token))
+        return found if found is not None and await self._is_open(found.session) else None
+
+    async def find_operator(self, token: str | None) -> SignedInOperator | None:
+        """Find an operator's open session; see `find`."""
+        if token is None or not is_token(token):
+            return None
+        found = await self.queries.find_operator_session(token_digest(token))
+        return found if found is not None and await self._is_open(found.session) else None
+
+    async def _is_open(self, session: Session | OperatorSession) -> bool:
+        now = self.runtime.now()
+        if not is_open(session, now):
+            return False
+        if needs_touch(session, now):
+            async with self.store.at_once() as tx:
+                if isinstance(session, Session):
+                    await tx.sign_in.touch_session(session.id, now)
+                else:
+                    await tx.sign_in.touch_operator_session(session.id, now)
+        return True
+
+    async def end(self, session: Session | OperatorSession) -> None:
+        """Sign out; a session that is over stays so."""
+        now = self.runtime.now()
+        async with self.store.at_once() as tx:
+            if isinstance(session, Session):
+                await tx.sign_in.end_session(session.id, now)
+            else:
+                await tx.sign_in.end_operator_session(session.id, now)
+
+    async def list_own(self, signed_in: SignedIn) -> Sequence[Session]:
+        """Return where a user is signed in, the latest first; a guest sees the own session."""
+        if signed_in.user is None:
+            return [signed_in.session]
+        now = self.runtime.now()
+        found = await self.queries.list_sessions(signed_in.user.id, MAX_LISTED)
+        return [session for session in found if is_open(session, now)]
+
+    async def end_own(self, signed_in: SignedIn, session_id: UUID) -> None:
+        """End one of the user's sessions."""
+        if session_id not in {session.id for session in await self.list_own(signed_in)}:
+            raise NotFound("No session with this id.")
+        async with self.store.at_once() as tx:
+            await tx.sign_in.end_session(session_id, self.runtime.now())
+
+    async def end_others(self, signed_in: SignedIn) -> int:
+        """End every other session of the user; return how many."""
+        if signed_in.user is None:
+            return 0
+        async with self.store.begin() as tx:
+            return await tx.sign_in.end_sessions_of(
+                signed_in.user.id, signed_in.session.id, self.runtime.now()
+            )
+
+    async def purge(self) -> None:
+        """Delete sessions, links and challenges that are over, in portions that block no other work."""
+        now, purged = self.runtime.now(), True
+        while purged:
+            async with self.store.at_once() as tx:
+                purged = bool(await tx.sign_in.purge(now - ABSOLUTE_LIMIT, now - LINKS_KEPT_FOR))
+            async with self.store.at_once() as tx:
+                purged = bool(await tx.passkeys.purge_challenges(now)) or purged
+
+    async def list_accounts(self, signed_in: SignedIn) -> Sequence[AccountMembership]:
+        """Return the accounts that a user may go on in, the oldest membership first.
+
+        Of a guest, and in a session that is pinned, the present one.
+        """
+        if signed_in.user is not None and not signed_in.session.is_pinned:
+            return await self.queries.list_accounts_of(signed_in.user.id)
+        account = signed_in.account
+        return [AccountMembership(account.id, account.full_name, account.email, signed_in.role)]
+
+    async def switch_account(self, signed_in: SignedIn, account_id: UUID, browser: Browser) -> NewSession:
+        """Go on in another account of the same user: a new session, as fresh as the old one, which ends.
+
+        Raises `NotFound`: the user is no member of it or a guest, or the session is pinned or has ended.
+        """
+        user, old = signed_in.user, signed_in.session
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            own = [] if user is None or old.is_pinned else await tx.members.load_memberships(user.id)
+            if user is None or account_id not in {each.account_id for each in own}:
+                raise NotFound("No account with this id.")
+            await end_to_replace(tx, old, now)
+            return await start_session(
+                tx, self.runtime, now, account_id, user.id, browser, authenticated_at=old.authenticated_at
+            )
+
+
+@frozen
+class SignInWithPasskey:
+    """Signs in customers, or operators where `is_operators`: a passkey of the one is none of the other.
+
+    Each raises `Unprocessable` where browsers take no passkey for this site.
+    """
+
+    store: Store
+    counters: requests.RateCounters
+    runtime: Runtime
+    open_verifier: Callable[[], PasskeyVerifier] | None
+    is_operators: bool = False
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether browsers take passkeys for this site."""
+        return self.open_verifier is not None
+
+    async def ask(self, cookie: str, client_address: str | None) -> dict[str, Any]:
+        """Make a challenge for the holder of a cookie; return the browser's options."""
+        verifier = verifier_of(self.open_verifier)
+        await self._count("challenge", client_address)
+        return verifier.ask_to_sign_in(
+            await ask(self.store, self.runtime, passkeys.ChallengePurpose.SIGN_IN, self.is_operators, cookie)
+        )
+
+    async def enter(self, answer: str, browser: Browser) -> NewSession | NewOperatorSession:
+        """Begin a session by the answer to a challenge, which is used up; `Unprocessable` if not valid."""
+        verifier = verifier_of(self.open_verifier)
+        await self._count("answer", browser.client_address)
+        assert browser.cookie is not None
+        try:
+            claim = verifier.read(answer)
+            await use_up(
+                self.store, self.runtime, passkeys.ChallengePurpose.SIGN_IN, self.is_operators,
+                browser.cookie, claim.challenge,
+            )  # fmt: skip
+            async with self.store.begin() as tx:
+                passkey = await tx.passkeys.find_for_sign_in(claim.credential, self.is_operators)
+                if passkey is None or claim.user_handle not in (None, passkey.owner.id.bytes):
+                    raise passkeys.passkey_refused()
+                sign_count = verifier.verify_sign_in(answer, claim.challenge, passkey.public_key)
+                now = self.runtime.now()
+                await tx.passkeys.save_use(passkeys.record_use(passkey, sign_count, now))
+                return await self._begin(tx, passkey, browser, now)
+        except (PasskeyInvalid, Gone):
+            raise passkeys.passkey_refused() from None
+
+    async def _begin(
+        self, tx: Transaction, passkey: passkeys.Passkey, browser: Browser, now: datetime
+    ) -> NewSession | NewOperatorSession:
+        if passkey.operator_id is not None:
+            return await start_operator_session(tx, self.runtime, now, passkey.operator_id, browser)
+        return await start_user_session(tx, self.runtime, now, passkey.owner.id, browser)
+
+    async def _count(self, step: str, client_address: str | None) -> None:
+        now = self.runtime.now()
+        hits = await self.counters.hit(
+            passkeys.attempts_counter(step, client_address), OperationClass.WRITE, request_window(now)
+        )
+        passkeys.check_attempts(hits, now)
+
+
+DASHBOARD_CALLBACK = "/dashboard/sign-in/oidc/callback"
+CONSOLE_CALLBACK = "/console/sign-in/oidc/callback"
+
+
+@frozen
+class SignInWithIdentity:
+    """Signs in customers, or operators where `is_operators`, at a provider; `NotFound` without one.
+
+    The provider sends browsers back to `redirect_uri`. `report` is called with the reason why nobody
+    was signed in, a short code, and `is_operators`.
+    """
+
+    store: Store
+    counters: requests.RateCounters
+    runtime: Runtime
+    provider: IdentityProvider | None
+    redirect_uri: str
+    is_operators: bool = False
+    sign_up: SignUpMode = SignUpMode.CLOSED
+    report: Callable[[str, bool], object] = lambda _reason, _is_operators: None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a provider."""
+        return self.provider is not None
+
+    async def ask(self, token: str, client_address: str | None, asks_again: bool) -> str:
+        """Return the address that the browser with this token is sent to; `Unprocessable` without an answer.
+
+        Whether the session is fresh does not depend on `asks_again`, but on what the provider answers.
+        """
+        provider = self._provider()
+        await self._count(client_address)
+        try:
+            return await provider.authorization_url(flow_secrets(token), self.redirect_uri, asks_again)
+        except IdentityUnavailable as error:
+            raise self._refused(str(error)) from None
+
+    async def enter(
+        self, token: str | None, state: str, answer: ProviderAnswer, browser: Browser
+    ) -> NewSession | NewOperatorSession:
+        """Begin a session by the answer that the browser with this token brings back.
+
+        Raises `Unprocessable`: the answer is another browser's or not valid, or the address is unknown.
+        """
+        provider = self._provider()
+        await self._count(browser.client_address)
+        if token is None or not is_token(token) or not is_state(state, flow := flow_secrets(token)):
+            raise self._refused("state")
+        try:
+            identity = await provider.identify(answer, flow, self.redirect_uri)
+            return await self._begin(identity, browser)
+        except (IdentityRefused, IdentityUnavailable) as error:
+            raise self._refused(str(error)) from None
+        except Gone:
+            raise self._refused("no access") from None
+
+    async def _begin(self, identity: Identity, browser: Browser) -> NewSession | NewOperatorSession:
+        now = self.runtime.now()
+        since = proved_at(identity, now)
+        async with self.store.begin() as tx:
+            if self.is_operators:
+                operator = await tx.sign_in.find_operator(identity.email)
+                if operator is None:
+                    raise self._refused("no access")
+                return await start_operator_session(tx, self.runtime, now, operator.id, browser, since)
+            user = await tx.sign_in.find_member(identity.email)
+            if user is not None:
+                return await start_user_session(
+                    tx, self.runtime, now, user.id, browser, authenticated_at=since
+                )
+            if self.sign_up is not SignUpMode.OPEN:
+                raise self._refused("no access")
+            name = "".join(each for each in identity.full_name if each.isprintable()).strip()
+            full_name = name[:MAX_FULL_NAME] or identity.email.partition("@")[0]
+            return await enter_or_open(tx, self.runtime, now, identity.email, full_name, browser, since)
+
+    def _refused(self, reason: str) -> Unprocessable:
+        self.report(reason, self.is_operators)
+        return identity_refused()
+
+    def _provider(self) -> IdentityProvider:
+        if self.provider is None:
+            raise NotFound("There is no single sign-on here.")
+        return self.provider
+
+    async def _count(self, client_address: str | None) -> None:
+        now = self.runtime.now()
+        hits = await self.counters.hit(
+            passkeys.attempts_counter("provider", client_address), OperationClass.WRITE, request_window(now)
+        )
+        passkeys.check_attempts(hits, now)

@@ -1,0 +1,1 @@
+"""Use cases of money: the ledger, postings, proposals, statements."""

@@ -1,0 +1,208 @@
+"""Statements of a month and their mails; prices, estimates, and the liability that operators see."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from itertools import groupby
+from typing import Final
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.errors import NotFound
+from meetcore.domain.mails.contents import StatementReady
+from meetcore.domain.meetings.hosts import tiers_without_host
+from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
+from meetcore.domain.members import roles, views
+from meetcore.domain.money import pricing, statements
+from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.money.views import MonthTotal
+from meetcore.domain.records.pages import Liability
+from meetcore.ports import requests, video_provider
+from meetcore.ports.queries import ConsoleQueries, Queries
+from meetcore.ports.runtime import WorkerNotifier
+from meetcore.ports.store import Store
+from meetcore.usecases.mails import MailQueue
+from meetcore.usecases.runtime import Runtime
+
+MAX_MONTHS: Final = 36
+"""Months that a list has at most; the statements of older ones are there by their address."""
+
+
+@frozen
+class Statements:
+    """Reads of statements."""
+
+    queries: Queries
+
+    async def list_months(self, who: views.SignedIn, now: datetime) -> Sequence[statements.Month]:
+        """Return the months with a statement, the newest first; none for a role that sees no statements."""
+        if not roles.is_allowed(who.role, roles.Action.VIEW_STATEMENTS):
+            return []
+        first_at = await self.queries.find_first_entry_at(who.account.id)
+        return [] if first_at is None else statements.statement_months(first_at, now, MAX_MONTHS)
+
+    async def find(self, who: views.SignedIn, month: statements.Month, now: datetime) -> statements.Statement:
+        """Return the statement of a month.
+
+        Raises `NotFound`: the month is not over, or lies before the account's first entry.
+        """
+        views.check_member(who, roles.Action.VIEW_STATEMENTS)
+        if not statements.is_closed(month, now):
+            raise NotFound("This month has no statement yet.")
+        found = await self.queries.find_entry_range(who.account.id, month.begins_at, month.ends_at)
+        if found.last == 0:
+            raise NotFound("No statement of this month.")
+        totals = await self.queries.list_day_totals(who.account.id, month.first_day, month.last_day)
+        return statements.make_statement(month, found, totals)
+
+
+LEDGER_PAGE: Final = "/dashboard/ledger"
+AT_ONCE: Final = 100
+"""Accounts that one round looks at; a second round does the others."""
+
+
+@frozen
+class MailStatements:
+    """The use case; workers repeat it."""
+
+    store: Store
+    queries: Queries
+    mails: MailQueue
+    notifier: WorkerNotifier
+    runtime: Runtime
+
+    async def __call__(self) -> None:
+        """Put the mails of the last closed month into the outbox, for accounts that have none of it yet."""
+        month = statements.last_closed(self.runtime.now())
+        async with self.store.at_once() as tx:
+            due = await tx.registry.find_statements_due(month.first_day, AT_ONCE)
+        for account_id in due:
+            first_at = await self.queries.find_first_entry_at(account_id)
+            has_statement = first_at is not None and statements.month_of(first_at) <= month
+            if await self._mail(account_id, month.first_day, has_statement=has_statement):
+                self.notifier.notify()
+
+    async def _mail(self, account_id: UUID, month: date, *, has_statement: bool) -> int:
+        async with self.store.begin() as tx:
+            account = await tx.registry.load_account(account_id)
+            if account.statements_mailed is None or account.statements_mailed >= month:
+                return 0  # another worker was first, or statements were turned off
+            await tx.registry.set_statements_mailed(account_id, month)
+            if not has_statement or account.suspended_at is not None:
+                return 0
+            recipients = await tx.mails.find_recipients(account_id, (roles.Role.OWNER, roles.Role.FINANCE))
+            content = StatementReady(month, account.full_name, self.mails.base_url + LEDGER_PAGE)
+            return await self.mails.add(tx, recipients, content, account_id)
+
+
+@frozen
+class Estimate:
+    """Prices work with the catalogue and the provider that would do it. Reads and writes nothing."""
+
+    catalogue: pricing.TierCatalogue
+    abilities: ProviderAbilities
+
+    def meeting(self, tier_id: str, options: MeetingOptions) -> pricing.Quote:
+        """Price a meeting.
+
+        Raises:
+            NotFound: the tier is unknown or retired.
+            Unprocessable: the provider cannot do what is requested.
+        """
+        return estimate_meeting(tier_id, options, self.catalogue, self.abilities)
+
+    def notulen(self, minutes: int) -> pricing.Quote:
+        """Price the notes of so many minutes; `Unprocessable` above the largest possible balance."""
+        return self.catalogue.quote_notulen(minutes * 60)
+
+
+@frozen
+class Prices:
+    """The tiers in the catalogue's order, those that no host can carry now, and the price of notes."""
+
+    tiers: Sequence[pricing.PricingTier]
+    without_host: frozenset[str]
+    notulen_credits_per_minute: int
+
+
+@frozen
+class ConsolePrices:
+    """The prices as they are in force in this process."""
+
+    catalogue: pricing.TierCatalogue
+    provider: video_provider.VideoProvider
+    registry: requests.Registry
+
+    async def list_prices(self, who: views.SignedInOperator) -> Prices:
+        """Return every tier, retired ones included."""
+        roles.check_operator_allowed(who.operator.role, roles.OperatorAction.VIEW_PRICES)
+        lacking: frozenset[str] = frozenset()
+        if self.provider.abilities.has_hosts:
+            hosts = await self.registry.list_hosts()
+            lacking = frozenset(tier.id for tier in tiers_without_host(self.catalogue.on_sale(), hosts))
+        tiers = tuple(self.catalogue.tiers.values())
+        return Prices(tiers, lacking, self.catalogue.notulen_credits_per_minute)
+
+
+@frozen
+class MonthReport:
+    """The movements of all balances in a month (WIB), in credits. `month` is the first day of it.
+
+    `sold`, `charged` and `refunded` are not negative. `owed` is the sum of all balances at the end of the
+    month, or now for the present one.
+    """
+
+    month: date
+    sold: int
+    charged: int
+    refunded: int
+    adjusted: int
+    owed: int
+    entries: int
+
+
+@frozen
+class LiabilityReport:
+    """The balances now, and every month with an entry, the newest first.
+
+    `agrees` is whether the totals of the months come to the sum of the balances.
+    """
+
+    now: Liability
+    months: Sequence[MonthReport] = field(factory=tuple)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both ways to the sum of the balances lead to the same."""
+        owed = self.months[0].owed if self.months else 0
+        return owed == self.now.balance
+
+
+@frozen
+class ConsoleLiability:
+    """Reports the liability."""
+
+    queries: ConsoleQueries
+
+    async def report(self, who: views.SignedInOperator) -> LiabilityReport:
+        """Sum the balances, and the movements by month, at one moment."""
+        roles.check_operator_allowed(who.operator.role, roles.OperatorAction.VIEW_LIABILITY)
+        now, totals = await self.queries.find_liability()
+        return LiabilityReport(now, tuple(reversed(list(_by_month(totals)))))
+
+
+def _by_month(totals: Sequence[MonthTotal]) -> Iterable[MonthReport]:
+    owed = 0
+    for month, of_month in groupby(sorted(totals, key=lambda one: one.month), key=lambda one: one.month):
+        found = list(of_month)
+        credits = {kind: sum(one.credits for one in found if one.kind is kind) for kind in TransferKind}
+        owed += sum(credits.values())
+        yield MonthReport(
+            month,
+            credits[TransferKind.TOPUP],
+            -credits[TransferKind.MEETING_CHARGE] - credits[TransferKind.NOTULEN_CHARGE],
+            credits[TransferKind.MEETING_REFUND],
+            credits[TransferKind.ADJUSTMENT],
+            owed,
+            sum(one.entries for one in found),
+        )

@@ -1,0 +1,217 @@
+"""Queue notes with a hold (rule 1/notes); charge or fail them.
+
+A note is queued by an API call, or because a meeting was made with `auto_notulen`; it is due at once. A
+request that cannot be paid for is refused. An automatic note that cannot be paid for is written as failed
+with an event, because no response carries the refusal.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from attrs import frozen
+
+from meetcore.domain.errors import CreditCapExceeded, DomainError, Gone, InsufficientCredits
+from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds, pricing, transfers
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import Language, Note, NoteFault
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.notes.views import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
+from meetcore.domain.records.notes import note_record
+from meetcore.ports import observability, queries
+from meetcore.ports.runtime import WorkerNotifier
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, missing, run_once
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.webhooks.events import events_of
+
+
+@frozen
+class NoteRequest:
+    """A requested note. `recording_id` is as it was sent."""
+
+    recording_id: str
+    language: Language = Language.INDONESIAN
+
+
+async def queue_note(
+    tx: Transaction, runtime: Runtime, view: NoteCreationView, recording: Recording, language: Language,
+    credits: int, now: datetime,
+) -> Note:  # fmt: skip
+    """Queue a note and hold its price, or raise the refusal of `holds.take`."""
+    usage = view.usage
+    note = notes.queue(runtime.new_id(now), recording, usage.api_key_id, language, now)
+    hold = notes.hold_for(note, runtime.new_id(now), credits, usage.day)
+    reserved = holds.take(view.funds, usage, view.daily_cap, hold)
+    cause = observability.cause_of(runtime.tracing)
+    await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage, cause)
+    return note
+
+
+def _ignore(_: Note, __: NoteFault) -> None:
+    return None
+
+
+@frozen
+class NoteQueue:
+    """Queues notes for the workers, in a transaction that the caller opened.
+
+    `on_failed` is called with an automatic note that cannot be made.
+    """
+
+    catalogue: pricing.TierCatalogue
+    runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
+
+    async def add(
+        self,
+        tx: Transaction,
+        admission: NoteCreationView,
+        recording: Recording,
+        language: Language,
+        now: datetime,
+    ) -> Note:
+        """Queue a note and hold its price for the length that is known now, or refuse as `holds.take` does.
+
+        Raises `Unprocessable`: it costs more than the largest possible balance.
+        """
+        credits = self.catalogue.quote_notulen(recording.duration_s).credits
+        return await queue_note(tx, self.runtime, admission, recording, language, credits, now)
+
+    async def add_for_meeting(
+        self, tx: Transaction, meeting: Meeting, recording: Recording, now: datetime
+    ) -> int:
+        """Queue the note that a meeting was made with, in Indonesian, on the cap of the meeting's key.
+
+        Where a note is there already nothing is done. Returns how many deliveries of its failure are due.
+        """
+        language = Language.INDONESIAN
+        query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, language)
+        admission = await tx.notes.load_note_creation(query)
+        if admission.existing_note is not None:
+            return 0
+        try:
+            notes.admit_note(recording, None, now)
+            await self.add(tx, admission, recording, language, now)
+        except DomainError as refusal:
+            note = notes.queue(self.runtime.new_id(now), recording, meeting.api_key_id, language, now)
+            failed, fact = notes.fail(note, _fault_of(refusal))
+            self.on_failed(failed, _fault_of(refusal))
+            return await tx.notes.save_refused(failed, events_of(self.runtime, now, fact))
+        return 0
+
+
+def _fault_of(refusal: DomainError) -> NoteFault:
+    if isinstance(refusal, CreditCapExceeded):
+        return NoteFault.CAP_REACHED
+    if isinstance(refusal, InsufficientCredits):
+        return NoteFault.SHORT_OF_CREDITS
+    if isinstance(refusal, Gone):
+        return NoteFault.RECORDING_GONE
+    return NoteFault.MEDIA_UNREADABLE
+
+
+@frozen
+class CreateNote:
+    """Queues a note once for each request. `notifier` wakes the note workers."""
+
+    store: Store
+    queue: NoteQueue
+    notifier: WorkerNotifier
+
+    async def __call__(
+        self, caller: queries.Caller, wanted: NoteRequest, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
+        """Queue the note, or answer as the first request with this key was answered.
+
+        A refusal is NotFound, Gone, Conflict, Unprocessable, InsufficientCredits or CreditCapExceeded. Raises
+        `ServiceUnavailable`: the recording has grown and is being measured.
+        """
+
+        async def work(tx: Transaction) -> Outcome:
+            recording_id = parse_id(wanted.recording_id, "recording")
+            query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, wanted.language)
+            admission = await tx.notes.load_note_creation(query)
+            if admission.recording is None:
+                raise await missing(tx, caller.account.id, recording_id, "recording")
+            recording = notes.admit_note(admission.recording, admission.existing_note, now)
+            note = await self.queue.add(tx, admission, recording, wanted.language, now)
+            return Outcome(note_record(note))
+
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        self.notifier.notify()
+        return outcome
+
+
+async def fail_note(
+    tx: Transaction, runtime: Runtime, settlement: NoteSettlement, fault: NoteFault, at: datetime
+) -> tuple[Note, int]:
+    """Fail a note under its account's lock, releasing its hold; return how many deliveries are due, too."""
+    reserved = holds.release(settlement.funds, settlement.usage, settlement.hold)
+    failed, fact = notes.fail(settlement.note, fault)
+    events = events_of(runtime, at, fact)
+    due = await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
+    return failed, due
+
+
+async def complete_note(
+    tx: Transaction, runtime: Runtime, settlement: NoteSettlement, credits: int, at: datetime
+) -> tuple[Note, int]:
+    """Charge a written note and show it, under its account's lock; return how many deliveries are due."""
+    settled = holds.settle(
+        settlement.funds, settlement.usage, settlement.hold, credits, runtime.new_id(at), at,
+        runtime.chain_key,
+    )  # fmt: skip
+    posting = settled.posting
+    assert posting.entry is not None  # a settlement always posts
+    note, fact = notes.complete(settlement.note, credits, posting.entry.transfer.id, at)
+    events = events_of(runtime, at, fact, posting)
+    due = await tx.notes.save_completed(
+        note, settlement.hold, posting.funds, settled.usage, posting.entry, events
+    )
+    return note, due
+
+
+@frozen
+class FinalizeNote:
+    """Ends notes for their workers, each as a whole or not at all. `notifier` wakes the delivery workers.
+
+    `on_failed` is called with each note that was given up, once that is kept.
+    """
+
+    store: Store
+    catalogue: pricing.TierCatalogue
+    notifier: WorkerNotifier
+    runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
+
+    async def complete(self, task: NoteTask) -> bool:
+        """Charge a written note by the length of its media and show it; false when the lease is lost.
+
+        The charge may be larger than the hold: then it may take the balance below zero and pass the cap.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is None:
+                return False
+            credits = self.catalogue.quote_notulen(settlement.note.duration_s).credits
+            _, due = await complete_note(tx, self.runtime, settlement, credits, now)
+        observability.count_credits(self.runtime.metrics, transfers.TransferKind.NOTULEN_CHARGE, credits)
+        if due:
+            self.notifier.notify()
+        return True
+
+    async def fail(self, task: NoteTask, fault: NoteFault) -> bool:
+        """Fail a note; false when the lease is lost."""
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is None:
+                return False
+            _, due = await fail_note(tx, self.runtime, settlement, fault, self.runtime.now())
+        self.on_failed(settlement.note, fault)
+        if due:
+            self.notifier.notify()
+        return True

@@ -1,0 +1,347 @@
+"""Recordings: collect their files from the provider, measure them, expire them.
+
+A recording is shown, and its notes are queued, once all of its media is measured, file by file through an
+unlinked file on disk. An unreadable file counts as no media. A file that the provider does not return now,
+or that does not fit on the disk, is tried again for as long as the recording is kept. Every step may be
+repeated: the lease only saves work.
+
+One transaction expires a recording, by age or at its owner's request: its link is gone, notes in progress
+fail and cost nothing, transcripts are deleted. Then its files are due for removal at the provider.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.meetings import meetings, provider_events
+from meetcore.domain.notes import notes, recordings, views
+from meetcore.domain.notes.notes import Note, NoteFault
+from meetcore.ports import ai, queries
+from meetcore.ports.recording_files import FileGone, FilesUnavailable, RecordingFiles
+from meetcore.ports.runtime import Lease, WorkerNotifier
+from meetcore.ports.store import Store, StoreUnavailable, Transaction
+from meetcore.usecases.notes import downloads, note_charges
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, missing, run_once
+from meetcore.usecases.runtime import LeaseLost, Runtime, gather_all, with_heartbeat
+from meetcore.usecases.webhooks.events import events_of
+
+
+@frozen
+class CollectRecordingFiles:
+    """Gathers a meeting's files in its one recording, kept for `retention`; notified workers measure it."""
+
+    store: Store
+    notifier: WorkerNotifier
+    runtime: Runtime
+    retention: timedelta = recordings.RETENTION
+
+    async def __call__(
+        self,
+        provider: str,
+        provider_meeting_id: str,
+        files: Sequence[recordings.RecordingFile],
+        now: datetime,
+        *,
+        is_query_result: bool = False,
+    ) -> provider_events.EventOutcome:
+        """Add files to the meeting's recording; where `is_query_result`, their addresses are current.
+
+        APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the meeting
+        was not sold with a recording or its account was erased, TOO_EARLY when the meeting does not exist yet
+        or is being cancelled.
+        """
+        async with self.store.begin() as tx:
+            meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
+            if meeting is None or meeting.status is meetings.MeetingStatus.CANCELLING:
+                return provider_events.EventOutcome.TOO_EARLY
+            if not recordings.can_be_recorded(meeting) or await tx.erasures.is_requested(meeting.account_id):
+                return provider_events.EventOutcome.IGNORED
+            known = await tx.recordings.load(meeting.account_id, meeting.id)
+            if known is None:
+                recording = recordings.open_recording(
+                    self.runtime.new_id(now), meeting, files, now, self.retention
+                )
+            else:
+                recording = recordings.gather_files(known, files)
+                recording = recordings.readdress(recording, files) if is_query_result else recording
+            if recording is None or recording == known:
+                return provider_events.EventOutcome.IGNORED
+            await tx.recordings.save(recording)
+        self.notifier.notify()
+        return provider_events.EventOutcome.APPLIED
+
+
+def require_own(files: RecordingFiles, provider: str) -> None:
+    """Raise `FilesUnavailable` for a recording of another provider, whose ids are unknown at this one."""
+    if provider != files.provider:
+        raise FilesUnavailable(f"a recording of {provider}, and the provider is {files.provider}")
+
+
+@frozen
+class SyncRecordingFiles:
+    """Asks the provider for the files of a recording; `FilesUnavailable` without a usable answer."""
+
+    store: Store
+    files: RecordingFiles
+    record: CollectRecordingFiles
+    runtime: Runtime
+
+    async def of_meeting(self, provider: str, provider_meeting_id: str) -> bool:
+        """Record the files that the provider has of a meeting; return whether there are any."""
+        require_own(self.files, provider)
+        found = await self.files.find(provider_meeting_id)
+        if found:
+            await self.record(provider, provider_meeting_id, found, self.runtime.now(), is_query_result=True)
+        return bool(found)
+
+    async def __call__(self, recording: recordings.Recording) -> recordings.Recording:
+        """Return a recording with the provider's present files: a late transcript, fresh addresses."""
+        await self.of_meeting(recording.provider, recording.provider_meeting_id)
+        async with self.store.at_once() as tx:
+            return await tx.recordings.load_by_id(recording.account_id, recording.id) or recording
+
+
+_FIRST_WAIT_S = 2.0
+_LONGEST_WAIT_S = 3600.0
+_TRIES_BEFORE_GONE = 5
+
+
+@frozen
+class WorkOnRecordings:
+    """Works on recordings that are due, `at_once` of them at a time.
+
+    `notifier` wakes the delivery workers, `notes_notifier` the note workers. `lease_s` is how long a
+    dead worker's recording waits; it is renewed three times in it. `report` is called with failures,
+    and `on_expired_lease` with a recording that is claimed because its lease expired.
+    """
+
+    store: Store
+    files: RecordingFiles
+    editor: ai.AudioEditor
+    queue: note_charges.NoteQueue
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    runtime: Runtime
+    at_once: int = 4
+    lease_s: float = 30.0
+    report: Callable[[views.RecordingTask, Exception], None] = lambda task, fault: None
+    on_expired_lease: Callable[[views.RecordingTask], object] = lambda task: None
+
+    async def __call__(self) -> bool:
+        """Work on due recordings; return whether there may be more. What met a fault is due again later."""
+        lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
+        async with self.store.at_once() as tx:
+            tasks = await tx.recordings.claim(self.at_once, lease)
+        for task in tasks:
+            if task.had_expired_lease:
+                self.on_expired_lease(task)
+        await gather_all(self._work(task) for task in tasks)
+        return len(tasks) == self.at_once
+
+    async def _work(self, task: views.RecordingTask) -> None:
+        async def renew() -> bool:
+            async with self.store.at_once() as tx:
+                return await tx.recordings.renew(task, self.lease_s)
+
+        is_over = task.recording.status is recordings.RecordingStatus.EXPIRED
+        work = self._remove(task.recording) if is_over else self._measure(task)
+        try:
+            await with_heartbeat(work, renew, self.lease_s / 3)
+        except LeaseLost:
+            return
+        except StoreUnavailable:
+            raise
+        except Exception as fault:
+            wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
+            await self._give_back(task, wait_s)
+            self.report(task, fault)
+            if not isinstance(fault, (FilesUnavailable, ai.EditingFailed)):
+                raise
+            return
+        # What came meanwhile is due at once; where nothing is left to do, the lease is gone.
+        await self._give_back(task, 0.0)
+
+    async def _give_back(self, task: views.RecordingTask, wait_s: float) -> None:
+        async with self.store.at_once() as tx:
+            await tx.recordings.postpone(task, wait_s)
+
+    async def _remove(self, recording: recordings.Recording) -> None:
+        require_own(self.files, recording.provider)
+        # An event may have been lost, so listed files are removed, and known ones that are not listed.
+        listed = await self.files.find(recording.provider_meeting_id)
+        files = {file.provider_file_id: file for file in (*recording.files, *listed)}
+        for file in files.values():
+            await self.files.remove(recording.provider_meeting_id, file)
+        async with self.store.begin() as tx:
+            await tx.lock_account(recording.account_id)
+            latest = await tx.recordings.load(recording.account_id, recording.meeting_id)
+            if latest is not None:
+                await tx.recordings.save(recordings.removed(latest, files))
+
+    async def _measure(self, task: views.RecordingTask) -> None:
+        recording = task.recording
+        require_own(self.files, recording.provider)
+        for file in [one.sound for one in recordings.segments(recording) if one.media_s is None]:
+            length_s = await self._length(recording, file, task.tries)
+            async with self.store.begin() as tx:
+                lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
+                due, is_new = await self._keep(tx, recording, lengths_s)
+            if due:
+                self.notifier.notify()
+            if is_new:
+                self.notes_notifier.notify()
+
+    async def _length(
+        self, recording: recordings.Recording, file: recordings.RecordingFile, tries: int
+    ) -> float:
+        listed: recordings.RecordingFile | None = file
+        if tries > 1:  # an event's address may have aged
+            found = await self.files.find(recording.provider_meeting_id)
+            listed = next((one for one in found if one.provider_file_id == file.provider_file_id), None)
+        if listed is None and tries >= _TRIES_BEFORE_GONE:
+            return 0.0
+        if listed is None:  # a provider may be moving it still
+            raise FilesUnavailable("the provider lists a file no more")
+        with closing(self.editor.scratch()) as media:
+            try:
+                await downloads.copy_file(self.files, listed, media)
+                return await self.editor.measure(media)
+            except ai.MediaUnreadable:
+                return 0.0
+            except FileGone as error:
+                raise FilesUnavailable("the provider says that a file is gone") from error
+
+    async def _keep(
+        self, tx: Transaction, recording: recordings.Recording, lengths_s: Mapping[tuple[str, int], float]
+    ) -> tuple[int, bool]:
+        """Write lengths; return how many deliveries are due, and whether the recording is shown now."""
+        account_id, meeting_id, now = recording.account_id, recording.meeting_id, self.runtime.now()
+        view = await tx.meetings.load_locked(account_id, meeting_id, None)
+        latest = await tx.recordings.load(account_id, meeting_id)
+        if view is None or latest is None:
+            return 0, False
+        measured = recordings.measure(latest, lengths_s)
+        is_new = latest.status is not measured.status
+        if not is_new:
+            return await tx.recordings.save(measured), False
+        facts = recordings.became_ready(latest, measured, now)
+        due = await tx.recordings.save(measured, events_of(self.runtime, now, *facts))
+        if view.meeting.options.auto_notulen:
+            due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
+        return due, True
+
+
+async def end_recording(
+    tx: Transaction, runtime: Runtime, recording: recordings.Recording, at: datetime, *, with_notes: bool
+) -> tuple[int, list[Note]]:
+    """End a recording whose account is locked; return how many deliveries are due, and the failed notes."""
+    due, failed = 0, []
+    for note in await tx.notes.load_of_recording(recording.account_id, recording.id):
+        settlement = await tx.notes.load_settlement(note.account_id, note.id, None)
+        if settlement is not None:
+            note, more = await note_charges.fail_note(tx, runtime, settlement, NoteFault.RECORDING_GONE, at)
+            due += more
+            failed.append(settlement.note)
+        if with_notes:
+            await tx.notes.save_erased(notes.erase(note))
+    await tx.notes.delete_transcript_chunks(recording.account_id, recording.id)
+    await tx.recordings.save(recordings.expire(recording))
+    return due, failed
+
+
+def _ignore(_: Note, __: NoteFault) -> None:
+    return None
+
+
+@frozen
+class ExpireRecordings:
+    """Expires recordings past their retention; notes that were made of them stay.
+
+    `on_failed` is called with each note that failed for it, once that is kept.
+    """
+
+    store: Store
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
+
+    async def __call__(self, limit: int = 100) -> bool:
+        """End up to `limit` recordings as a sweep does; whether there may be more."""
+        async with self.store.at_once() as tx:
+            outlived = await tx.recordings.find_outlived(limit)
+        faults: list[Exception] = []
+        for account_id, meeting_id in outlived:
+            try:
+                await self._expire(account_id, meeting_id)
+            except StoreUnavailable:
+                raise
+            except Exception as fault:  # noqa: BLE001  # one that cannot be read keeps no other
+                fault.add_note(f"the recording of meeting {meeting_id}")
+                faults.append(fault)
+        if faults:
+            raise ExceptionGroup("not every recording that is past its retention could be ended", faults)
+        return len(outlived) == limit
+
+    async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
+        async with self.store.begin() as tx:
+            await tx.lock_account(account_id)
+            recording = await tx.recordings.load(account_id, meeting_id)
+            if recording is None:
+                return
+            due, failed = await end_recording(
+                tx, self.runtime, recording, self.runtime.now(), with_notes=False
+            )
+        for note in failed:
+            self.on_failed(note, NoteFault.RECORDING_GONE)
+        self.notes_notifier.notify()
+        if due:
+            self.notifier.notify()
+
+
+@frozen
+class DeleteRecording:
+    """Ends a recording at once, and on request everything that was made of it but the ledger.
+
+    `on_failed` is called with each note that failed for it, once that is kept.
+    """
+
+    store: Store
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
+
+    async def __call__(
+        self,
+        caller: queries.Caller,
+        recording_id: UUID,
+        request: IdempotentRequest,
+        now: datetime,
+        *,
+        with_notes: bool,
+    ) -> Outcome:
+        """Delete a recording, with its notes and their events on request; idempotent.
+
+        Returns nothing, or a refusal: NotFound, or Gone past its retention.
+        """
+        failed: list[Note] = []
+
+        async def work(tx: Transaction) -> Outcome:
+            await tx.lock_account(caller.account.id)
+            recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
+            if recording is None or recording.status is recordings.RecordingStatus.MEASURING:
+                raise await missing(tx, caller.account.id, recording_id, "recording")
+            due, failed[:] = await end_recording(tx, self.runtime, recording, now, with_notes=with_notes)
+            return Outcome(due=due)
+
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        for note in failed:
+            self.on_failed(note, NoteFault.RECORDING_GONE)
+        self.notes_notifier.notify()
+        if outcome.due:
+            self.notifier.notify()
+        return outcome

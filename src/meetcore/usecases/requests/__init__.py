@@ -1,0 +1,1 @@
+"""Use cases of requests, accounts, keys and their data."""

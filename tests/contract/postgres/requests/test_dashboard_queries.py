@@ -1,0 +1,186 @@
+"""Reads of the dashboard."""
+
+from datetime import date, timedelta
+
+from attrs import evolve
+
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.statements import EntryRange
+from meetcore.domain.records.pages import DaySpending, NoteDetails, Overview
+from meetcore.domain.webhooks.endpoints import EndpointState
+from tests.support.note_transactions import (
+    claim_notes,
+    completed,
+    erase,
+    keep_recording,
+    new_recording,
+    queued,
+    recorded,
+    settle,
+)
+from tests.support.postgres_rig import PostgresRig
+from tests.support.transactions import (
+    AT,
+    Customer,
+    MeetingSpec,
+    adjust,
+    finish_cancelling,
+    new_endpoint,
+    new_host,
+    new_id,
+    open_customer,
+    register,
+    reserved,
+    rolled,
+    save_endpoint,
+    scheduled,
+    start_cancelling,
+)
+
+TODAY = cap_day(AT)
+HOUR = timedelta(hours=1)
+
+
+async def _overview(rig: PostgresRig, customer: Customer, first_day: date = TODAY) -> Overview:
+    return await rig.queries.find_overview(customer.account_id, first_day, TODAY)
+
+
+async def test_the_use_of_a_key_is_that_of_its_cap_on_the_day(rig: PostgresRig) -> None:
+    first = await open_customer(rig, 100)
+    other = await open_customer(rig, 100, new_host(max_concurrent=9))
+    second = await rolled(rig, first)
+    await scheduled(rig, first, MeetingSpec(credits=30))
+    await reserved(rig, second, MeetingSpec(credits=5))
+    await scheduled(rig, other, MeetingSpec(credits=7))
+    listed = await rig.queries.list_key_use(first.account_id, TODAY)
+    assert [(use.key.id, use.spent) for use in listed] == [(second.key_id, 35), (first.key_id, 35)]
+    tomorrow = await rig.queries.list_key_use(first.account_id, TODAY + timedelta(days=1))
+    assert [use.spent for use in tomorrow] == [0, 0]
+
+
+async def test_spending_is_by_day_and_kind_less_refunds(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 100)
+    other = await open_customer(rig, 100, new_host(max_concurrent=9))
+    await scheduled(rig, customer, MeetingSpec(credits=30))
+    back = await scheduled(rig, customer, MeetingSpec(credits=20))
+    await finish_cancelling(rig, back, await start_cancelling(rig, back))
+    await queued(rig, customer, price=7)
+    (task,) = await claim_notes(rig)
+    assert await settle(rig, task, price=4)
+    await scheduled(rig, other, MeetingSpec(credits=9))
+    spent = (await _overview(rig, customer)).spending
+    assert sum(each.meetings for each in spent) == 30
+    assert sum(each.notes for each in spent) == 4
+    days = [each.day for each in spent]
+    assert days == sorted(set(days))
+    last = max(days)
+    assert (await _overview(rig, customer, last + timedelta(days=1))).spending == []
+    assert (await _overview(rig, other)).spending == [DaySpending(TODAY, 9, 0)]
+
+
+async def test_a_range_of_entries_has_the_balances_around_it(rig: PostgresRig) -> None:
+    customer, other = await open_customer(rig), await open_customer(rig, 9)
+    queries, owner = rig.queries, customer.account_id
+    assert await queries.find_first_entry_at(owner) is None
+    assert await queries.find_entry_range(owner, AT, AT + HOUR) == EntryRange(1, 0, 0, 0)
+    for hours, amount in ((0, 10), (1, 5), (1, -2), (3, 4)):
+        await adjust(rig, customer, amount, f"ticket:{new_id()}", AT + hours * HOUR)
+    await adjust(rig, other, 1, "ticket:other", AT + HOUR)
+    assert await queries.find_first_entry_at(owner) == AT
+    for from_h, to_h, expected in (
+        (-2, 0, (1, 0, 0, 0)),
+        (0, 1, (1, 1, 0, 10)),
+        (0, 9, (1, 4, 0, 17)),
+        (1, 2, (2, 3, 10, 13)),
+        (2, 3, (4, 3, 13, 13)),
+        (4, 9, (5, 4, 17, 17)),
+    ):
+        found = await queries.find_entry_range(owner, AT + from_h * HOUR, AT + to_h * HOUR)
+        assert found == EntryRange(*expected), (from_h, to_h)
+
+
+async def test_an_overview_has_the_threshold_of_the_account(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 100, low_threshold=120)
+    assert (await _overview(rig, customer)).low_threshold == 120
+
+
+async def test_troubled_endpoints_are_those_that_fail(rig: PostgresRig, customer: Customer) -> None:
+    await register(rig, new_endpoint(customer))
+    failing = await register(rig, new_endpoint(customer))
+    await save_endpoint(rig, evolve(failing, consecutive_failures=3))
+    disabled = await register(rig, new_endpoint(customer))
+    await save_endpoint(
+        rig, evolve(disabled, consecutive_failures=20, state=EndpointState.DISABLED, disabled_at=AT)
+    )
+    await register(rig, new_endpoint(await open_customer(rig)))
+    found = (await _overview(rig, customer)).troubled
+    assert [(each.id, each.consecutive_failures, each.is_disabled) for each in found] == [
+        (failing.id, 3, False),
+        (disabled.id, 20, True),
+    ]
+    assert found[0].url == failing.url
+
+
+async def test_a_meeting_comes_with_its_recording_and_the_notes_on_it(rig: PostgresRig) -> None:
+    customer, other = await open_customer(rig, 100), await open_customer(rig)
+    await rig.put_hosts(new_host(max_concurrent=9))
+    meeting = await scheduled(rig, customer)
+    await completed(rig, customer)
+    find, owner = rig.queries.find_meeting_details, customer.account_id
+    bare = await find(owner, meeting.id)
+    assert bare is not None
+    assert (bare.meeting, *bare.recordings, *bare.notes) == (meeting,)
+    recording = new_recording(customer, meeting_id=meeting.id)
+    await keep_recording(rig, recording)
+    assert await find(owner, meeting.id) == bare, "it is being measured"
+    assert await find(other.account_id, meeting.id) is None
+    assert await find(owner, new_id()) is None
+
+
+async def test_listed_notes_have_the_titles_of_their_meetings_and_say_nothing(rig: PostgresRig) -> None:
+    customer, other = await open_customer(rig, 100), await open_customer(rig, 100)
+    await rig.put_hosts(new_host(max_concurrent=9))
+    meeting = await scheduled(rig, customer, MeetingSpec(title="Rapat Anggaran"))
+    recording = await recorded(rig, customer, meeting_id=meeting.id)
+    await erase(rig, await completed(rig, customer))
+    bare = await completed(rig, customer)
+    titled = await queued(rig, customer, recording)
+    await queued(rig, other)
+    found = await rig.queries.list_titled_notes(customer.account_id, 9, None)
+    assert [(each.note.id, each.title) for each in found] == [(titled.id, "Rapat Anggaran"), (bare.id, None)]
+    assert found[1].note == evolve(bare, draft=None, transcript=())
+    assert list(await rig.queries.list_titled_notes(customer.account_id, 1, titled.id)) == [found[1]]
+
+
+async def test_notes_come_with_their_meeting_and_recording(rig: PostgresRig) -> None:
+    customer, other = await open_customer(rig, 100), await open_customer(rig)
+    await rig.put_hosts(new_host(max_concurrent=9))
+    meeting = await scheduled(rig, customer)
+    recording = await recorded(rig, customer, meeting_id=meeting.id)
+    erased = await erase(rig, await completed(rig, customer))
+    note = await queued(rig, customer, recording)
+    details, owner = NoteDetails(note, meeting, recording), customer.account_id
+    assert await rig.queries.find_note_details(owner, note.id) == details
+    of_meeting = await rig.queries.find_meeting_details(owner, meeting.id)
+    assert of_meeting is not None
+    assert (of_meeting.meeting, *of_meeting.recordings, *of_meeting.notes) == (meeting, recording, note)
+    assert await rig.queries.find_note_details(other.account_id, note.id) is None
+    gone = await rig.queries.find_note_details(owner, erased.id)
+    assert gone is not None
+    assert (gone.note, gone.meeting) == (erased, None)
+
+
+async def test_capped_keys_are_those_with_a_cap_that_are_not_revoked(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 100, cap=50)
+    other = await open_customer(rig, 100, cap=60)
+    await open_customer(rig, 100, cap=70)
+    await rig.put_hosts(new_host(max_concurrent=9))
+    await scheduled(rig, customer, MeetingSpec(credits=30))
+    await reserved(rig, customer, MeetingSpec(credits=5))
+    found = await _overview(rig, customer)
+    assert [(key.daily_cap, key.spent) for key in found.capped_keys] == [(50, 35)]
+    tomorrow = await rig.queries.find_overview(customer.account_id, TODAY, TODAY + timedelta(days=1))
+    assert [key.spent for key in tomorrow.capped_keys] == [0]
+    await rig.alone.registry.revoke_key(other.key_id, AT)
+    assert (await _overview(rig, other)).capped_keys == []
+    assert (await _overview(rig, await open_customer(rig, 100))).capped_keys == []

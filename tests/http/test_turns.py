@@ -1,0 +1,116 @@
+"""Turns: a client has a few requests in progress, rests between them, and holds up no other client."""
+
+import asyncio
+import time
+from ipaddress import ip_network
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from meetcore.adapters.http.turns import AT_ONCE, Turns
+from meetcore.app import _has_key
+from meetcore.domain.webhooks.addresses import Network
+
+PROXIES: tuple[Network, ...] = (ip_network("192.0.2.0/24"),)
+
+
+async def nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def ignore(_: Message) -> None:
+    return None
+
+
+def request(peer: str, forwarded: str = "") -> Scope:
+    headers = [(b"x-forwarded-for", forwarded.encode())] if forwarded else []
+    return {"type": "http", "client": (peer, 1), "headers": headers}
+
+
+class Held:
+    """An application that begins its answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = asyncio.Event()
+        self.is_over = asyncio.Event()
+        self.in_progress = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.in_progress += 1
+        await self.let_go.wait()
+        await send({"type": "http.response.start"})
+        await self.is_over.wait()
+
+
+async def begun(app: Held, turns: Turns, *scopes: Scope) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.create_task(turns.take(app, scope, nothing, ignore)) for scope in scopes]
+    await asyncio.sleep(0.05)
+    return tasks
+
+
+@pytest.mark.parametrize(
+    "scopes",
+    [
+        [request("198.51.100.1")] * 20,
+        [request(f"2001:db8::{number}") for number in range(1, 21)],
+        [request("192.0.2.1", "198.51.100.1")] * 20,
+    ],
+    ids=["IPv4", "IPv6 /64", "behind a proxy"],
+)
+async def test_a_client_has_so_many_requests_in_progress_until_an_answer_begins(scopes: list[Scope]) -> None:
+    app, turns = Held(), Turns(PROXIES)
+    tasks = await begun(app, turns, *scopes)
+    assert app.in_progress == AT_ONCE
+    tasks += await begun(app, turns, request("198.51.100.2"))
+    assert app.in_progress == AT_ONCE + 1, "another client's is in progress at once"
+    app.let_go.set()
+    async with asyncio.timeout(5):
+        while app.in_progress < 21:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    app.is_over.set()
+    await asyncio.gather(*tasks)
+    assert len(turns) == 0, "nothing is kept of clients without requests"
+
+
+async def test_a_proxy_that_names_no_client_and_a_socket_are_not_counted() -> None:
+    app, turns = Held(), Turns(PROXIES)
+    tasks = await begun(app, turns, *[request("192.0.2.1")] * 20, *[request("")] * 20)
+    assert app.in_progress == 40
+    app.let_go.set()
+    app.is_over.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_requests_at_once_leave_most_of_the_loop_to_others() -> None:
+    async def page(_scope: Scope, _receive: Receive, send: Send) -> None:
+        time.sleep(0.005)  # noqa: ASYNC251  (computed without a pause)
+        await send({"type": "http.response.start"})
+
+    turns, one, clock = Turns(), request("198.51.100.1"), asyncio.get_running_loop().time
+    start = clock()
+    await asyncio.gather(*(turns.take(page, one, nothing, ignore) for _ in range(20)))
+    assert clock() - start >= 18 * 0.02
+    start = clock()
+    for _ in range(20):
+        await turns.take(page, one, nothing, ignore)
+    assert clock() - start < 18 * 0.02
+
+
+async def test_a_request_that_leaves_while_it_waits_leaves_its_place() -> None:
+    app, turns = Held(), Turns()
+    tasks = await begun(app, turns, *[request("198.51.100.1")] * 20)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert len(turns) == 0
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (f"Bearer mk_live_{'a' * 43}", True), (f"Bearer xx_live_{'a' * 43}", False),
+        ("Bearer mk_live_a", False), ("", False),
+    ],
+)  # fmt: skip
+def test_a_request_with_a_key_of_the_right_form_is_counted_for_its_key(header: str, expected: bool) -> None:
+    assert _has_key({"headers": [(b"authorization", header.encode())]}, "mk") is expected

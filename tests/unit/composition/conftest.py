@@ -1,0 +1,10 @@
+"""Every test here may use the store."""
+
+import pytest
+
+from tests.support.postgres_rig import PostgresRig
+
+
+@pytest.fixture(autouse=True)
+def _opened(use_case_store: PostgresRig) -> None:
+    """Open it."""

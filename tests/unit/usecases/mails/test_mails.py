@@ -1,0 +1,261 @@
+"""Mails: queued with the change, sent once, never lost, given up by the schedule."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field
+
+from meetcore.domain.mails.contents import EndpointDisabled, SignInLink
+from meetcore.domain.mails.mails import EXPIRED, Mail, MailLimits, MailStatus, Recipient
+from meetcore.domain.mails.views import OutgoingMail
+from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import new_secret
+from meetcore.ports.mails import MailRefused, MailUnavailable
+from meetcore.ports.webhook_sender import OutgoingPost
+from meetcore.testing.clock import SeededEntropy
+from meetcore.usecases.mails import FAULT, MailQueue, SendMails
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.webhooks.deliver import DeliverWebhooks
+from tests.support.fakes import FakeMailer, FakeMailTexts
+from tests.support.outbox import BAD
+from tests.support.postgres_rig import PostgresRig, stored_mails
+from tests.support.records import put_member
+from tests.support.transactions import KIND, new_endpoint, open_customer, register, top_up
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, DyingStore, SimulatedCrash
+
+SECRET = new_secret(bytes(32))
+DEWI = Recipient("dewi@example.com")
+
+
+@define(slots=False)
+class ScriptedMailer:
+    """A mail server that fails as often as it is set to, and a process that dies at a point of sending."""
+
+    errors: list[Exception] = field(factory=list)
+    crash_point: CrashPoint = field(factory=CrashPoint)
+    mailbox: FakeMailer = field(factory=FakeMailer)
+
+    async def send(self, mail: OutgoingMail) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.crash_point.pass_point()
+        await self.mailbox.send(mail)
+        self.crash_point.pass_point()
+
+
+@define(slots=False)
+class Desk:
+    """An application with a queue and a sender of mails."""
+
+    harness: ApplicationHarness
+    mailer: ScriptedMailer = field(factory=ScriptedMailer)
+    reported: list[Mail] = field(factory=list)
+
+    @property
+    def queue(self) -> MailQueue:
+        return self.harness.process(sends_mails=True).mail_queue
+
+    def send(self, crash_point: CrashPoint | None = None, **changes: Any) -> SendMails:
+        store = self.harness.store
+        if crash_point is not None:
+            self.mailer.crash_point = crash_point
+            store = DyingStore(store, crash_point)
+        made = SendMails(store, self.mailer, FakeMailTexts(), self.harness.runtime)
+        return evolve(made, on_failed=self.reported.append, **changes)
+
+    async def add(self, *recipients: Recipient, lasts: timedelta = timedelta(days=2)) -> int:
+        link = SignInLink("https://meet.example/?token=secret", self.harness.now() + lasts)
+        async with self.harness.store.begin() as tx:
+            return await self.queue.add(tx, recipients or (DEWI,), link)
+
+    def mails(self) -> list[Mail]:
+        return self.harness.mails()
+
+    def advance(self, seconds: float) -> None:
+        self.harness.clock.advance(seconds)
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return Desk(await ApplicationHarness().start())
+
+
+async def test_a_mail_is_sent_once_and_its_link_is_erased(desk: Desk) -> None:
+    assert await desk.add() == 1
+    await desk.send()()
+    await desk.send()()
+    (sent,) = desk.mailer.mailbox.mails
+    assert "https://meet.example/?token=secret" in sent.text
+    (mail,) = desk.mails()
+    assert (mail.id, mail.status, mail.content) == (sent.id, MailStatus.SENT, None)
+    assert desk.reported == []
+
+
+async def test_without_a_mail_server_nothing_is_queued(desk: Desk) -> None:
+    queue = evolve(desk.queue, is_on=False)
+    async with desk.harness.store.begin() as tx:
+        link = SignInLink("https://meet.example/", desk.harness.now())
+        assert await queue.add(tx, [DEWI], link) == 0
+    assert desk.mails() == []
+    assert not desk.harness.process().mail_queue.is_on
+
+
+async def test_mails_beyond_the_limits_are_dropped(desk: Desk) -> None:
+    queue = evolve(desk.queue, limits=MailLimits(per_recipient=2))
+    link = SignInLink("https://meet.example/", desk.harness.now())
+    async with desk.harness.store.begin() as tx:
+        assert await queue.add(tx, [DEWI, DEWI, DEWI, Recipient("b@example.com")], link) == 3
+
+
+async def test_what_is_no_address_is_refused_with_its_transaction(desk: Desk) -> None:
+    with pytest.raises(InvalidEmail):
+        await desk.add(DEWI, Recipient("dewi@example.com\r\nBcc: a@example.com"))
+    assert desk.mails() == []
+
+
+async def test_many_mails_go_in_batches(desk: Desk) -> None:
+    await desk.add(*(Recipient(f"dewi{number}@example.com") for number in range(5)))
+    rounds = 1
+    while await desk.send(in_flight=2)():
+        rounds += 1
+    assert rounds == 3
+    assert len(desk.mailer.mailbox.mails) == 5
+
+
+async def test_a_mail_waits_while_the_server_is_away_and_has_one_id(desk: Desk) -> None:
+    await desk.add()
+    desk.mailer.errors = [MailUnavailable("connect"), MailUnavailable("451 4.7.1")]
+    await desk.send()()
+    (mail,) = desk.mails()
+    assert mail.due_at is not None
+    assert mail.due_at - desk.harness.now() >= timedelta(seconds=60)
+    await desk.send()()
+    assert len(desk.mailer.errors) == 1, "it is not due yet"
+    for wait_s in (72, 360):
+        desk.advance(wait_s)
+        await desk.send()()
+    assert [one.id for one in desk.mailer.mailbox.mails] == [mail.id]
+    assert [one.last_error for one in desk.reported] == ["connect", "451 4.7.1"]
+
+
+async def test_a_mail_is_given_up_after_the_schedule(desk: Desk) -> None:
+    await desk.add()
+    desk.mailer.errors = [MailUnavailable("timeout") for _ in range(6)]
+    for _ in range(8):
+        await desk.send()()
+        desk.advance(8 * 3600 if desk.mails()[0].attempts_made == 5 else 7200 * 1.2)
+    (mail,) = desk.mails()
+    assert (mail.status, mail.attempts_made, mail.last_error) == (MailStatus.FAILED, 6, "timeout")
+    assert desk.mailer.mailbox.mails == ()
+
+
+async def test_what_the_server_refuses_for_ever_is_not_tried_again(desk: Desk) -> None:
+    await desk.add()
+    desk.mailer.errors = [MailRefused("550 5.1.1")]
+    await desk.send()()
+    (mail,) = desk.mails()
+    assert (mail.status, mail.content, mail.last_error) == (MailStatus.FAILED, None, "550 5.1.1")
+
+
+async def test_an_expired_link_is_not_sent(desk: Desk) -> None:
+    await desk.add(lasts=timedelta(minutes=15))
+    desk.advance(15 * 60)
+    await desk.send()()
+    (mail,) = desk.mails()
+    assert (mail.status, mail.content, mail.last_error) == (MailStatus.FAILED, None, EXPIRED)
+    assert desk.mailer.mailbox.mails == ()
+    assert desk.reported == [mail]
+
+
+async def test_a_defect_is_raised_and_the_mail_is_tried_again(desk: Desk) -> None:
+    await desk.add()
+    desk.mailer.errors = [ZeroDivisionError()]
+    with pytest.raises(ExceptionGroup):
+        await desk.send()()
+    (mail,) = desk.mails()
+    assert (mail.attempts_made, mail.last_error) == (1, FAULT)
+    desk.advance(72)
+    await desk.send()()
+    assert len(desk.mailer.mailbox.mails) == 1
+
+
+@pytest.mark.parametrize("point", range(1, 9))
+async def test_a_worker_that_dies_anywhere_loses_no_mail(desk: Desk, point: int) -> None:
+    await desk.add()
+    with pytest.raises(SimulatedCrash):
+        await desk.send(CrashPoint(point))()
+    desk.advance(30)
+    await desk.send()()
+    sent = {one.id for one in desk.mailer.mailbox.mails}
+    assert len(sent) == 1, "one Message-ID, however often"
+    assert len(desk.mailer.mailbox.mails) == (2 if point in (5, 6, 7) else 1)
+    assert desk.mails()[0].status is MailStatus.SENT
+
+
+async def test_a_mail_has_no_more_points_at_which_to_die(desk: Desk) -> None:
+    await desk.add()
+    crash_point = CrashPoint()
+    await desk.send(crash_point)()
+    assert crash_point.burnt == 8
+
+
+async def test_a_worker_that_lost_its_claim_records_nothing(desk: Desk) -> None:
+    await desk.add()
+    slow = desk.send()
+
+    async def overtaken(mail: OutgoingMail) -> None:
+        desk.advance(31)
+        await desk.send()()
+        raise MailRefused("550")
+
+    class Overtaken:
+        send = staticmethod(overtaken)
+
+    await evolve(slow, mailer=Overtaken())()
+    (mail,) = desk.mails()
+    assert (mail.status, mail.last_error) == (MailStatus.SENT, None)
+    assert desk.reported == []
+
+
+class Refuses:
+    """A receiver that refuses every post."""
+
+    async def post(self, _: OutgoingPost) -> Any:
+        return BAD
+
+
+async def disabled(rig: PostgresRig, *, is_on: bool) -> list[Mail]:
+    """Fail at every endpoint until all are disabled; return the mails that are waiting."""
+    runtime = Runtime(rig.clock, SeededEntropy(5))
+    queue = MailQueue(runtime, "https://meet.example", is_on=is_on)
+    deliver = DeliverWebhooks(rig.store, Refuses(), RetrySchedule((5,) * 30), runtime, mails=queue)
+    for _ in range(DISABLE_AFTER_FAILURES + 1):
+        await deliver.record([await deliver.post(one) for one in await deliver.claim(100)])
+        rig.clock.advance(60)
+    assert rig.read("SELECT 1 FROM webhook_endpoints WHERE state = 'active'") == []
+    return stored_mails(rig)
+
+
+async def test_disabled_endpoints_of_an_account_are_one_mail(rig: PostgresRig) -> None:
+    customer = await open_customer(rig)
+    owner = await put_member(rig, customer.account_id)
+    one = await register(rig, new_endpoint(customer, url="https://hooks.example/a?key=k", secret=SECRET))
+    other = await register(rig, new_endpoint(customer, secret=SECRET))
+    await top_up(rig, customer, 5, "t", KIND)
+    (mail,) = await disabled(rig, is_on=True)
+    assert (mail.account_id, mail.recipient) == (customer.account_id, owner.email)
+    assert isinstance(mail.content, EndpointDisabled)
+    assert set(mail.content.urls) == {"https://hooks.example/a", other.url}
+    assert one.url not in mail.content.urls, "a query can hold a secret"
+    assert mail.content.failures == DISABLE_AFTER_FAILURES
+    assert mail.content.page_url == "https://meet.example/dashboard/webhooks"
+
+
+async def test_a_disabled_endpoint_is_no_mail_where_no_mail_server_is_named(rig: PostgresRig) -> None:
+    customer = await open_customer(rig)
+    await register(rig, new_endpoint(customer, secret=SECRET))
+    await top_up(rig, customer, 5, "t", KIND)
+    assert await disabled(rig, is_on=False) == []

@@ -1,0 +1,188 @@
+"""Meetings end at their end, and their recordings are looked for."""
+
+from datetime import timedelta
+
+import pytest
+
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
+from meetcore.domain.errors import UpstreamError
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.recording_files import FilesUnavailable
+from meetcore.ports.runtime import Lease
+from meetcore.usecases.meetings.cancellation import mark_cancelling
+from meetcore.usecases.meetings.reconcile_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
+from tests.unit.usecases.application import START, ApplicationHarness
+from tests.unit.usecases.fakes import recorded
+
+
+def ended_events(harness: ApplicationHarness) -> int:
+    kinds = [kind for kind, _ in harness.events()]
+    return kinds.count(EventKind.MEETING_ENDED)
+
+
+async def test_a_meeting_ends_at_its_end_and_is_reported_once():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    harness.clock.set(meeting.end_at - timedelta(microseconds=1))
+    assert await harness.end_due_meetings().sweep() == 0
+    harness.clock.set(meeting.end_at)
+    assert await harness.end_due_meetings().sweep() == 1
+    (after,) = harness.meetings()
+    assert after.status is MeetingStatus.ENDED
+    assert ended_events(harness) == 1
+    assert harness.count("host_reservations") == 0
+    assert harness.funds().balance == 90, "it took place as far as anybody knows"
+    harness.clock.advance(3600)
+    assert await harness.end_due_meetings().sweep() == 0
+    assert ended_events(harness) == 1
+
+
+async def test_a_meeting_that_runs_is_ended_at_the_provider():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    await harness.sandbox.state.put(f"sandbox-{meeting.id}", SandboxMeetingState.STARTED)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    assert await harness.at_sandbox(meeting) is SandboxMeetingState.ENDED
+    assert harness.meetings()[0].status is MeetingStatus.ENDED
+
+
+async def test_an_unavailable_provider_is_waited_for_but_not_for_ever():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    harness.faults.plan(SandboxCall.REMOVE, *[SandboxFault.LOST] * 100)
+    harness.clock.set(meeting.end_at)
+    for _ in range(14):
+        await harness.end_due_meetings().sweep()
+        assert harness.meetings()[0].status is MeetingStatus.SCHEDULED
+        harness.expire_leases()
+    harness.clock.set(meeting.end_at + PROVIDER_GRACE)
+    await harness.end_due_meetings().sweep()
+    assert harness.meetings()[0].status is MeetingStatus.ENDED
+    assert ended_events(harness) == 1
+
+
+async def test_two_workers_end_a_meeting_once():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    harness.clock.set(meeting.end_at)
+    one, other = harness.end_due_meetings(), harness.end_due_meetings()
+    assert [await one.sweep(), await other.sweep()] == [1, 0]
+    harness.expire_leases()  # the first one died, as far as the second knows
+    await other.sweep()
+    assert ended_events(harness) == 1
+
+
+async def test_many_meetings_that_end_together_are_all_processed():
+    harness = await ApplicationHarness(credits=1000, hosts=40).start()
+    for _ in range(40):
+        await harness.make()
+    harness.clock.set(harness.meetings()[0].end_at)
+    assert await harness.end_due_meetings().sweep() == 40
+    assert {meeting.status for meeting in harness.meetings()} == {MeetingStatus.ENDED}
+
+
+async def test_one_failing_meeting_does_not_affect_the_others():
+    harness = await ApplicationHarness(credits=1000, hosts=3).start()
+    for _ in range(3):
+        await harness.make()
+    broken = harness.meetings()[1]
+
+    class Broken(SandboxProvider):
+        """The sandbox with a defect."""
+
+        async def remove(self, provider_meeting_id):
+            if provider_meeting_id == broken.provider_meeting_id:
+                raise ZeroDivisionError
+            return await super().remove(provider_meeting_id)
+
+    harness.provider = Broken("http://sandbox", harness.sandbox.state, bytes(32))
+    harness.clock.set(broken.end_at)
+    with pytest.RaisesGroup(ZeroDivisionError):
+        await harness.end_due_meetings().sweep()
+    assert [meeting.status is MeetingStatus.ENDED for meeting in harness.meetings()] == [True, False, True]
+
+
+async def test_another_provider_is_not_queried_about_a_foreign_meeting():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    harness.write("UPDATE meetings SET provider = 'zoom'")
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    assert await harness.at_sandbox(meeting) is None
+    with pytest.raises(UpstreamError):
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), START)
+    assert await harness.at_sandbox(meeting) is None
+    assert harness.funds().balance == 90, "nothing is refunded while nobody knows"
+    harness.prove()
+
+
+async def recorded_meeting() -> tuple[ApplicationHarness, Meeting]:
+    """A meeting that was sold with a recording and has ended."""
+    meeting = await (harness := ApplicationHarness()).with_meeting(with_recording=True)
+    harness.clock.set(meeting.end_at)
+    assert await harness.end_due_meetings().sweep() == 1
+    return harness, meeting
+
+
+def due_in_s(harness: ApplicationHarness) -> float | None:
+    (row,) = harness.read("SELECT due_at FROM meetings")
+    return None if row["due_at"] is None else (row["due_at"] - harness.now()).total_seconds()
+
+
+async def test_a_recording_is_looked_for_from_the_end_on_for_three_days_and_no_longer():
+    harness, _ = await recorded_meeting()
+    waits = []
+    while (wait_s := due_in_s(harness)) is not None:
+        waits.append(wait_s)
+        harness.clock.advance(wait_s)
+        assert await harness.end_due_meetings().sweep() == 1
+        assert len(waits) < 50
+    assert waits == [0.0, *CHECKS_AFTER_S]
+    assert harness.fault_plan.calls["find"] == len(waits)
+    assert harness.recordings() == []
+
+
+async def test_a_recording_whose_event_was_lost_is_found():
+    harness, meeting = await recorded_meeting()
+    await harness.end_due_meetings().sweep()
+    harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
+    harness.clock.advance(5)
+    notifications = harness.notes_notifier.notifications
+    await harness.end_due_meetings().sweep()
+    assert [one.meeting_id for one in harness.recordings()] == [meeting.id]
+    assert harness.notes_notifier.notifications == notifications + 1
+    assert due_in_s(harness) is None, "nobody need look again"
+
+
+async def test_a_provider_without_an_answer_is_queried_again():
+    harness, meeting = await recorded_meeting()
+    harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
+    harness.fault_plan.plan("find", FilesUnavailable("x"))
+    await harness.end_due_meetings().sweep()
+    assert (due_in_s(harness), harness.recordings()) == (5.0, [])
+    harness.fake_recordings.provider = "zoom"
+    harness.clock.advance(5)
+    await harness.end_due_meetings().sweep()
+    assert (due_in_s(harness), harness.recordings()) == (10.0, []), "its files are another provider's to tell"
+    harness.fake_recordings.provider = "sandbox"
+    harness.clock.advance(10)
+    await harness.end_due_meetings().sweep()
+    assert len(harness.recordings()) == 1
+
+
+async def test_a_meeting_without_recording_is_not_searched_for_one():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    assert due_in_s(harness) is None
+    assert harness.fault_plan.calls["find"] == 0
+
+
+async def test_a_meeting_whose_cancellation_failed_at_its_end_is_ended():
+    meeting = await (harness := ApplicationHarness()).with_meeting()
+    lease = Lease(harness.runtime.new_id(harness.now()), 20)
+    async with harness.store.begin() as tx:
+        marked = await mark_cancelling(tx, meeting, lease, None)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    await harness.cancel().cancellation.put_back(marked, lease.token)
+    harness.expire_leases()
+    assert await harness.end_due_meetings().sweep() == 1
+    assert harness.meetings()[0].status is MeetingStatus.ENDED

@@ -1,0 +1,214 @@
+"""Members of an account: invited, changed and removed by owners alone, and never without an owner."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, Unprocessable
+from meetcore.domain.mails import contents
+from meetcore.domain.members.audit import SERVICE
+from meetcore.domain.members.roles import Role
+from meetcore.domain.members.sessions import is_fresh
+from meetcore.domain.members.sign_in import INVITATION_FOR, SignInFirst
+from meetcore.domain.members.views import SignedIn
+from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.usecases.members.members import Members
+from meetcore.usecases.members.sign_in_links import Browser
+from tests.unit.usecases.access_harness import OWNER, AccessHarness, link_in, token_in, token_of
+
+SOMEBODY = UUID(int=7)
+Change = Callable[[Members, SignedIn], Awaitable[object]]
+CHANGES: dict[str, Change] = {
+    "invite": lambda members, by: members.invite(by, "b@example.com", Role.OWNER, None),
+    "revoke": lambda members, by: members.revoke_invitation(by, SOMEBODY, None),
+    "remove": lambda members, by: members.remove(by, SOMEBODY, None),
+    "change": lambda members, by: members.change_role(by, SOMEBODY, Role.OWNER, None),
+}
+
+
+async def test_the_owner_of_a_new_account_is_who_has_its_address(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    assert owner.user is not None
+    assert (owner.user.id, owner.role) == (owner.account.user_id, Role.OWNER)
+    (member,) = await at.access().members.list_members(owner)
+    assert (member.user, member.membership.role) == (owner.user, Role.OWNER)
+
+
+async def test_an_invitation_makes_a_member_once(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    members = at.access().members
+    invitation = await members.invite(owner, "b@example.com", Role.FINANCE, "192.0.2.1")
+    mail = at.mails[-1]
+    assert mail.recipient == "b@example.com"
+    content = link_in(mail)
+    assert isinstance(content, contents.Invitation)
+    assert (content.account_name, content.invited_by) == ("A", "A")
+    assert content.expires_at == at.harness.now() + INVITATION_FOR
+    assert list(await members.list_invitations(owner)) == [invitation]
+    made = await at.access().redeem_link.for_customer(token_in(mail), Browser())
+    member = await at.access().sessions.find(made.token)
+    assert member is not None
+    assert member.user is not None
+    assert (member.role, member.user.email, member.account.id) == (
+        Role.FINANCE, "b@example.com", owner.account.id,
+    )  # fmt: skip
+    assert list(await members.list_invitations(owner)) == []
+    with pytest.raises(Gone):
+        await at.access().redeem_link.for_customer(token_in(mail), Browser())
+    assert at.actions()[-2:] == ["member.invited", "member.joined"]
+    invited, joined = at.log()[-2:]
+    assert owner.user is not None
+    assert (invited.actor.id, invited.client_address) == (owner.user.id, "192.0.2.1")
+    assert joined.actor.id == member.user.id
+    assert "@" not in f"{[(each.actor.name, each.details) for each in at.log()]}", "ids are written alone"
+
+
+async def test_an_invitation_opens_its_own_account_alone_and_is_not_fresh(at: AccessHarness) -> None:
+    member = await at.join(await at.signed_in(), "b@example.com", Role.OWNER)
+    assert member.session.is_pinned
+    assert not is_fresh(member.session, at.harness.now())
+
+
+async def test_a_user_accepts_an_invitation_in_an_own_session_alone(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    other = await at.harness.administration.create_account("b@example.com", "B")
+    await at.access().members.invite(owner, "B@example.com", Role.VIEWER, None)
+    token, redeem = at.last_token(), at.access().redeem_link.for_customer
+    own = await at.sign_in("b@example.com")
+    portal = await at.access().portal_links.acting_as(SERVICE).for_member(other.id, "b@example.com")
+    pinned = await redeem(token_of(portal.url), Browser())
+    over = await at.sign_in("b@example.com")
+    await at.access().sessions.end(over.session)
+    guest = await at.guest(Role.OWNER)
+    before = at.harness.count("sessions")
+    for earlier in (None, owner.session, pinned.session, over.session, guest.session):
+        with pytest.raises(SignInFirst):
+            await redeem(token, Browser("cookie", earlier=earlier))
+    assert at.harness.count("sessions") == before
+    at.harness.clock.advance(20 * 60)
+    made = await redeem(token, Browser(earlier=own.session))
+    assert (made.session.account_id, made.session.user_id) == (owner.account.id, own.session.user_id)
+    assert made.session.authenticated_at == own.session.authenticated_at, "as fresh as the own session"
+    assert await at.access().sessions.find(own.token) is None, "replaced"
+
+
+async def test_a_second_invitation_replaces_the_first(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    await at.access().members.invite(owner, "b@example.com", Role.OWNER, None)
+    first = at.last_token()
+    member = await at.join(owner, "B@example.com", Role.VIEWER)
+    assert member.role is Role.VIEWER
+    with pytest.raises(Gone):
+        await at.access().redeem_link.for_customer(first, Browser())
+
+
+async def test_an_invitation_that_was_taken_back_or_is_over_makes_no_member(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    members, redeem = at.access().members, at.access().redeem_link
+    invitation = await members.invite(owner, "b@example.com", Role.OWNER, None)
+    await members.revoke_invitation(owner, invitation.id, None)
+    with pytest.raises(NotFound):
+        await members.revoke_invitation(owner, invitation.id, None)
+    revoked = at.last_token()
+    await members.invite(owner, "c@example.com", Role.OWNER, None)
+    at.harness.clock.advance(INVITATION_FOR.total_seconds())
+    for token in (revoked, at.last_token()):
+        with pytest.raises(Gone):
+            await redeem.for_customer(token, Browser())
+    assert len(await members.list_members(owner)) == 1
+
+
+async def test_a_member_who_is_invited_again_keeps_the_role(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    again = await at.join(owner, OWNER, Role.VIEWER)
+    assert again.role is Role.OWNER
+    assert at.actions()[-1] == "member.invited"
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("role", [Role.DEVELOPER, Role.FINANCE, Role.VIEWER])
+async def test_owners_alone_change_members(role: Role, name: str, at: AccessHarness) -> None:
+    guest = await at.guest(role)
+    before = at.actions()
+    with pytest.raises(ActionNotAllowed):
+        await CHANGES[name](at.access().members, guest)
+    assert at.actions() == before
+    assert at.mails == []
+
+
+async def test_viewers_do_not_see_the_team(at: AccessHarness) -> None:
+    viewer, members = await at.guest(Role.VIEWER), at.access().members
+    for read in (members.list_members, members.list_invitations):
+        with pytest.raises(ActionNotAllowed):
+            await read(viewer)
+
+
+async def test_a_role_is_changed_from_the_next_request_on(at: AccessHarness) -> None:
+    owner, members = await at.signed_in(), at.access().members
+    developer = await at.join(owner, "b@example.com", Role.DEVELOPER)
+    made = await at.sign_in("b@example.com")
+    assert developer.user is not None
+    for _ in range(2):
+        await members.change_role(owner, developer.user.id, Role.VIEWER, None)
+    found = await at.access().sessions.find(made.token)
+    assert found is not None
+    assert found.role is Role.VIEWER
+    assert at.actions().count("member.role_changed") == 1
+    assert at.log()[-1].details == {"before": "developer", "after": "viewer"}
+
+
+async def test_a_removed_member_is_out_at_once_and_has_no_link(at: AccessHarness) -> None:
+    owner, members = await at.signed_in(), at.access().members
+    viewer = await at.join(owner, "b@example.com", Role.VIEWER)
+    made = await at.sign_in("b@example.com")
+    assert viewer.user is not None
+    await members.remove(owner, viewer.user.id, None)
+    assert await at.access().sessions.find(made.token) is None
+    sent = len(at.mails)
+    await at.access().request_link.for_member("b@example.com", "cookie", None)
+    assert len(at.mails) == sent
+    with pytest.raises(NotFound):
+        await members.remove(owner, viewer.user.id, None)
+
+
+async def test_the_last_owner_stays(at: AccessHarness) -> None:
+    owner, members = await at.signed_in(), at.access().members
+    assert owner.user is not None
+    with pytest.raises(Unprocessable):
+        await members.remove(owner, owner.user.id, None)
+    with pytest.raises(Unprocessable):
+        await members.change_role(await at.guest(Role.OWNER), owner.user.id, Role.VIEWER, None)
+
+
+async def test_two_owners_who_remove_each_other_leave_one(at: AccessHarness) -> None:
+    one = await at.signed_in()
+    other = await at.join(one, "b@example.com", Role.OWNER)
+    assert one.user is not None
+    assert other.user is not None
+    members = at.access().members
+    outcomes = await asyncio.gather(
+        members.remove(one, other.user.id, None), members.remove(other, one.user.id, None),
+        return_exceptions=True,
+    )  # fmt: skip
+    assert {type(each) for each in outcomes} == {type(None), NotFound}
+    assert len(await members.list_members(one)) == 1
+
+
+async def test_an_owner_who_is_one_no_more_changes_nothing(at: AccessHarness) -> None:
+    one = await at.signed_in()
+    other = await at.join(one, "b@example.com", Role.OWNER)
+    assert one.user is not None
+    assert other.user is not None
+    members = at.access().members
+    await members.change_role(one, other.user.id, Role.DEVELOPER, None)
+    with pytest.raises(ActionNotAllowed):
+        await members.remove(other, one.user.id, None)
+
+
+async def test_an_invitation_needs_an_address(at: AccessHarness) -> None:
+    with pytest.raises(InvalidEmail):
+        await at.access().members.invite(await at.signed_in(), "b", Role.VIEWER, None)

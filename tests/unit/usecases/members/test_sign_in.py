@@ -1,0 +1,394 @@
+"""Sign-in by one-time links, and the sessions of members, guests and operators."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, RateLimited
+from meetcore.domain.mails.mails import MailLimits
+from meetcore.domain.members.audit import SERVICE, ActorKind
+from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, OperatorRole, Role
+from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, IDLE_LIMIT, SEEN_EVERY, is_fresh
+from meetcore.domain.members.sign_in import (
+    EMAIL_FOR,
+    REQUESTS_PER_ADDRESS,
+    REQUESTS_PER_EMAIL,
+    REQUESTS_PER_PAIR,
+    InvalidMinutes,
+)
+from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.usecases.members.sign_in_links import Browser
+from tests.unit.usecases.access_harness import BROWSER, OWNER, AccessHarness, link_in, token_in, token_of
+from tests.unit.usecases.application import CrashPoint, SimulatedCrash
+
+
+async def test_a_link_by_email_signs_the_member_in_once_in_the_same_browser(at: AccessHarness) -> None:
+    access = at.access()
+    await access.request_link.for_member(OWNER.upper(), "cookie", "192.0.2.1")
+    (mail,) = at.mails
+    link = link_in(mail)
+    assert (mail.recipient, link.expires_at) == (OWNER, at.harness.now() + EMAIL_FOR)
+    assert link.url.startswith("/dashboard/sign-in/")
+    assert at.harness.notifier.notifications == 1
+    token = token_in(mail)
+    for elsewhere in (Browser(), Browser("another")):
+        with pytest.raises(Gone):
+            await access.redeem_link.for_customer(token, elsewhere)
+    made = await access.redeem_link.for_customer(token, BROWSER)
+    with pytest.raises(Gone):
+        await access.redeem_link.for_customer(token, BROWSER)
+    found = await access.sessions.find(made.token)
+    assert found is not None
+    assert found.user is not None
+    assert (found.session, found.role, found.user.email) == (made.session, Role.OWNER, OWNER)
+    assert (found.session.user_agent, found.session.client_address) == ("Mozilla/5.0", "192.0.2.1")
+    assert found.account.id == at.harness.caller.account.id
+    assert is_fresh(found.session, at.harness.now())
+
+
+async def test_no_token_is_stored_shown_or_used_again(at: AccessHarness) -> None:
+    made = await at.sign_in()
+    link = token_in(at.mails[0])
+    stored = at.harness.rig.dump()
+    shown = repr(at.mails) + repr(made)
+    for secret in (link, made.token, BROWSER.cookie):
+        assert secret is not None
+        assert secret not in stored
+        assert secret not in shown
+    assert made.token != link
+    assert (await at.sign_in()).token != made.token
+
+
+async def test_an_unknown_address_is_answered_like_a_known_one(at: AccessHarness) -> None:
+    access = at.access()
+    await access.request_link.for_member(OWNER, "cookie", None)
+    await access.request_link.for_member("nobody@example.com", "cookie", None)
+    await access.request_link.for_operator(OWNER, "cookie", None)
+    assert [mail.recipient for mail in at.mails] == [OWNER]
+    assert at.pauses == [access.request_link.answer_after_s] * 3
+    with pytest.raises(InvalidEmail):
+        await access.request_link.for_member("nobody", "cookie", None)
+
+
+@pytest.mark.parametrize("email", [OWNER, "nobody@example.com"])
+async def test_requests_for_links_are_limited_by_email_whoever_has_it(email: str, at: AccessHarness) -> None:
+    request = at.access().request_link
+    for number in range(REQUESTS_PER_EMAIL):
+        await request.for_member(email, "cookie", f"192.0.2.{number}")
+    with pytest.raises(RateLimited):
+        await request.for_member(email.upper(), "cookie", "192.0.2.99")
+    at.harness.clock.advance(300)
+    await request.for_member(email, "cookie", "192.0.2.99")
+
+
+@pytest.mark.parametrize("email", [OWNER, "nobody@example.com"])
+async def test_a_stranger_at_one_address_keeps_nobody_else_from_asking_for_a_link(email: str) -> None:
+    at = await AccessHarness().start()
+    request = at.access().request_link
+    for _ in range(REQUESTS_PER_PAIR):
+        await request.for_member(email, "cookie", "192.0.2.66")
+    for _ in range(2 * REQUESTS_PER_EMAIL):
+        with pytest.raises(RateLimited):
+            await request.for_member(email, "cookie", "192.0.2.66")
+    await request.for_member(email, "cookie", "192.0.2.1")
+    assert len(at.mails) == (REQUESTS_PER_PAIR + 1 if email == OWNER else 0)
+
+
+async def test_a_strangers_links_use_up_none_of_the_owners_mails(at: AccessHarness) -> None:
+    request = at.access().request_link
+    for _ in range(3):
+        for _ in range(REQUESTS_PER_PAIR):
+            await request.for_member(OWNER, "cookie", "2001:db8::66")
+        at.harness.clock.advance(300)
+    sent = len(at.mails)
+    assert sent == MailLimits().per_recipient
+    await request.for_member(OWNER, "cookie", "192.0.2.1")
+    assert len(at.mails) == sent + 1
+
+
+async def test_requests_for_links_are_limited_by_address(at: AccessHarness) -> None:
+    request = at.access().request_link
+    for number in range(REQUESTS_PER_ADDRESS):
+        await request.for_member(f"n{number}@example.com", "cookie", "192.0.2.1")
+    with pytest.raises(RateLimited):
+        await request.for_operator(OWNER, "cookie", "192.0.2.1")
+    await request.for_member(OWNER, "cookie", "192.0.2.2")
+
+
+async def test_a_refused_request_does_not_count_for_the_email_address(at: AccessHarness) -> None:
+    request = at.access().request_link
+    for number in range(REQUESTS_PER_ADDRESS):
+        await request.for_member(f"n{number}@example.com", "cookie", "192.0.2.1")
+    for _ in range(REQUESTS_PER_EMAIL):
+        with pytest.raises(RateLimited):
+            await request.for_member(OWNER, "cookie", "192.0.2.1")
+    await request.for_member(OWNER, "cookie", "192.0.2.2")
+
+
+async def test_a_link_that_is_over_signs_nobody_in(at: AccessHarness) -> None:
+    await at.access().request_link.for_member(OWNER, "cookie", None)
+    at.harness.clock.advance(EMAIL_FOR.total_seconds())
+    for token in (token_in(at.mails[0]), "", "x" * 43):
+        with pytest.raises(Gone):
+            await at.access().redeem_link.for_customer(token, BROWSER)
+
+
+async def test_of_many_that_use_one_link_at_once_one_is_signed_in(at: AccessHarness) -> None:
+    await at.access().request_link.for_member(OWNER, "cookie", None)
+    redeem = at.access().redeem_link.for_customer
+    many = (redeem(token_in(at.mails[0]), BROWSER) for _ in range(5))
+    outcomes = await asyncio.gather(*many, return_exceptions=True)
+    assert [type(each) for each in outcomes].count(Gone) == 4
+    assert at.harness.count("sessions") == 1
+
+
+async def test_a_crash_while_a_link_is_used_leaves_it_unused(at: AccessHarness) -> None:
+    await at.access().request_link.for_member(OWNER, "cookie", None)
+    token = token_in(at.mails[0])
+    with pytest.raises(SimulatedCrash):
+        await at.access(CrashPoint(2)).redeem_link.for_customer(token, BROWSER)
+    made = await at.access().redeem_link.for_customer(token, BROWSER)
+    assert await at.access().sessions.find(made.token) is not None
+
+
+async def test_a_portal_link_signs_in_a_guest_of_its_role(at: AccessHarness) -> None:
+    guest = await at.guest(Role.DEVELOPER)
+    assert (guest.user, guest.role) == (None, Role.DEVELOPER)
+    assert guest.origin("192.0.2.1").actor.kind is ActorKind.GUEST
+    assert guest.origin(None).actor.id == guest.session.id
+    assert at.actions()[-1] == "portal_link.created"
+    with pytest.raises(NotFound):
+        await at.access().portal_links.for_guest(UUID(int=7))
+    for minutes in (0, 61):
+        with pytest.raises(InvalidMinutes):
+            await at.access().portal_links.for_guest(guest.account.id, Role.VIEWER, minutes)
+
+
+async def test_a_portal_link_signs_in_a_member_of_the_account(at: AccessHarness) -> None:
+    account_id = at.harness.caller.account.id
+    link = await at.access().portal_links.for_member(account_id, OWNER.upper(), 1)
+    assert link.expires_at == at.harness.now() + timedelta(minutes=1)
+    assert token_of(link.url) not in repr(link)
+    made = await at.access().redeem_link.for_customer(token_of(link.url), Browser())
+    assert made.session.account_id == account_id
+    with pytest.raises(NotFound):
+        await at.access().portal_links.for_member(account_id, "nobody@example.com")
+
+
+async def test_a_portal_link_of_a_member_who_was_removed_signs_nobody_in(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    member = await at.join(owner, "b@example.com", Role.VIEWER)
+    link = await at.access().portal_links.for_member(owner.account.id, "b@example.com")
+    assert member.user is not None
+    await at.access().members.remove(owner, member.user.id, None)
+    with pytest.raises(Gone):
+        await at.access().redeem_link.for_customer(token_of(link.url), Browser())
+
+
+async def test_a_session_ends_when_it_is_not_used_or_signed_out(at: AccessHarness) -> None:
+    sessions = at.access().sessions
+    idle, ended = await at.sign_in(), await at.sign_in()
+    await sessions.end(ended.session)
+    assert await sessions.find(ended.token) is None
+    at.harness.clock.advance(IDLE_LIMIT.total_seconds() - 1)
+    assert await sessions.find(idle.token) is not None
+    at.harness.clock.advance(IDLE_LIMIT.total_seconds())
+    assert await sessions.find(idle.token) is None
+    for token in (None, "", "x" * 43):
+        assert await sessions.find(token) is None
+        assert await sessions.find_operator(token) is None
+
+
+async def test_a_session_that_is_used_ends_after_a_month(at: AccessHarness) -> None:
+    made = await at.sign_in()
+    step = timedelta(hours=11)
+    for _ in range(ABSOLUTE_LIMIT // step):
+        at.harness.clock.advance(step.total_seconds())
+        assert await at.access().sessions.find(made.token) is not None
+    at.harness.clock.advance(step.total_seconds())
+    assert await at.access().sessions.find(made.token) is None
+
+
+async def test_what_is_long_over_is_deleted(at: AccessHarness) -> None:
+    await at.sign_in()
+    at.harness.clock.advance(ABSOLUTE_LIMIT.total_seconds())
+    made = await at.sign_in()
+    at.harness.clock.advance(1)
+    await at.access().sessions.purge()
+    assert [row["id"] for row in at.harness.read("SELECT id FROM sessions")] == [made.session.id]
+    assert at.harness.count("sign_in_links") == 1
+
+
+async def test_the_last_use_is_written_once_a_minute(at: AccessHarness) -> None:
+    made = await at.sign_in()
+    crash = CrashPoint()
+    sessions = at.access(crash).sessions
+    at.harness.clock.advance(SEEN_EVERY.total_seconds() - 1)
+    assert await sessions.find(made.token)
+    assert crash.burnt == 0, "no transaction"
+    at.harness.clock.advance(1)
+    assert await sessions.find(made.token)
+    assert await sessions.find(made.token)
+    assert crash.burnt == 3, "one transaction"
+
+
+async def test_a_user_lists_and_ends_own_sessions(at: AccessHarness) -> None:
+    sessions = at.access().sessions
+    one = await at.signed_in()
+    two, three = await at.signed_in(), await at.signed_in()
+    guest = await at.guest(Role.OWNER)
+    assert {each.id for each in await sessions.list_own(one)} == {
+        one.session.id, two.session.id, three.session.id,
+    }  # fmt: skip
+    assert list(await sessions.list_own(guest)) == [guest.session]
+    await sessions.end_own(one, two.session.id)
+    for foreign in (two.session.id, guest.session.id, UUID(int=7)):
+        with pytest.raises(NotFound):
+            await sessions.end_own(one, foreign)
+    assert (await sessions.end_others(one), await sessions.end_others(guest)) == (1, 0)
+    assert list(await sessions.list_own(one)) == [one.session]
+
+
+async def test_a_member_who_comes_by_a_pinned_link_stays_in_its_account(at: AccessHarness) -> None:
+    account_id = at.harness.caller.account.id
+    sessions, links = at.access().sessions, at.access().portal_links.acting_as(SERVICE)
+    link = await links.for_member(account_id, OWNER)
+    made = await at.access().redeem_link.for_customer(token_of(link.url), Browser())
+    found = await sessions.find(made.token)
+    assert found is not None
+    assert found.session.is_pinned
+    assert not is_fresh(found.session, at.harness.now())
+    assert [each.account_id for each in await sessions.list_accounts(found)] == [account_id]
+    with pytest.raises(NotFound):
+        await sessions.switch_account(found, account_id, BROWSER)
+    guest = await at.access().redeem_link.for_customer(
+        token_of((await links.for_guest(account_id)).url), Browser()
+    )
+    assert guest.session.is_pinned
+    assert is_fresh(guest.session, at.harness.now()), "a guest has no other way to sign in"
+
+
+async def test_a_user_of_two_accounts_goes_from_one_to_the_other(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    other = await at.harness.administration.create_account("b@example.com", "B")
+    at.harness.clock.advance(1)
+    member = await at.join(owner, "b@example.com", Role.VIEWER)
+    assert member.account.id == owner.account.id
+    first = await at.signed_in("b@example.com")
+    assert first.account.id == other.id, "the oldest membership"
+    at.harness.clock.advance(20 * 60)
+    sessions = at.access().sessions
+    made = await sessions.switch_account(first, owner.account.id, BROWSER)
+    found = await sessions.find(made.token)
+    assert found is not None
+    assert (found.account.id, found.role) == (owner.account.id, Role.VIEWER)
+    assert not is_fresh(found.session, at.harness.now()), "no fresh sign-in"
+    assert first.session.id not in {each.id for each in await sessions.list_own(found)}
+    for signed_in, account_id in ((owner, other.id), (await at.guest(Role.OWNER), other.id)):
+        with pytest.raises(NotFound):
+            await sessions.switch_account(signed_in, account_id, BROWSER)
+
+
+async def test_a_session_that_has_ended_is_replaced_by_none(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    await at.harness.administration.create_account("b@example.com", "B")
+    await at.join(owner, "b@example.com", Role.VIEWER)
+    stolen, rightful = await at.signed_in("b@example.com"), await at.signed_in("b@example.com")
+    await at.access().sessions.end_others(rightful)
+    with pytest.raises(NotFound):
+        await at.access().sessions.switch_account(stolen, owner.account.id, BROWSER)
+    assert list(await at.access().sessions.list_own(rightful)) == [rightful.session]
+
+
+async def test_of_a_switch_beside_a_sign_out_everywhere_nothing_stays(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    await at.harness.administration.create_account("b@example.com", "B")
+    await at.join(owner, "b@example.com", Role.VIEWER)
+    sessions, rightful = at.access().sessions, await at.signed_in("b@example.com")
+    for _ in range(5):
+        stolen = await at.signed_in("b@example.com")
+        await asyncio.gather(
+            sessions.switch_account(stolen, owner.account.id, BROWSER), sessions.end_others(rightful),
+            return_exceptions=True,
+        )  # fmt: skip
+        assert list(await sessions.list_own(rightful)) == [rightful.session]
+
+
+async def test_links_asked_for_before_a_sign_out_everywhere_work_no_more(at: AccessHarness) -> None:
+    owner = await at.signed_in()
+    await at.access().request_link.for_member(OWNER, "cookie", None)
+    mailed = at.last_token()
+    portal = await at.access().portal_links.for_member(owner.account.id, OWNER)
+    await at.access().sessions.end_others(owner)
+    for token in (mailed, token_of(portal.url)):
+        with pytest.raises(Gone):
+            await at.access().redeem_link.for_customer(token, BROWSER)
+    assert (await at.sign_in()).token, "one that is asked for afterwards works"
+
+
+async def test_an_operators_session_ends_like_a_customers(at: AccessHarness) -> None:
+    access = at.access()
+    operator = await access.operators.add("ops@example.com", OperatorRole.SUPPORT)
+    made = []
+    for _ in range(3):
+        link = await access.portal_links.for_operator(operator.id)
+        made.append(await access.redeem_link.for_operator(token_of(link.url), Browser()))
+    await access.sessions.end(made[0].session)
+    assert await access.sessions.find_operator(made[0].token) is None
+    at.harness.clock.advance(IDLE_LIMIT.total_seconds() - 1)
+    assert await access.sessions.find_operator(made[1].token) is not None
+    at.harness.clock.advance(1)
+    assert await access.sessions.find_operator(made[1].token) is not None
+    assert await access.sessions.find_operator(made[2].token) is None
+    await access.operators.remove(operator.id)
+    await access.operators.remove(operator.id)
+    assert await access.sessions.find_operator(made[1].token) is None
+    assert list(await access.operators.list_operators()) == []
+    assert at.actions()[-1] == "operator.removed"
+    with pytest.raises(NotFound):
+        await access.portal_links.for_operator(operator.id)
+
+
+@pytest.mark.parametrize("role", OperatorRole)
+async def test_an_operator_keeps_operators_and_links_by_role(role: OperatorRole, at: AccessHarness) -> None:
+    access, account_id = at.access(), at.harness.caller.account.id
+    operator = await access.operators.add("ops@example.com", role)
+    link = await access.portal_links.for_operator(operator.id)
+    made = await access.redeem_link.for_operator(token_of(link.url), Browser())
+    signed_in = await access.sessions.find_operator(made.token)
+    assert signed_in is not None
+    operators = access.operators.by(signed_in, "192.0.2.1")
+    links = access.portal_links.by(signed_in, "192.0.2.1")
+    before = at.actions()
+    manages: list[Callable[[], Awaitable[object]]] = [
+        operators.list_operators,
+        lambda: operators.add("more@example.com", OperatorRole.ADMIN),
+        lambda: links.for_operator(operator.id),
+        lambda: operators.remove(operator.id),
+    ]
+    makes: list[Callable[[], Awaitable[object]]] = [
+        lambda: links.for_guest(account_id),
+        lambda: links.for_guest(account_id, Role.DEVELOPER),
+    ]
+    makes_owners: list[Callable[[], Awaitable[object]]] = [
+        lambda: links.for_guest(account_id, Role.OWNER),
+        lambda: links.for_member(account_id, OWNER),
+    ]
+    for attempts, action in (
+        (makes, OperatorAction.MAKE_PORTAL_LINKS), (makes_owners, OperatorAction.MAKE_OWNER_LINKS),
+        (manages, OperatorAction.MANAGE_OPERATORS),
+    ):  # fmt: skip
+        for attempt in attempts:
+            if action in OPERATORS_ALLOWED[role]:
+                await attempt()
+                continue
+            with pytest.raises(ActionNotAllowed):
+                await attempt()
+    done = at.log()[len(before) :]
+    assert {entry.actor.name for entry in done} <= {"ops@example.com"}
+    assert len(done) == 2 * (role is not OperatorRole.FINANCE) + 5 * (role is OperatorRole.ADMIN)

@@ -1,0 +1,337 @@
+"""Recordings: measured before they are shown, removed at the provider after their end."""
+
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.notes.notes import NoteFault, NoteStatus, describe
+from meetcore.domain.notes.recordings import FileKind, RecordingStatus, needs_work
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.ai import EditingFailed, MediaUnreadable
+from meetcore.ports.recording_files import FileGone, FilesUnavailable
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
+from tests.unit.usecases.fakes import grown, recorded, written
+from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_scenario
+
+
+async def filmed_only(*files, **options) -> NoteScenario:
+    """A meeting with files at the provider that are not measured yet."""
+    harness = await ApplicationHarness(
+        credits=options.pop("credits", 1000), daily_cap=options.pop("daily_cap", None)
+    ).start()
+    await harness.make(**{"with_recording": True} | options)
+    one = NoteScenario(harness, harness.meetings()[0])
+    await one.record(*(files or (recorded("rapat", 90.5),)))
+    return one
+
+
+def due_in_s(one: NoteScenario) -> float | None:
+    (row,) = one.harness.read("SELECT due_at FROM recordings")
+    return None if row["due_at"] is None else (row["due_at"] - one.harness.now()).total_seconds()
+
+
+async def test_a_recording_is_shown_and_reported_with_the_length_of_its_media() -> None:
+    one = await filmed_only(
+        recorded("pagi", 90.5), recorded("siang", 30.0, minutes_in=30), written("said", "A: ya")
+    )
+    assert one.recording.status is RecordingStatus.MEASURING
+    assert one.harness.events_of(EventKind.RECORDING_READY) == []
+    await one.measure()
+    assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 121)
+    (event,) = one.harness.events_of(EventKind.RECORDING_READY)
+    assert (event["duration"], event["status"]) == (3, "available")
+    assert due_in_s(one) is None
+    assert one.harness.notes() == []
+    assert one.harness.editor.open_files == 0
+
+
+async def test_later_segments_are_measured_and_not_reported_again() -> None:
+    one = await note_scenario(recorded("pagi", 60.0))
+    await one.record(recorded("siang", 30.0, minutes_in=30))
+    assert needs_work(one.recording)
+    await one.measure()
+    assert one.recording.duration_s == 90
+    assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
+    assert one.harness.fault_plan.calls["measure"] == 2, "what was measured is not fetched again"
+
+
+async def test_a_file_that_grows_while_it_is_fetched_is_not_measured_by_what_was_there() -> None:
+    first = recorded("rapat", 60.0)
+    one = await filmed_only(first)
+    longer = grown(first, 300.0)
+
+    async def grow(call: str) -> None:
+        if call == "measure" and one.recording.files[0].size_bytes != longer[0].size_bytes:
+            await one.record(longer)
+
+    one.harness.fault_plan.during = grow
+    await one.harness.work_on_recordings()()
+    assert one.recording.status is RecordingStatus.MEASURING
+    assert due_in_s(one) == 0, "what is left is due at once"
+    await one.measure()
+    assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 300)
+
+
+async def test_a_segment_that_comes_while_another_is_measured_is_measured_at_once() -> None:
+    one = await filmed_only(recorded("pagi", 60.0))
+
+    async def more(call: str) -> None:
+        if call == "measure" and len(one.recording.files) == 1:
+            await one.record(recorded("siang", 30.0, minutes_in=30))
+
+    one.harness.fault_plan.during = more
+    await one.harness.work_on_recordings()()
+    assert due_in_s(one) == 0
+    await one.measure()
+    assert one.recording.duration_s == 90
+
+
+@pytest.mark.parametrize(
+    ("call", "fault"), [("open audio", FilesUnavailable("x")), ("chunk", FilesUnavailable("x"))]
+)
+async def test_an_unavailable_file_is_retried_at_growing_intervals(call: str, fault: Exception) -> None:
+    one = await filmed_only()
+    waits = []
+    for _ in range(14):
+        one.harness.fault_plan.plan(call, fault)
+        await one.harness.work_on_recordings()()
+        assert one.recording.status is RecordingStatus.MEASURING
+        waits.append(due_in_s(one))
+        one.harness.clock.advance(waits[-1] or 0.0)
+    assert waits == [
+        2.0,
+        4.0,
+        8.0,
+        16.0,
+        32.0,
+        64.0,
+        128.0,
+        256.0,
+        512.0,
+        1024.0,
+        2048.0,
+        3600.0,
+        3600.0,
+        3600.0,
+    ]
+    await one.measure()
+    assert one.recording.status is RecordingStatus.AVAILABLE
+
+
+async def test_a_file_that_cannot_be_read_counts_as_no_media() -> None:
+    one = await filmed_only(recorded("pagi", 60.0), recorded("siang", 30.0, minutes_in=30))
+    one.harness.fault_plan.plan("measure", MediaUnreadable("x"))
+    await one.measure()
+    assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
+
+
+async def test_a_file_without_disk_space_is_measured_later() -> None:
+    one = await filmed_only(recorded("pagi", 60.0))
+    one.harness.fault_plan.plan("measure", EditingFailed("x"))
+    await one.harness.work_on_recordings()()
+    assert (one.recording.status, due_in_s(one)) == (RecordingStatus.MEASURING, 2.0)
+    one.harness.clock.advance(2.0)
+    await one.measure()
+    assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
+
+
+async def test_a_missing_file_is_requested_several_times_before_it_counts_as_no_media() -> None:
+    one = await filmed_only(recorded("pagi", 60.0), recorded("siang", 30.0, minutes_in=30))
+    pagi, _ = recorded("pagi", 60.0)
+    await one.harness.fake_recordings.remove(one.meeting.provider_meeting_id or "", pagi)
+    waits = []
+    for _ in range(4):
+        await one.harness.work_on_recordings()()
+        waits.append(due_in_s(one))
+        one.harness.clock.advance(waits[-1] or 0.0)
+    assert waits == [2.0, 4.0, 8.0, 16.0]
+    await one.measure()
+    assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
+
+
+async def test_a_file_its_provider_lists_is_not_gone_whatever_its_address_returns() -> None:
+    one = await filmed_only(recorded("pagi", 60.0))
+    for _ in range(8):
+        one.harness.fault_plan.plan("open audio", FileGone())
+        await one.harness.work_on_recordings()()
+        one.harness.clock.advance(due_in_s(one) or 0.0)
+    assert one.status() is RecordingStatus.MEASURING
+    opened: list[str] = []
+    fresh, content = recorded("pagi", 60.0)
+    one.harness.fake_recordings.put(
+        one.meeting.provider_meeting_id or "", (evolve(fresh, url="https://f/fresh"), content)
+    )
+    one.harness.fake_recordings.opened = opened
+    await one.measure()
+    assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
+    assert opened == ["https://f/fresh"]
+
+
+async def test_another_providers_recording_waits_for_it() -> None:
+    one = await filmed_only()
+    one.harness.fake_recordings.provider = "zoom"
+    await one.harness.work_on_recordings()()
+    assert due_in_s(one) == 2.0
+    assert one.harness.fault_plan.calls["open audio"] == 0
+    await one.expire()
+    await one.harness.work_on_recordings()()
+    assert one.recording.files
+    assert one.harness.fault_plan.calls["remove"] == 0
+
+
+async def test_an_internal_fault_is_raised_and_the_recording_is_due_again() -> None:
+    one = await filmed_only()
+    one.harness.fault_plan.plan("measure", ZeroDivisionError())
+    with pytest.RaisesGroup(ZeroDivisionError):
+        await one.measure()
+    assert due_in_s(one) == 2.0, "later and later, as what the provider keeps back"
+    one.harness.clock.advance(2.0)
+    await one.measure()
+    assert one.recording.status is RecordingStatus.AVAILABLE
+    assert one.harness.editor.open_files == 0
+
+
+@pytest.mark.parametrize("point", range(1, 14))
+async def test_after_a_worker_crash_at_any_point_a_recording_is_reported_once(point: int) -> None:
+    one = await filmed_only(auto_notulen=True)
+    crash_point = CrashPoint(point)
+    try:
+        await one.harness.work_on_recordings(crash_point)()
+    except SimulatedCrash:
+        expire_leases(one)
+    else:
+        assert crash_point.burnt < point
+    await one.measure()
+    assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
+    assert len(one.harness.notes()) == 1
+    one.prove()
+
+
+async def test_a_recording_that_is_deleted_while_it_is_measured_stays_so() -> None:
+    one = await note_scenario(recorded("pagi", 60.0))
+    await one.record(recorded("siang", 30.0, minutes_in=30))
+
+    async def delete(call: str) -> None:
+        if call == "measure" and one.recording.status is RecordingStatus.AVAILABLE:
+            await one.delete()
+
+    one.harness.fault_plan.during = delete
+    await one.harness.work_on_recordings()()
+    assert one.recording.status is RecordingStatus.EXPIRED
+    await one.measure()
+    assert not any(file.url for file in one.recording.files)
+    assert one.harness.fake_recordings.contents == {}
+
+
+async def test_files_that_arrive_during_a_removal_are_removed_next() -> None:
+    one = await note_scenario(recorded("rapat"))
+    await one.delete()
+    transcript, name = written("said", "A: ya"), one.meeting.provider_meeting_id or ""
+
+    async def arrive(call: str) -> None:
+        if call == "remove" and "said" not in one.harness.fake_recordings.contents:
+            one.harness.fault_plan.during = None
+            await one.record(transcript)
+
+    one.harness.fault_plan.during = arrive
+    await one.harness.work_on_recordings()()
+    assert [file.provider_file_id for file in one.recording.files if file.url] == ["said"]
+    await one.measure()
+    assert not any(file.url for file in one.recording.files)
+    assert one.harness.fake_recordings.listed[name] == ()
+    assert one.harness.fake_recordings.contents == {}
+
+
+async def test_unreported_files_are_removed_too() -> None:
+    """The event that tells of a transcript may be lost."""
+    one = await note_scenario(recorded("rapat"))
+    one.harness.fake_recordings.put(one.meeting.provider_meeting_id or "", written("said", "A: ya"))
+    await one.delete()
+    await one.measure()
+    assert one.harness.fake_recordings.contents == {}
+    assert due_in_s(one) is None
+
+
+async def test_the_files_of_expired_recordings_are_removed_at_the_provider() -> None:
+    one = await note_scenario(recorded("rapat"), written("said", "A: ya"))
+    await one.delete()
+    assert (one.recording.status, len(one.recording.files)) == (RecordingStatus.EXPIRED, 2)
+    one.harness.fault_plan.plan("remove", None, FilesUnavailable("x"))
+    await one.measure()
+    assert len(one.recording.files) == 2, "it is due until all of it is gone"
+    assert due_in_s(one) == 2.0
+    one.harness.clock.advance(2)
+    await one.measure()
+    assert not any(file.url for file in one.recording.files)
+    assert one.harness.fake_recordings.contents == {}
+    assert due_in_s(one) is None
+    await one.record(recorded("rapat"), recorded("susulan"))
+    assert due_in_s(one) == 0, "what the provider makes later is removed, too"
+    await one.measure()
+    assert one.harness.fake_recordings.contents == {}
+    assert one.status() is RecordingStatus.EXPIRED
+
+
+# Notes that a meeting was made with
+
+
+@pytest.mark.spec("4.1/1", "6/6")
+async def test_a_meeting_that_was_made_with_notes_gets_them() -> None:
+    one = await filmed_only(with_recording=False, auto_notulen=True)
+    notifications = one.harness.notes_notifier.notifications
+    await one.measure()
+    assert one.note().status is NoteStatus.QUEUED
+    assert one.harness.notes_notifier.notifications > notifications
+    assert one.harness.funds().held == 2
+    await one.finish()
+    (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)
+    assert event["recording_id"] == str(one.recording.id)
+    one.prove()
+
+
+async def test_a_recording_measured_after_its_retention_is_reported_as_gone() -> None:
+    one = await filmed_only(auto_notulen=True)
+    one.harness.clock.advance((one.recording.expires_at - one.harness.now()).total_seconds())
+    await one.measure()
+    assert one.harness.events_of(EventKind.RECORDING_READY) == []
+    assert one.note().error == describe(NoteFault.RECORDING_GONE)
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == one.note().error
+    one.prove()
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [({"credits": 15}, NoteFault.SHORT_OF_CREDITS), ({"daily_cap": 16}, NoteFault.CAP_REACHED)],
+)
+async def test_unaffordable_notes_are_reported_and_can_be_requested_later(options, fault: NoteFault) -> None:
+    one = await filmed_only(auto_notulen=True, **options)
+    await one.measure()
+    assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(fault))
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == describe(fault)
+    assert one.recording.status is RecordingStatus.AVAILABLE, "the recording itself is paid for"
+    assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
+    await one.harness.administration.top_up(one.harness.caller.account.id, 50, "INV-1")
+    one.harness.write("UPDATE api_keys SET daily_cap = NULL")
+    await one.ask()
+    await one.finish()
+    assert one.note(1).status is NoteStatus.COMPLETED
+    one.prove()
+
+
+async def test_notes_of_silent_media_are_reported_as_impossible() -> None:
+    one = await filmed_only(recorded("rapat", 0.0), auto_notulen=True)
+    await one.measure()
+    assert one.note().error == describe(NoteFault.MEDIA_UNREADABLE)
+    one.prove()
+
+
+async def test_a_transcript_that_comes_late_makes_no_second_note() -> None:
+    one = await filmed_only(auto_notulen=True)
+    await one.measure()
+    await one.record(written("said", "A: ya"), recorded("siang", 30.0, minutes_in=30))
+    await one.measure()
+    assert len(one.harness.notes()) == 1
+    assert one.recording.files[0].kind is FileKind.AUDIO
