@@ -30,6 +30,7 @@ from meetcore.domain.errors import (
     Unprocessable,
     UpstreamError,
     own_copy,
+    require_record,
 )
 
 # Spec part 7, and whether the work itself decided: what is final is remembered under an idempotency key.
@@ -226,3 +227,9 @@ def test_the_cause_of_a_copy_is_that_of_the_error() -> None:
     error = RuntimeError("then")
     error.__cause__ = cause
     assert own_copy(error).__cause__ is cause
+
+
+def test_a_record_that_is_missing_is_not_found() -> None:
+    assert require_record("one", "meeting") == "one"
+    with pytest.raises(NotFound, match=r"^No meeting with this id\.$"):
+        require_record(None, "meeting")

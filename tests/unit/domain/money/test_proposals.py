@@ -27,6 +27,16 @@ def test_what_is_above_the_limit_needs_two(amount: int, above: int | None, is_ne
     assert proposals.needs_second_operator(amount, above) is is_needed
 
 
+@pytest.mark.parametrize(("moved", "above"), [(0, 0), (10, 10), (11, None)])
+def test_an_operator_moves_up_to_the_limit_alone(moved: int, above: int | None) -> None:
+    proposals.check_alone(moved, above)
+
+
+def test_an_operator_moves_no_more_than_the_limit_alone() -> None:
+    with pytest.raises(proposals.NeedsSecondOperator):
+        proposals.check_alone(11, 10)
+
+
 @pytest.mark.parametrize("is_approved", [True, False])
 def test_another_operator_decides_once_and_in_time(is_approved: bool) -> None:
     last = PROPOSAL.expires_at - timedelta(microseconds=1)
