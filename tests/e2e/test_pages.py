@@ -187,10 +187,12 @@ def check_page(seen: Window, language: str, *, logged: str = "") -> None:
     assert 0 < page.evaluate(LOADED) <= MAX_PAGE_BYTES
     page.evaluate(AXE)
     page.evaluate(OPEN_ALL)
+    # Each rule once at each width: which elements are there depends on the width, not on the language.
+    read_at = PHONE if language == "en" else DESKTOP
     for width in (SMALLEST, PHONE, DESKTOP):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(SCROLLS) == [], f"wider than {width} px"
-        if width != SMALLEST:
+        if width == read_at:
             assert page.evaluate(VIOLATIONS, AXE_OPTIONS) == [], f"{width} px"
     check_other_theme(page)
     assert [each for each in seen.console if not logged or logged not in each] == []
