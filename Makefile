@@ -35,8 +35,8 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 # these, would be more connections than a server has.
 test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
 ifeq ($(strip $(ARGS)),)
-	@$(PY) -m pytest -q $(SPREAD) --ignore tests/e2e
-	@$(PY) -m pytest -q $(SPREAD) -n $(E2E_JOBS) tests/e2e
+	@$(PY) -m pytest -q $(SPREAD) --ignore tests/e2e; first=$$?; \
+	  $(PY) -m pytest -q $(SPREAD) -n $(E2E_JOBS) tests/e2e && exit $$first
 else
 	@$(PY) -m pytest -q $(SPREAD) $(ARGS)
 endif

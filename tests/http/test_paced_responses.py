@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import AsyncGenerator
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope, Send
 
 from meetcore.adapters.api.streams import ABORT, PacedResponse
 from meetcore.domain.errors import Unprocessable
 from meetcore.domain.notes.downloads import DownloadLimits
 from meetcore.usecases.requests.streams import gently, in_place, take_place
-from tests.support.api_harness import Customer
+from tests.support.api_harness import BASE_URL, Customer
 from tests.support.visitors import Visitors
 
 
@@ -77,8 +78,25 @@ async def test_what_makes_a_file_rests_most_of_the_time() -> None:
 
 
 async def test_many_downloads_of_a_ledger_are_one_at_a_time(customer: Customer, visitors: Visitors) -> None:
-    browser = await visitors.member(customer.account_id)
-    answers = await asyncio.gather(*(browser.get("/dashboard/ledger.csv") for _ in range(5)))
-    statuses = sorted(answer.status_code for answer in answers)
-    assert statuses == [200, *[409] * 4]
-    assert (await browser.get("/dashboard/ledger.csv")).status_code == 200, "the place is free again"
+    browser, path = await visitors.member(customer.account_id), "/dashboard/ledger.csv"
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow_reader(scope: Scope, receive: Receive, send: Send) -> None:
+        async def taken(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                has_begun.set()
+                await may_end.wait()
+            await send(message)
+
+        await visitors.service(scope, receive, taken)
+
+    transport = httpx.ASGITransport(slow_reader)
+    async with httpx.AsyncClient(
+        transport=transport, base_url=BASE_URL, cookies=browser.http.cookies
+    ) as reader:
+        first = asyncio.create_task(reader.get(path))
+        await has_begun.wait()
+        assert [(await browser.get(path)).status_code for _ in range(4)] == [409] * 4
+        may_end.set()
+        assert (await first).status_code == 200
+    assert (await browser.get(path)).status_code == 200, "the place is free again"

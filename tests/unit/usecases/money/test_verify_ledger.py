@@ -362,6 +362,7 @@ async def test_the_result_is_one_line(rig: PostgresRig, monkeypatch: Any) -> Non
         await rig.tamper(customer.account_id, 1, Tampering.BALANCE)
         rig.clock.advance(DAY_S)
         await task(rig, [], report=report, slice_s=1.0)()
-    sound, unsound = lines
-    assert (sound["event"], sound["log_level"], sound["is_sound"]) == ("ledger verified", "info", True)
+    # A busy machine adds lines of slow calls of the store.
+    sound, unsound = [each for each in lines if each["event"] == "ledger verified"]
+    assert (sound["log_level"], sound["is_sound"]) == ("info", True)
     assert (unsound["log_level"], unsound["is_sound"], len(unsound["findings"])) == ("error", False, 1)
