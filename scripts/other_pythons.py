@@ -24,7 +24,8 @@ TESTS = (
     f"{MEDIA}::test_no_file_makes_us_read_another",
     f"{MEDIA}::test_a_process_that_ends_without_a_reply_does_not_blame_the_file",
     f"{MEDIA}::test_what_cannot_be_read_is_logged",
-    "tests/contract/postgres/money",
+    "tests/contract/postgres/money/test_verification.py",
+    "tests/contract/postgres/money/test_postings.py",
     "tests/contract/test_speech.py::TestLocal::test_utterances_lie_within_the_piece[7.25]",
     "tests/e2e/test_notes.py",
 )
