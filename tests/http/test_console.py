@@ -56,8 +56,8 @@ async def test_the_use_cases_check_the_role_themselves(
     (host, *_) = await customer.application.administration.registry.list_hosts()
     move = use.accounts.move_credits
     calls: list[tuple[OperatorAction, Callable[[], Awaitable[object]]]] = [
-        (OperatorAction.VIEW_ACCOUNTS, lambda: use.accounts.search(who, "")),
-        (OperatorAction.VIEW_ACCOUNTS, lambda: use.accounts.find(who, id)),
+        (OperatorAction.VIEW_ACCOUNTS, lambda: use.accounts.search(who, None, "")),
+        (OperatorAction.VIEW_ACCOUNTS, lambda: use.accounts.find(who, None, id)),
         (OperatorAction.SUSPEND_ACCOUNTS, lambda: use.accounts.suspend(who, None, id)),
         (OperatorAction.SUSPEND_ACCOUNTS, lambda: use.accounts.resume(who, None, id)),
         (OperatorAction.MOVE_CREDITS, lambda: move(who, None, id, ProposalKind.TOPUP, 1, "paid", "a")),

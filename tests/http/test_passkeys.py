@@ -106,6 +106,24 @@ async def test_a_passkey_is_registered_signs_in_and_is_removed(
     assert "set-cookie" not in refused.headers
 
 
+async def test_a_known_passkey_that_does_not_hold_is_in_the_audit_log_and_an_unknown_one_is_not(
+    site: MailedService, customer: Customer
+) -> None:
+    browser, device = await signed_in(site, customer), a_device()
+    await register(browser, device)
+    other = await site.browser()
+    for each in (device, a_device()):
+        refused = await answer(other, each.sign_in(await ask(other)))
+        assert refused.status_code == 422
+    device.sign_count += 1
+    assert (await answer(other, device.sign_in(await ask(other)))).status_code == 303
+    log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 3, None)
+    assert [(each.action, each.details.get("how")) for each in log] == [
+        ("session.started", "passkey"), ("session.refused", "passkey"), ("passkey.added", None),
+    ]  # fmt: skip
+    assert (log[1].details["email"], log[1].client_address) == (customer.email, "127.0.0.1")
+
+
 async def test_the_owner_gets_a_mail_and_the_account_an_entry_of_each_change(
     site: MailedService, customer: Customer
 ) -> None:

@@ -26,6 +26,7 @@ from meetcore.adapters.web.routes import PAGES, dashboard_routes
 from meetcore.composition.application import Application, Part
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.members.roles import OperatorRole
+from meetcore.domain.members.sign_in import SignInMethod
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.usecases.members.sign_in_links import (
@@ -38,6 +39,9 @@ from meetcore.usecases.members.sign_in_links import (
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, Customer, api_on, client_of, code_of
 from tests.support.sandbox_recordings import a_recording, note_in
+
+RECORDED = ("/dashboard/ledger.csv", "/console/accounts/{id}")
+"""Pages whose reading is counted and has an entry in the audit log: two trips more."""
 
 
 class Wire:
@@ -71,14 +75,24 @@ async def _session_of_owner(customer: Customer) -> NewSession:
     [owner] = await customer.application.ports.queries.list_members(customer.account_id)
     runtime = customer.application.runtime
     async with customer.application.ports.store.begin() as tx:
-        return await start_session(tx, runtime, runtime.now(), customer.account_id, owner.user.id, Browser())
+        return await start_session(
+            tx,
+            runtime,
+            runtime.now(),
+            customer.account_id,
+            owner.user.id,
+            Browser(),
+            SignInMethod.PORTAL_LINK,
+        )
 
 
 async def _session_of_admin(application: Application) -> NewOperatorSession:
     operator = await application.access.operators.add(f"{uuid4().hex}@example.com", OperatorRole.ADMIN)
     runtime = application.runtime
     async with application.ports.store.begin() as tx:
-        return await start_operator_session(tx, runtime, runtime.now(), operator.id, Browser())
+        return await start_operator_session(
+            tx, runtime, runtime.now(), operator.id, Browser(), SignInMethod.PORTAL_LINK
+        )
 
 
 @pytest.fixture
@@ -142,7 +156,7 @@ async def test_a_page_takes_three_trips_at_most(line: Wire, customer: Customer) 
     [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
     ids = {"meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"]}
     for page in PAGES:
-        if page.method == "GET":
+        if page.method == "GET" and page.path not in RECORDED:
             part = page.path.removeprefix("/dashboard/").partition("/")[0]
             path = page.path.replace("{delivery_id}", delivery["id"]).replace("{id}", ids.get(part, ""))
             # Statements are prepared at their first use, and once a minute a session's last use is written.
@@ -157,7 +171,7 @@ async def test_a_page_of_the_console_takes_three_trips_at_most(line: Wire, custo
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
     await customer.make_meeting()
     for page in CONSOLE_PAGES:
-        if page.method == "GET" and page.path != "/console":
+        if page.method == "GET" and page.path not in ("/console", *RECORDED):
             path = page.path.replace("{id}", str(customer.account_id))
             counted = [await line.trips(path, line.pages.get) for _ in range(3)]
             assert {answer.status_code for _, answer in counted} == {200}, path

@@ -15,11 +15,13 @@ from meetcore.usecases.meetings.hosts import ReplaceHostKeys
 from meetcore.usecases.meetings.reconcile_meetings import EndDueMeetings, ReconcileMeetings
 from meetcore.usecases.meetings.remove_orphans import RemoveOrphans
 from meetcore.usecases.members import dashboard
+from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.members.members import MemberKeys, Members
 from meetcore.usecases.members.operators import Operators, OperatorTokens
 from meetcore.usecases.members.passkeys import Passkeys
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
+from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
 from meetcore.usecases.members.sessions import (
     CONSOLE_CALLBACK,
     DASHBOARD_CALLBACK,
@@ -233,17 +235,18 @@ def build_access(app: Application) -> Access:
     ports, policy, runtime, mails, reports = app.ports, app.policy, app.runtime, app.mail_queue, app.reports
     lookups = admit.KeyLookups(policy.unknown_keys_at_once, admit.DigestMemory(policy.unknown_key_remembered))
     store, queries, base_url = ports.store, ports.queries, policy.base_url
+    refused = RefusedSignIns(BoundedAuditLog(store, ports.counters, runtime))
     access = Access(
         RequestSignInLink(store, ports.counters, mails, ports.notifier, runtime, base_url),
-        RedeemSignInLink(store, runtime),
+        RedeemSignInLink(store, runtime, refused),
         MakePortalLink(store, queries, runtime, base_url),
         SignUpForAccount(store, ports.counters, mails, ports.notifier, runtime, base_url, policy.sign_up),
         Sessions(store, queries, runtime),
         Members(store, queries, mails, ports.notifier, runtime, base_url),
         Operators(store, queries, runtime),
         Passkeys(store, queries, ports.counters, mails, ports.notifier, runtime, base_url, ports.passkeys),
-        SignInWithPasskey(store, ports.counters, runtime, ports.passkeys),
-        SignInWithPasskey(store, ports.counters, runtime, ports.passkeys, is_operators=True),
+        SignInWithPasskey(store, ports.counters, runtime, refused, ports.passkeys),
+        SignInWithPasskey(store, ports.counters, runtime, refused, ports.passkeys, is_operators=True),
         SignInWithIdentity(
             store, ports.counters, runtime, ports.identities, base_url + DASHBOARD_CALLBACK,
             sign_up=policy.sign_up, report=reports.failed_sign_on,
@@ -268,9 +271,10 @@ def build_dashboard(app: Application) -> dashboard.DashboardUseCases:
     """Build the use cases of the dashboard, once."""
     ports, runtime, api, access = app.ports, app.runtime, app.api, app.access
     administration, account_data, policy = app.administration, app.account_data, app.policy
+    log = BoundedAuditLog(ports.store, ports.counters, runtime)
     return dashboard.DashboardUseCases(
         access.sessions, access.request_link, access.redeem_link, access.sign_up, access.passkeys,
-        access.member_passkeys, access.member_identities, access.members, MemberReads(ports.queries),
+        access.member_passkeys, access.member_identities, access.members, MemberReads(ports.queries, log),
         MemberKeys(administration, ports.queries, runtime), dashboard.WorkByHand(api),
         dashboard.WebhooksByHand(api, ports.store, runtime), AccountSettings(administration, ports.queries),
         Statements(ports.queries), ports.printer, account_data, administration, runtime, policy.sends_mails,
@@ -282,10 +286,11 @@ def build_console(app: Application) -> dashboard.ConsoleUseCases:
     ports, policy, runtime, access = app.ports, app.policy, app.runtime, app.access
     administration, provider = app.administration, app.meetings.provider
     proposals = Proposals(administration, ports.queries, policy.four_eyes_above)
+    log = BoundedAuditLog(ports.store, ports.counters, runtime)
     return dashboard.ConsoleUseCases(
         access.sessions, access.request_link, access.redeem_link, access.passkeys, access.operator_passkeys,
         access.operator_identities, access.portal_links, access.operator_tokens,
-        console.ConsoleAccounts(administration, ports.queries, runtime, proposals),
+        console.ConsoleAccounts(administration, ports.queries, runtime, proposals, log),
         console.ConsoleHosts(administration, ports.queries),
         resolve_doubts.ResolveDoubts(ports.store, ports.queries, provider, ports.notifier, runtime),
         ConsoleLiability(ports.queries), console.ConsoleHealth(ports.queries, ports.check_health, runtime),

@@ -119,6 +119,9 @@ class SignInRepository(Protocol):
     ) -> SignInLink | None:
         """Consume a link, of the purpose `operator` or not; one from a browser works there alone."""
 
+    async def find_link(self, digest: bytes, is_operators: bool) -> SignInLink | None:
+        """Return a link, of the purpose `operator` or not, whether it can be used or not."""
+
     async def find_member(self, email: str) -> User | None:
         """Return the user of an e-mail address who is a member of an account."""
 
@@ -130,7 +133,9 @@ class SignInRepository(Protocol):
 
     async def use_sign_up(self, digest: bytes, browser_digest: bytes, at: datetime) -> SignUp | None: ...
     async def add_session(self, session: sessions.Session, digest: bytes) -> None: ...
-    async def add_operator_session(self, session: sessions.OperatorSession, digest: bytes) -> None: ...
+
+    async def add_operator_session(self, session: sessions.OperatorSession, digest: bytes) -> str:
+        """Write an operator's session; return the operator's e-mail address."""
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
         """Write when a session was last used, unless that was written in `SEEN_EVERY` before."""

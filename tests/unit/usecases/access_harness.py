@@ -110,7 +110,12 @@ class AccessHarness:
         return found
 
     def actions(self) -> list[str]:
-        return [entry.action for entry in self.log()]
+        """The actions of the changes."""
+        return [entry.action for entry in self.changes()]
+
+    def changes(self) -> list[AuditEntry]:
+        """The entries of the audit log that are not of sign-ins."""
+        return [entry for entry in self.log() if not entry.action.startswith("session.")]
 
     def log(self) -> list[AuditEntry]:
         return self.harness.audit_log()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from attrs import Attribute, evolve, field, frozen
 
@@ -20,6 +20,12 @@ MAX_DETAIL_TEXT: Final = 1000
 
 INVITATION_ACTIONS: Final = ("member.invited", "member.invitation_revoked")
 """Actions whose target is an invitation."""
+REFUSED: Final = "session.refused"
+"""The action whose target is whom a refused sign-in was for: a user, an operator, a link or an invitation."""
+REPEATS_IN_A_WINDOW: Final = 10
+"""Entries of one action for one subject in a window of `sign_in`, of actions that can be repeated at will."""
+
+_REPEATS: Final = uuid5(NAMESPACE_URL, "meetcore:audit")
 
 _ACTION = re.compile(r"[a-z_]+(\.[a-z_]+)+", re.ASCII)
 
@@ -51,6 +57,16 @@ class Actor:
 def member_actor(user_id: UUID) -> Actor:
     """Return a member as entries are written: without an address."""
     return Actor(ActorKind.MEMBER, user_id, ActorKind.MEMBER.value)
+
+
+def guest_actor(session_id: UUID, role: object) -> Actor:
+    """Return a guest, known by the session alone."""
+    return Actor(ActorKind.GUEST, session_id, f"guest ({role})")
+
+
+def operator_actor(operator_id: UUID, email: str) -> Actor:
+    """Return an operator as entries are written: with the e-mail address."""
+    return Actor(ActorKind.OPERATOR, operator_id, email)
 
 
 @frozen
@@ -99,10 +115,15 @@ class AuditEntry:
     is_impersonated: bool = False
 
 
-def with_addresses(entry: AuditEntry, member: str | None, invited: str | None) -> AuditEntry:
-    """Return an entry as it is shown, with the addresses of a known member and of the invitation, if any."""
+def repeat_counter(action: str, subject: object) -> UUID:
+    """Return the id under which the repetitions of an action for a subject are counted."""
+    return uuid5(_REPEATS, f"{action} {subject}")
+
+
+def with_addresses(entry: AuditEntry, member: str | None, target: str | None) -> AuditEntry:
+    """Return an entry as it is shown, with the addresses of a known member and of its target, if any."""
     if member is not None and entry.actor.kind is ActorKind.MEMBER:
         entry = evolve(entry, actor=evolve(entry.actor, name=member))
-    if invited is not None and entry.action in INVITATION_ACTIONS:
-        entry = evolve(entry, details={**entry.details, "email": invited})
+    if target is not None and entry.action in (*INVITATION_ACTIONS, REFUSED):
+        entry = evolve(entry, details={**entry.details, "email": target})
     return entry

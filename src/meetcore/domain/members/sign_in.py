@@ -71,6 +71,18 @@ class LinkPurpose(StrEnum):
     OPERATOR = "operator"
 
 
+class SignInMethod(StrEnum):
+    """The way in which a session began."""
+
+    EMAIL_LINK = "email_link"
+    PORTAL_LINK = "portal_link"
+    INVITATION = "invitation"
+    PASSKEY = "passkey"
+    SINGLE_SIGN_ON = "single_sign_on"
+    SIGN_UP = "sign_up"
+    OTHER_ACCOUNT = "other_account"
+
+
 class InvalidMinutes(ValueError):
     """A validity of a portal link that is too short or too long."""
 
@@ -96,6 +108,13 @@ class SignInLink:
     browser_digest: bytes | None = field(default=None, repr=False)
     used_at: datetime | None = None
     is_pinned: bool = False
+
+
+def method_of(link: SignInLink) -> SignInMethod:
+    """Return how a link signs in; one of an operator without a browser was made by another operator."""
+    if link.purpose is LinkPurpose.INVITATION:
+        return SignInMethod.INVITATION
+    return SignInMethod.PORTAL_LINK if link.browser_digest is None else SignInMethod.EMAIL_LINK
 
 
 def check_minutes(minutes: int) -> timedelta:

@@ -22,10 +22,10 @@ class SignedIn:
     def origin(self, client_address: str | None) -> audit.ActionOrigin:
         """Return the origin of a change, for the audit log."""
         if self.session.impersonated_by is not None:
-            actor = audit.Actor(audit.ActorKind.OPERATOR, self.session.impersonated_by, "operator")
+            actor = audit.operator_actor(self.session.impersonated_by, "operator")
             return audit.ActionOrigin(actor, client_address, is_impersonated=True)
         if self.user is None:
-            actor = audit.Actor(audit.ActorKind.GUEST, self.session.id, f"guest ({self.role})")
+            actor = audit.guest_actor(self.session.id, self.role)
         else:
             actor = audit.member_actor(self.user.id)
         return audit.ActionOrigin(actor, client_address)
@@ -40,7 +40,7 @@ class SignedInOperator:
 
     def origin(self, client_address: str | None, *, is_impersonated: bool = False) -> audit.ActionOrigin:
         """Return the origin of a change, for the audit log."""
-        actor = audit.Actor(audit.ActorKind.OPERATOR, self.operator.id, self.operator.email)
+        actor = audit.operator_actor(self.operator.id, self.operator.email)
         return audit.ActionOrigin(actor, client_address, is_impersonated)
 
 

@@ -131,7 +131,7 @@ class Impersonate:
         async with self.store.begin() as tx:
             await tx.registry.load_account(account_id)
             begun = await start_session(
-                tx, self.runtime, now, account_id, None, browser, Role.VIEWER,
+                tx, self.runtime, now, account_id, None, browser, None, Role.VIEWER,
                 impersonated_by=who.operator.id,
             )  # fmt: skip
             await record_action(

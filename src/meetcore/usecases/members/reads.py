@@ -19,6 +19,7 @@ from meetcore.domain.notes.notes import NoteStatus
 from meetcore.domain.records.pages import MeetingDetails, NoteDetails, Overview, TitledNote
 from meetcore.domain.requests import request_log, views
 from meetcore.ports.queries import MAX_PAGE, Queries
+from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.requests.idempotency import missing
 from meetcore.usecases.requests.streams import in_place, take_place
@@ -35,6 +36,7 @@ class MemberReads:
     """
 
     queries: Queries
+    log: BoundedAuditLog
     running: set[UUID] = field(factory=set, repr=False)
 
     async def find_overview(self, who: SignedIn, first_day: date, today: date) -> Overview:
@@ -72,15 +74,24 @@ class MemberReads:
         check_member(who, Action.VIEW_LEDGER)
         return await self.queries.list_transactions(who.account.id, wanted, limit, before)
 
-    def file_of_entries(
-        self, who: SignedIn, wanted: TransactionFilter, key_id: UUID | None
+    async def file_of_entries(
+        self, who: SignedIn, client_address: str | None, wanted: TransactionFilter, key_id: UUID | None
     ) -> AsyncGenerator[Sequence[Entry], None]:
         """Return every entry, or those of a key, for a file; `Unprocessable` while too many are made."""
         check_member(who, Action.VIEW_LEDGER)
-        place = take_place(self.running, who.account.id, MAX_FILES)
-        if key_id is None:
-            return in_place(self.all_entries(who, wanted), place)
-        return in_place(self.all_entries_of_key(who, key_id, wanted), place)
+        place, account_id, session_id = (
+            take_place(self.running, who.account.id, MAX_FILES),
+            who.account.id,
+            who.session.id,
+        )
+        entries = (
+            self.all_entries(who, wanted) if key_id is None else self.all_entries_of_key(who, key_id, wanted)
+        )
+        made = in_place(entries, place)
+        await self.log.record(
+            who.origin(client_address), "ledger.downloaded", account_id, account_id, session_id
+        )
+        return made
 
     async def all_entries(self, who: SignedIn, wanted: TransactionFilter) -> AsyncIterator[Sequence[Entry]]:
         """Return every entry, the newest first, page by page: no more than a page is in memory."""

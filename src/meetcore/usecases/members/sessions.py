@@ -15,7 +15,14 @@ from meetcore.domain.errors import Gone, NotFound, Unprocessable
 from meetcore.domain.members import passkeys
 from meetcore.domain.members.identities import Identity, flow_secrets, identity_refused, is_state, proved_at
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, OperatorSession, Session, is_open, needs_touch
-from meetcore.domain.members.sign_in import MAX_FULL_NAME, SignUpMode, is_token, request_window, token_digest
+from meetcore.domain.members.sign_in import (
+    MAX_FULL_NAME,
+    SignInMethod,
+    SignUpMode,
+    is_token,
+    request_window,
+    token_digest,
+)
 from meetcore.domain.members.views import AccountMembership, SignedIn, SignedInOperator
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports import members, requests
@@ -28,7 +35,9 @@ from meetcore.ports.identity import (
     ProviderAnswer,
 )
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.members.passkeys import ask, use_up, verifier_of
+from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
 from meetcore.usecases.members.sign_in_links import (
     Browser,
     NewOperatorSession,
@@ -96,21 +105,30 @@ class Sessions:
         found = await self.queries.list_sessions(signed_in.user.id, MAX_LISTED)
         return [session for session in found if is_open(session, now)]
 
-    async def end_own(self, signed_in: SignedIn, session_id: UUID) -> None:
+    async def end_own(self, signed_in: SignedIn, session_id: UUID, client_address: str | None) -> None:
         """End one of the user's sessions."""
         if session_id not in {session.id for session in await self.list_own(signed_in)}:
             raise NotFound("No session with this id.")
-        async with self.store.at_once() as tx:
-            await tx.sign_in.end_session(session_id, self.runtime.now())
+        now, origin = self.runtime.now(), signed_in.origin(client_address)
+        async with self.store.begin() as tx:
+            if await tx.sign_in.end_session(session_id, now) is not None:
+                await record_action(
+                    tx, self.runtime, now, origin, "session.ended", signed_in.account.id, session_id
+                )
 
-    async def end_others(self, signed_in: SignedIn) -> int:
+    async def end_others(self, signed_in: SignedIn, client_address: str | None) -> int:
         """End every other session of the user; return how many."""
         if signed_in.user is None:
             return 0
+        now, own, origin = self.runtime.now(), signed_in.session.id, signed_in.origin(client_address)
         async with self.store.begin() as tx:
-            return await tx.sign_in.end_sessions_of(
-                signed_in.user.id, signed_in.session.id, self.runtime.now()
-            )
+            ended = await tx.sign_in.end_sessions_of(signed_in.user.id, own, now)
+            if ended:
+                account_id = signed_in.account.id
+                await record_action(
+                    tx, self.runtime, now, origin, "session.others_ended", account_id, own, ended=ended
+                )
+        return ended
 
     async def purge(self) -> None:
         """Delete sessions, links and challenges that are over, in portions that block no other work."""
@@ -144,8 +162,9 @@ class Sessions:
                 raise NotFound("No account with this id.")
             await end_to_replace(tx, old, now)
             return await start_session(
-                tx, self.runtime, now, account_id, user.id, browser, authenticated_at=old.authenticated_at
-            )
+                tx, self.runtime, now, account_id, user.id, browser, SignInMethod.OTHER_ACCOUNT,
+                authenticated_at=old.authenticated_at,
+            )  # fmt: skip
 
 
 @frozen
@@ -158,6 +177,7 @@ class SignInWithPasskey:
     store: Store
     counters: requests.RateCounters
     runtime: Runtime
+    refused: RefusedSignIns
     open_verifier: Callable[[], PasskeyVerifier] | None
     is_operators: bool = False
 
@@ -179,6 +199,7 @@ class SignInWithPasskey:
         verifier = verifier_of(self.open_verifier)
         await self._count("answer", browser.client_address)
         assert browser.cookie is not None
+        passkey: passkeys.Passkey | None = None
         try:
             claim = verifier.read(answer)
             await use_up(
@@ -193,15 +214,21 @@ class SignInWithPasskey:
                 now = self.runtime.now()
                 await tx.passkeys.save_use(passkeys.record_use(passkey, sign_count, now))
                 return await self._begin(tx, passkey, browser, now)
-        except (PasskeyInvalid, Gone):
+        except (PasskeyInvalid, Gone, Unprocessable):
+            if passkey is not None:
+                await self.refused.of_owner(passkey.owner, SignInMethod.PASSKEY, browser.client_address)
             raise passkeys.passkey_refused() from None
 
     async def _begin(
         self, tx: Transaction, passkey: passkeys.Passkey, browser: Browser, now: datetime
     ) -> NewSession | NewOperatorSession:
         if passkey.operator_id is not None:
-            return await start_operator_session(tx, self.runtime, now, passkey.operator_id, browser)
-        return await start_user_session(tx, self.runtime, now, passkey.owner.id, browser)
+            return await start_operator_session(
+                tx, self.runtime, now, passkey.operator_id, browser, SignInMethod.PASSKEY
+            )
+        return await start_user_session(
+            tx, self.runtime, now, passkey.owner.id, browser, SignInMethod.PASSKEY
+        )
 
     async def _count(self, step: str, client_address: str | None) -> None:
         now = self.runtime.now()
@@ -270,23 +297,23 @@ class SignInWithIdentity:
 
     async def _begin(self, identity: Identity, browser: Browser) -> NewSession | NewOperatorSession:
         now = self.runtime.now()
-        since = proved_at(identity, now)
+        since, how = proved_at(identity, now), SignInMethod.SINGLE_SIGN_ON
         async with self.store.begin() as tx:
             if self.is_operators:
                 operator = await tx.sign_in.find_operator(identity.email)
                 if operator is None:
                     raise self._refused("no access")
-                return await start_operator_session(tx, self.runtime, now, operator.id, browser, since)
+                return await start_operator_session(tx, self.runtime, now, operator.id, browser, how, since)
             user = await tx.sign_in.find_member(identity.email)
             if user is not None:
                 return await start_user_session(
-                    tx, self.runtime, now, user.id, browser, authenticated_at=since
+                    tx, self.runtime, now, user.id, browser, how, authenticated_at=since
                 )
             if self.sign_up is not SignUpMode.OPEN:
                 raise self._refused("no access")
             name = "".join(each for each in identity.full_name if each.isprintable()).strip()
             full_name = name[:MAX_FULL_NAME] or identity.email.partition("@")[0]
-            return await enter_or_open(tx, self.runtime, now, identity.email, full_name, browser, since)
+            return await enter_or_open(tx, self.runtime, now, identity.email, full_name, browser, how, since)
 
     def _refused(self, reason: str) -> Unprocessable:
         self.report(reason, self.is_operators)

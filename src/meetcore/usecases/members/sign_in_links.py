@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import NotFound
+from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.members import audit, roles, sign_in
@@ -26,6 +26,7 @@ from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
 from meetcore.usecases.runtime import Runtime
 
 
@@ -174,6 +175,7 @@ class RedeemSignInLink:
 
     store: Store
     runtime: Runtime
+    refused: RefusedSignIns
 
     async def for_customer(self, token: str, browser: Browser) -> NewSession:
         """Use a link of a customer up, and begin a session; an invitation makes its user a member.
@@ -183,32 +185,48 @@ class RedeemSignInLink:
             SignInFirst: an invitation to a user who is not signed in here; it stays as it was.
         """
         now = self.runtime.now()
-        async with self.store.begin() as tx:
-            link = await self._use(tx, token, browser, now, is_operators=False)
-            if link.purpose is sign_in.LinkPurpose.INVITATION:
-                return await self._accept(tx, link, browser, now)
-            if link.user_id is not None:
-                await tx.sign_in.lock_user(link.user_id)
-                return await start_user_session(
-                    tx, self.runtime, now, link.user_id, browser, link.account_id,
-                    now - FRESH_FOR if link.is_pinned else now, is_pinned=link.is_pinned,
-                )  # fmt: skip
-            assert link.account_id is not None
-            await tx.lock_account(link.account_id)
-            if await tx.erasures.is_requested(link.account_id):
-                raise sign_in.link_unusable()
-            return await start_session(
-                tx, self.runtime, now, link.account_id, None, browser, link.guest_role,
-                is_pinned=link.is_pinned,
-            )  # fmt: skip
+        try:
+            async with self.store.begin() as tx:
+                link = await self._use(tx, token, browser, now, is_operators=False)
+                return await self._begin(tx, link, browser, now)
+        except Gone:
+            await self.refused.of_link(token, False, browser.client_address)
+            raise
 
     async def for_operator(self, token: str, browser: Browser) -> NewOperatorSession:
         """Use a link of an operator up, and begin a session in the console."""
         now = self.runtime.now()
-        async with self.store.begin() as tx:
-            link = await self._use(tx, token, browser, now, is_operators=True)
-            assert link.operator_id is not None
-            return await start_operator_session(tx, self.runtime, now, link.operator_id, browser)
+        try:
+            async with self.store.begin() as tx:
+                link = await self._use(tx, token, browser, now, is_operators=True)
+                assert link.operator_id is not None
+                return await start_operator_session(
+                    tx, self.runtime, now, link.operator_id, browser, sign_in.method_of(link)
+                )
+        except Gone:
+            await self.refused.of_link(token, True, browser.client_address)
+            raise
+
+    async def _begin(
+        self, tx: Transaction, link: sign_in.SignInLink, browser: Browser, now: datetime
+    ) -> NewSession:
+        how = sign_in.method_of(link)
+        if link.purpose is sign_in.LinkPurpose.INVITATION:
+            return await self._accept(tx, link, browser, now)
+        if link.user_id is not None:
+            await tx.sign_in.lock_user(link.user_id)
+            return await start_user_session(
+                tx, self.runtime, now, link.user_id, browser, how, link.account_id,
+                now - FRESH_FOR if link.is_pinned else now, is_pinned=link.is_pinned,
+            )  # fmt: skip
+        assert link.account_id is not None
+        await tx.lock_account(link.account_id)
+        if await tx.erasures.is_requested(link.account_id):
+            raise sign_in.link_unusable()
+        return await start_session(
+            tx, self.runtime, now, link.account_id, None, browser, how, link.guest_role,
+            is_pinned=link.is_pinned,
+        )  # fmt: skip
 
     @staticmethod
     async def _use(
@@ -250,8 +268,8 @@ class RedeemSignInLink:
             await self._record_joining(tx, now, invitation, user, browser)
         proved_at = browser.earlier.authenticated_at if is_user and browser.earlier else now - FRESH_FOR
         return await start_session(
-            tx, self.runtime, now, invitation.account_id, user.id, browser, authenticated_at=proved_at,
-            is_pinned=not is_user,
+            tx, self.runtime, now, invitation.account_id, user.id, browser, sign_in.method_of(link),
+            authenticated_at=proved_at, is_pinned=not is_user,
         )  # fmt: skip
 
     @staticmethod
@@ -294,10 +312,13 @@ async def end_to_replace(tx: Transaction, session: Session, now: datetime) -> No
 
 async def start_session(
     tx: Transaction, runtime: Runtime, now: datetime, account_id: UUID, user_id: UUID | None,
-    browser: Browser, guest_role: roles.Role | None = None, authenticated_at: datetime | None = None, *,
-    impersonated_by: UUID | None = None, is_pinned: bool = False,
+    browser: Browser, how: sign_in.SignInMethod | None, guest_role: roles.Role | None = None,
+    authenticated_at: datetime | None = None, *, impersonated_by: UUID | None = None, is_pinned: bool = False,
 ) -> NewSession:  # fmt: skip
-    """Begin a session of a member or a guest, who was authenticated at that time, else just now."""
+    """Begin a session of a member or a guest, who was authenticated at that time, else just now.
+
+    An operator's view of an account has no `how`: its own entry is in the audit log.
+    """
     token = sign_in.mint_token(runtime.entropy.token_bytes(sign_in.TOKEN_BYTES))
     session = Session(
         id=runtime.new_id(now), account_id=account_id, user_id=user_id, guest_role=guest_role, created_at=now,
@@ -306,12 +327,17 @@ async def start_session(
         impersonated_by=impersonated_by, is_pinned=is_pinned,
     )  # fmt: skip
     await tx.sign_in.add_session(session, sign_in.token_digest(token))
+    if how is not None:
+        actor = audit.guest_actor(session.id, guest_role) if user_id is None else audit.member_actor(user_id)
+        origin = audit.ActionOrigin(actor, browser.client_address)
+        await record_action(tx, runtime, now, origin, "session.started", account_id, session.id, how=how)
     return NewSession(session, token)
 
 
 async def start_user_session(
     tx: Transaction, runtime: Runtime, now: datetime, user_id: UUID, browser: Browser,
-    account_id: UUID | None = None, authenticated_at: datetime | None = None, *, is_pinned: bool = False,
+    how: sign_in.SignInMethod, account_id: UUID | None = None, authenticated_at: datetime | None = None, *,
+    is_pinned: bool = False,
 ) -> NewSession:  # fmt: skip
     """Begin a session of a user, authenticated just now unless at another time; a pinned one stays there.
 
@@ -330,6 +356,7 @@ async def start_user_session(
         chosen or own[0],
         user_id,
         browser,
+        how,
         authenticated_at=authenticated_at,
         is_pinned=is_pinned,
     )
@@ -338,7 +365,7 @@ async def start_user_session(
 
 async def start_operator_session(
     tx: Transaction, runtime: Runtime, now: datetime, operator_id: UUID, browser: Browser,
-    authenticated_at: datetime | None = None,
+    how: sign_in.SignInMethod, authenticated_at: datetime | None = None,
 ) -> NewOperatorSession:  # fmt: skip
     """Begin a session of an operator who was authenticated at that time, else just now."""
     token = sign_in.mint_token(runtime.entropy.token_bytes(sign_in.TOKEN_BYTES))
@@ -347,5 +374,7 @@ async def start_operator_session(
         authenticated_at=authenticated_at or now, user_agent=cut_user_agent(browser.user_agent),
         client_address=browser.client_address,
     )  # fmt: skip
-    await tx.sign_in.add_operator_session(session, sign_in.token_digest(token))
+    email = await tx.sign_in.add_operator_session(session, sign_in.token_digest(token))
+    origin = audit.ActionOrigin(audit.operator_actor(operator_id, email), browser.client_address)
+    await record_action(tx, runtime, now, origin, "session.started", None, session.id, how=how)
     return NewOperatorSession(session, token)

@@ -100,7 +100,9 @@ class SignUpForAccount:
             sign_up = await tx.sign_in.use_sign_up(sign_in.token_digest(token), browser.digest, now)
             if sign_up is None:
                 raise sign_in.link_unusable()
-            return await enter_or_open(tx, self.runtime, now, sign_up.email, sign_up.full_name, browser)
+            return await enter_or_open(
+                tx, self.runtime, now, sign_up.email, sign_up.full_name, browser, sign_in.SignInMethod.SIGN_UP
+            )
 
     def _check_open(self) -> None:
         if not self.is_open:
@@ -119,7 +121,7 @@ class SignUpForAccount:
 
 async def enter_or_open(
     tx: Transaction, runtime: Runtime, now: datetime, email: str, full_name: str, browser: Browser,
-    authenticated_at: datetime | None = None,
+    how: sign_in.SignInMethod, authenticated_at: datetime | None = None,
 ) -> NewSession:  # fmt: skip
     """Open an account for an e-mail address, or begin a session in its own; `Gone` for a member of none."""
     user = await tx.members.ensure_user(members.User(runtime.new_id(now), email, full_name, now))
@@ -127,11 +129,13 @@ async def enter_or_open(
     try:
         await tx.registry.add_account(account)
     except Conflict:
-        return await start_user_session(tx, runtime, now, user.id, browser, authenticated_at=authenticated_at)
+        return await start_user_session(
+            tx, runtime, now, user.id, browser, how, authenticated_at=authenticated_at
+        )
     await tx.members.add_membership(members.Membership(account.id, user.id, roles.Role.OWNER, now))
     origin = audit.ActionOrigin(audit.member_actor(user.id), browser.client_address)
     await record_action(tx, runtime, now, origin, "account.created", account.id, account.id, by_sign_up=True)
-    return await start_session(tx, runtime, now, account.id, user.id, browser, None, authenticated_at)
+    return await start_session(tx, runtime, now, account.id, user.id, browser, how, None, authenticated_at)
 
 
 def sign_up_url(base_url: str, token: str) -> str:

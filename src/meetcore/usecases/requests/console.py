@@ -20,10 +20,11 @@ from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money.ledger import check_reason, check_reference
 from meetcore.domain.money.proposals import NeedsSecondOperator, ProposalKind
 from meetcore.domain.records.pages import AccountPage, AccountSearch, HostBooking, Queue, QueueName, Queues
-from meetcore.domain.requests import accounts, keys, request_log
+from meetcore.domain.requests import accounts, keys
 from meetcore.domain.requests.views import StoredAccount
 from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
 from meetcore.ports.queries import ConsoleQueries, Queries
+from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.runtime import Runtime
@@ -102,28 +103,39 @@ class ConsoleAccounts:
     queries: Queries
     runtime: Runtime
     proposals: Proposals
+    log: BoundedAuditLog
 
-    async def search(self, who: SignedInOperator, text: str) -> Sequence[StoredAccount]:
-        """Return the accounts that `read_search` finds by a text; the newest ones for no text."""
+    async def search(
+        self, who: SignedInOperator, client_address: str | None, text: str
+    ) -> Sequence[StoredAccount]:
+        """Return the accounts that `read_search` finds by a text; the newest ones for no text.
+
+        The entry in the audit log does not hold the text: it may be an e-mail address, which can be erased.
+        """
         check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
         if not text.strip():
             return await self.administration.registry.list_accounts(None, MAX_FOUND)
         wanted = read_search(text, self.administration.key_prefix)
-        return await self.queries.search_accounts(wanted, MAX_FOUND)
+        found = await self.queries.search_accounts(wanted, MAX_FOUND)
+        operator_id, only = who.operator.id, found[0].id if len(found) == 1 else None
+        await self.log.record(
+            who.origin(client_address), "account.searched", only, operator_id, operator_id, found=len(found)
+        )
+        return found
 
-    async def find(self, who: SignedInOperator, account_id: UUID) -> AccountDetails:
+    async def find(
+        self, who: SignedInOperator, client_address: str | None, account_id: UUID
+    ) -> AccountDetails:
         """Return one account."""
         check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
         page, meetings = await asyncio.gather(
             self.queries.find_account_page(account_id, MAX_KEYS, LAST),
             self.queries.list_meetings(account_id, views.MeetingFilter(self.runtime.now()), LAST, None),
         )
-        return AccountDetails(require_record(page, "account"), meetings)
-
-    async def find_request(self, who: SignedInOperator, request_id: UUID) -> request_log.LoggedRequest | None:
-        """Return a request of any account, if it is kept."""
-        check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
-        return await self.queries.find_request_of_any(request_id)
+        details = AccountDetails(require_record(page, "account"), meetings)
+        reading = f"{who.operator.id} {account_id}"
+        await self.log.record(who.origin(client_address), "account.read", account_id, account_id, reading)
+        return details
 
     async def suspend(self, who: SignedInOperator, client_address: str | None, account_id: UUID) -> None:
         """Refuse the account's keys; see `Administration.suspend_account`."""

@@ -60,7 +60,7 @@ async def test_an_invitation_makes_a_member_once(at: AccessHarness) -> None:
     with pytest.raises(Gone):
         await at.access().redeem_link.for_customer(token_in(mail), Browser())
     assert at.actions()[-2:] == ["member.invited", "member.joined"]
-    invited, joined = at.log()[-2:]
+    invited, joined = at.changes()[-2:]
     assert owner.user is not None
     assert (invited.actor.id, invited.client_address) == (owner.user.id, "192.0.2.1")
     assert joined.actor.id == member.user.id

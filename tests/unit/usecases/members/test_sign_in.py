@@ -246,11 +246,11 @@ async def test_a_user_lists_and_ends_own_sessions(at: AccessHarness) -> None:
         one.session.id, two.session.id, three.session.id,
     }  # fmt: skip
     assert list(await sessions.list_own(guest)) == [guest.session]
-    await sessions.end_own(one, two.session.id)
+    await sessions.end_own(one, two.session.id, None)
     for foreign in (two.session.id, guest.session.id, UUID(int=7)):
         with pytest.raises(NotFound):
-            await sessions.end_own(one, foreign)
-    assert (await sessions.end_others(one), await sessions.end_others(guest)) == (1, 0)
+            await sessions.end_own(one, foreign, None)
+    assert (await sessions.end_others(one, None), await sessions.end_others(guest, None)) == (1, 0)
     assert list(await sessions.list_own(one)) == [one.session]
 
 
@@ -299,7 +299,7 @@ async def test_a_session_that_has_ended_is_replaced_by_none(at: AccessHarness) -
     await at.harness.administration.create_account("b@example.com", "B")
     await at.join(owner, "b@example.com", Role.VIEWER)
     stolen, rightful = await at.signed_in("b@example.com"), await at.signed_in("b@example.com")
-    await at.access().sessions.end_others(rightful)
+    await at.access().sessions.end_others(rightful, None)
     with pytest.raises(NotFound):
         await at.access().sessions.switch_account(stolen, owner.account.id, BROWSER)
     assert list(await at.access().sessions.list_own(rightful)) == [rightful.session]
@@ -313,7 +313,7 @@ async def test_of_a_switch_beside_a_sign_out_everywhere_nothing_stays(at: Access
     for _ in range(5):
         stolen = await at.signed_in("b@example.com")
         await asyncio.gather(
-            sessions.switch_account(stolen, owner.account.id, BROWSER), sessions.end_others(rightful),
+            sessions.switch_account(stolen, owner.account.id, BROWSER), sessions.end_others(rightful, None),
             return_exceptions=True,
         )  # fmt: skip
         assert list(await sessions.list_own(rightful)) == [rightful.session]
@@ -324,7 +324,7 @@ async def test_links_asked_for_before_a_sign_out_everywhere_work_no_more(at: Acc
     await at.access().request_link.for_member(OWNER, "cookie", None)
     mailed = at.last_token()
     portal = await at.access().portal_links.for_member(owner.account.id, OWNER)
-    await at.access().sessions.end_others(owner)
+    await at.access().sessions.end_others(owner, None)
     for token in (mailed, token_of(portal.url)):
         with pytest.raises(Gone):
             await at.access().redeem_link.for_customer(token, BROWSER)
@@ -364,7 +364,7 @@ async def test_an_operator_keeps_operators_and_links_by_role(role: OperatorRole,
     assert signed_in is not None
     operators = access.operators.by(signed_in, "192.0.2.1")
     links = access.portal_links.by(signed_in, "192.0.2.1")
-    before = at.actions()
+    before = at.log()
     manages: list[Callable[[], Awaitable[object]]] = [
         operators.list_operators,
         lambda: operators.add("more@example.com", OperatorRole.ADMIN),

@@ -49,15 +49,23 @@ INSERT INTO audit_log ({AUDIT_ENTRY.names}, details) VALUES ({AUDIT_ENTRY.values
 SELECT
     {AUDIT_ENTRY.select}, g.details,
     (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
-    (SELECT i.email FROM invitations i WHERE i.id = CASE
-            WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+    COALESCE(
+        (SELECT i.email FROM invitations i WHERE i.id = CASE
+            WHEN g.action IN ('member.invited', 'member.invitation_revoked', 'session.refused')
+            THEN g.target_id::uuid END),
+        (SELECT u.email FROM users u WHERE u.id = CASE WHEN g.action = 'session.refused' THEN g.target_id::uuid END)
+    ) AS target_email
 FROM audit_log g WHERE g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s
 
 -- list_audit_of_account: The same of one account.
 SELECT
     {AUDIT_ENTRY.select}, g.details,
     (SELECT u.email FROM users u WHERE g.actor_kind = 'member' AND u.id = g.actor_id) AS member,
-    (SELECT i.email FROM invitations i WHERE i.id = CASE
-            WHEN g.action IN ('member.invited', 'member.invitation_revoked') THEN g.target_id::uuid END) AS invited
+    COALESCE(
+        (SELECT i.email FROM invitations i WHERE i.id = CASE
+            WHEN g.action IN ('member.invited', 'member.invitation_revoked', 'session.refused')
+            THEN g.target_id::uuid END),
+        (SELECT u.email FROM users u WHERE u.id = CASE WHEN g.action = 'session.refused' THEN g.target_id::uuid END)
+    ) AS target_email
 FROM audit_log g
 WHERE g.account_id = %(account_id)s AND g.id < %(before)s ORDER BY g.id DESC LIMIT %(limit)s

@@ -53,6 +53,9 @@ class PostgresSignInRepository(Repository):
         )
         return None if row is None else LINK.read(row)
 
+    async def find_link(self, digest: bytes, is_operators: bool) -> SignInLink | None:
+        return await self._find(LINK, SQL["find_link"], {"digest": digest, "is_operators": is_operators})
+
     async def find_member(self, email: str) -> User | None:
         return await self._find(USER, SQL["find_member"], email=email)
 
@@ -70,8 +73,11 @@ class PostgresSignInRepository(Repository):
     async def add_session(self, session: Session, digest: bytes) -> None:
         await self._run(SQL["add_session"], SESSION.parameters(session), digest=digest)
 
-    async def add_operator_session(self, session: OperatorSession, digest: bytes) -> None:
-        await self._run(SQL["add_operator_session"], OPERATOR_SESSION.parameters(session), digest=digest)
+    async def add_operator_session(self, session: OperatorSession, digest: bytes) -> str:
+        parameters = OPERATOR_SESSION.parameters(session)
+        row = await self._one(SQL["add_operator_session"], parameters, digest=digest)
+        assert row is not None
+        return str(row["email"])
 
     async def touch_session(self, session_id: UUID, at: datetime) -> None:
         await self._run(SQL["touch_session"], id=session_id, at=at, seen_before=at - SEEN_EVERY)

@@ -30,6 +30,9 @@ WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s
     AND (l.purpose = 'operator') = %(is_operators)s
 RETURNING {LINK.select}
 
+-- find_link: A link, whether it can be used or not.
+SELECT {LINK.select} FROM sign_in_links l WHERE l.digest = %(digest)s AND (l.purpose = 'operator') = %(is_operators)s
+
 -- find_member: The user of an address who is a member anywhere.
 SELECT {USER.select} FROM users u
 WHERE lower(u.email) = lower(%(email)s) AND EXISTS (SELECT FROM memberships b WHERE b.user_id = u.id)
@@ -52,6 +55,7 @@ INSERT INTO sessions ({SESSION.names}, digest) VALUES ({SESSION.values}, %(diges
 
 -- add_operator_session: Begin an operator's session.
 INSERT INTO operator_sessions ({OPERATOR_SESSION.names}, digest) VALUES ({OPERATOR_SESSION.values}, %(digest)s)
+RETURNING (SELECT email FROM operators o WHERE o.id = operator_id) AS email
 
 -- touch_session: Write when a session was last used, once a minute however many use it at once.
 UPDATE sessions SET last_seen_at = %(at)s WHERE id = %(id)s AND ended_at IS NULL AND last_seen_at <= %(seen_before)s

@@ -48,7 +48,7 @@ async def begin(_visit: ConsoleVisit) -> Response:
 async def list_accounts(visit: ConsoleVisit) -> Response:
     """List the accounts that match a search, else the newest."""
     text = visit.query("q").strip()
-    found = await visit.use.accounts.search(visit.signed_in, text)
+    found = await visit.use.accounts.search(visit.signed_in, visit.client_address, text)
     shown = without_secret(text, visit.use.key_prefix)
     return visit.page("console/accounts.html", accounts=found, q=shown, is_full=len(found) == MAX_FOUND)
 
@@ -130,7 +130,7 @@ def _wrong(visit: ConsoleVisit, kind: type[ValueError]) -> Mapping[str, str]:
 
 
 async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
-    found = await visit.use.accounts.find(visit.signed_in, visit.path_id("account"))
+    found = await visit.use.accounts.find(visit.signed_in, visit.client_address, visit.path_id("account"))
     page = found.page
     return visit.form_page(
         "console/account.html",

@@ -89,7 +89,9 @@ async def download_ledger(visit: Visit) -> Response:
         return await _show_problem(visit)
     wanted = views.TransactionFilter(_read_kind(visit), days.begins_at, days.ends_at)
     headers = attachment(_file_name(days))
-    pages = visit.use.reads.file_of_entries(visit.signed_in, wanted, _read_key(visit))
+    pages = await visit.use.reads.file_of_entries(
+        visit.signed_in, visit.client_address, wanted, _read_key(visit)
+    )
     return PacedResponse(_csv(pages), headers, "text/csv; charset=utf-8")
 
 
