@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,15 @@ from meetcore.domain.members.roles import (  # noqa: E402
     scopes_of,
 )
 from meetcore.domain.requests.keys import Scope  # noqa: E402
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES  # noqa: E402
 from meetcore.domain.webhooks.events import EventKind  # noqa: E402
-from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402
+from meetcore.domain.webhooks.retry_schedule import (  # noqa: E402
+    DEFAULT_DELAYS_S,
+    MAX_WAIT_S,
+    WAITS_FROM_FAILURES,
+    RetrySchedule,
+    wait_after,
+)
 from meetcore.ports.observability import PROCESS_METRICS, Metric  # noqa: E402
 
 ABOUT = {
@@ -229,9 +237,15 @@ def payload_block() -> str:
 def retry_sentence() -> str:
     """Describe the default retry schedule of deliveries."""
     *waits, last = (_duration(delay_s) for delay_s in DEFAULT_DELAYS_S)
+    longer = [_duration(delay_s) for delay_s in DEFAULT_DELAYS_S if delay_s < MAX_WAIT_S]
+    all_waits = (wait_after(RetrySchedule(), failures, 0) for failures in range(1, DISABLE_AFTER_FAILURES))
+    hours, seconds = divmod(int(sum(all_waits, timedelta()).total_seconds()), 3600)
     return (
         f"A failed delivery is tried again after {', '.join(waits)} and {last}: {len(DEFAULT_DELAYS_S) + 1} "
-        "attempts in all. Then it is `failed`, and can be sent again by hand.\n"
+        "attempts in all. Then it is `failed`, and can be sent again by hand.\n\n"
+        f"From the {WAITS_FROM_FAILURES}th failure in a row on a webhook waits for its next post, whatever "
+        f"is due: {', '.join(longer)}, then {_duration(MAX_WAIT_S)} each time. So {DISABLE_AFTER_FAILURES} "
+        f"failures in a row take at least {hours} h {seconds // 60} min.\n"
     )
 
 

@@ -99,7 +99,7 @@ def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver:
 @pytest.mark.spec("3/disable-at-20", "6/5", "4.4/2")
 def test_twenty_failures_disable_and_activation_sends_held_deliveries(site: Site, receiver: Receiver) -> None:
     receiver.status = 500
-    with set_up(site, receiver, webhook_retry_schedule="1") as setup:
+    with set_up(site, receiver, webhook_retry_schedule="0") as setup:
         who = setup.customer
         endpoint = who.hook(receiver.url("down"))
         made = [who.create_meeting().id for _ in range(25)]

@@ -31,6 +31,7 @@ LEASE_S = 3
 PER_ENDPOINT = 8
 SWEPT_WITHIN_S = 5.0
 PROMPTLY_S = 3.0
+AT_ONCE = ",".join(["0"] * 10)
 
 
 @pytest.fixture
@@ -168,7 +169,7 @@ def healthy_delays(who: Customer, receiver: Receiver) -> list[float]:
 
 @pytest.mark.spec("6/4")
 def test_hanging_receivers_delay_no_other_receiver(site: Site, receiver: Receiver, own_broker: str) -> None:
-    settings = receiver.settings | {"broker_url": own_broker}
+    settings = receiver.settings | {"broker_url": own_broker, "webhook_retry_schedule": AT_ONCE}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
         stack.enter_context(site.worker(**settings)).wait_until_working()
@@ -281,7 +282,7 @@ def test_a_burst_of_failures_disables_once_and_resumes_at_the_paced_rate(
     site: Site, receiver: Receiver, own_broker: str
 ) -> None:
     receiver.status, receiver.pause_s = 500, 0.02
-    settings = receiver.settings | {"broker_url": own_broker}
+    settings = receiver.settings | {"broker_url": own_broker, "webhook_retry_schedule": AT_ONCE}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
         who = stack.enter_context(customer(site, api))

@@ -29,7 +29,11 @@ def no_mails(site: Site) -> None:
 
 
 def settings_of(port: int) -> dict[str, Any]:
-    return {"smtp_url": f"smtp://127.0.0.1:{port}", "mail_from": "Rapat <mail@meet.example>"}
+    return {
+        "smtp_url": f"smtp://127.0.0.1:{port}",
+        "mail_from": "Rapat <mail@meet.example>",
+        "webhook_retry_schedule": "",
+    }
 
 
 def let_a_webhook_fail(who: Customer, receiver: Receiver) -> None:

@@ -141,6 +141,29 @@ async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) 
             assert record["disabled_at"] is not None
 
 
+async def test_a_burst_at_a_receiver_that_restarts_disables_nothing_and_loses_nothing(opened: Opened) -> None:
+    async with opened(",".join(["1"] * 10)) as office:
+        customer = await office.harness.customer()
+        made = [{"id": id_} for id_ in await _register(customer, 2)]
+        office.receiver.status = 503
+        await asyncio.gather(
+            *(office.harness.administration.top_up(customer.account_id, 1 + number) for number in range(30))
+        )
+        received = office.receiver.received
+        await until(lambda: received and time.monotonic() - received[0].at_s > 2.0)  # while it restarts
+        office.receiver.status = 204
+        failed = len(office.receiver.received)
+        left = "SELECT FROM deliveries WHERE account_id = %s AND status <> 'succeeded'"
+
+        async def all_arrived() -> bool:
+            return not await office.harness.query(left, customer.account_id)
+
+        await until(all_arrived, TIMEOUT_S)
+        for webhook in made:
+            await office.shown(customer, webhook, is_active=True, consecutive_failures=0)
+        assert len(office.receiver.received) <= failed + 60 + 8
+
+
 async def test_a_working_webhook_stays_active_when_others_fail(opened: Opened) -> None:
     async with opened(AT_ONCE, hosts=(OTHER,)) as office:
         customer = await office.harness.customer()

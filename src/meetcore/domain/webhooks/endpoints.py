@@ -23,6 +23,7 @@ from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
 from meetcore.domain.machine import find_step, step
 from meetcore.domain.texts import TextLimits
 from meetcore.domain.webhooks import events, urls
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule, wait_after
 
 DISABLE_AFTER_FAILURES = 20
 """Failed posts in a row, retries included (rules 3/disable-at-20 and 6/5)."""
@@ -80,7 +81,7 @@ class Endpoint:
     `url` is as the caller gave it, `url_key` its normal form, at most one for each account (rule 4.3/2).
     `disabled_at` is set by automatic disabling only. `created_by` is the id of the API key or of the member.
     `secret` is `None` where it cannot be decrypted or is not needed. `previous_secret` signs, too, before
-    `previous_secret_until`.
+    `previous_secret_until`. Nothing is posted before `next_post_at`, which is set while its posts fail.
     """
 
     id: UUID
@@ -97,6 +98,7 @@ class Endpoint:
     secret: str | None = field(repr=False)
     previous_secret: str | None = field(default=None, repr=False)
     previous_secret_until: datetime | None = None
+    next_post_at: datetime | None = None
 
     @property
     def is_active(self) -> bool:
@@ -177,7 +179,7 @@ def record_success(endpoint: Endpoint) -> Endpoint:
     state = find_step(TRANSITIONS, endpoint.state, EndpointEvent.SUCCEEDED)
     if state is None or (state, 0) == (endpoint.state, endpoint.consecutive_failures):
         return endpoint
-    return evolve(endpoint, state=state, consecutive_failures=0)
+    return evolve(endpoint, state=state, consecutive_failures=0, next_post_at=None)
 
 
 def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
@@ -189,7 +191,9 @@ def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
     if state is None:
         return endpoint
     disabled_at = at if is_last else endpoint.disabled_at
-    return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=disabled_at)
+    return evolve(
+        endpoint, state=state, consecutive_failures=failures, disabled_at=disabled_at, next_post_at=None
+    )
 
 
 def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
@@ -202,7 +206,9 @@ def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
     state = find_step(TRANSITIONS, endpoint.state, EndpointEvent.DISABLE) if fails else None
     if state is None:
         return endpoint
-    return evolve(endpoint, state=state, consecutive_failures=DISABLE_AFTER_FAILURES, disabled_at=at)
+    return evolve(
+        endpoint, state=state, consecutive_failures=DISABLE_AFTER_FAILURES, disabled_at=at, next_post_at=None
+    )
 
 
 def pause(endpoint: Endpoint) -> Endpoint:
@@ -212,11 +218,11 @@ def pause(endpoint: Endpoint) -> Endpoint:
 
 
 def resume(endpoint: Endpoint) -> Endpoint:
-    """Send to it again. The count is reset only after automatic disabling (rules 3/re-enable and 4.4/2)."""
+    """Send to it again, at once. The count is reset only after automatic disabling (3/re-enable, 4.4/2)."""
     state = step(TRANSITIONS, endpoint.state, EndpointEvent.RESUME)
     resets_counter = endpoint.state is EndpointState.DISABLED
     failures = 0 if resets_counter else endpoint.consecutive_failures
-    return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=None)
+    return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=None, next_post_at=None)
 
 
 def require_active(endpoint: Endpoint) -> None:
@@ -319,3 +325,15 @@ def count_failure(failures: HostFailures, before: Endpoint, after: Endpoint) -> 
     is_host_failing = count >= DISABLE_AFTER_FAILURES
     starts_again = is_host_failing or after.state is EndpointState.DISABLED
     return evolve(failures, consecutive_failures=0 if starts_again else count), is_host_failing
+
+
+def wait(
+    endpoint: Endpoint, failures: HostFailures, schedule: RetrySchedule, jitter: float, now: datetime
+) -> Endpoint:
+    """Post nothing for a time after a failure at `now`, by the failures in a row here or at its host.
+
+    So the 20th failure is as far from the first as the schedule makes it, however many deliveries are due.
+    """
+    in_a_row = max(endpoint.consecutive_failures, failures.consecutive_failures)
+    pause_for = wait_after(schedule, in_a_row, jitter)
+    return evolve(endpoint, next_post_at=now + pause_for) if pause_for and endpoint.is_active else endpoint

@@ -19,6 +19,12 @@ NOTE_DELAYS_S = (5, 30, 2 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 3 * _HOU
 MAX_JITTER = 0.2
 """The largest share of a delay that is added to it, so that failures of one moment spread out."""
 
+WAITS_FROM_FAILURES = 8
+"""Failures in a row from which an endpoint waits between posts: as many as may be in flight at its first."""
+
+MAX_WAIT_S = _HOUR
+"""The longest delay between two posts to an endpoint that fails, without its jitter."""
+
 MAX_RETRY_AFTER_S = 24 * _HOUR
 """Seconds; a receiver may ask for more and gets this."""
 
@@ -61,3 +67,15 @@ def next_attempt(
         return None
     delay_s = schedule.delays_s[attempts_made - 1] * (1 + MAX_JITTER * jitter)
     return now + timedelta(seconds=max(delay_s, min(retry_after_s or 0, MAX_RETRY_AFTER_S)))
+
+
+def wait_after(schedule: RetrySchedule, failures: int, jitter: float) -> timedelta:
+    """Return how long an endpoint waits for its next post after so many failures in a row.
+
+    The delays of the schedule, one after another from the failure `WAITS_FROM_FAILURES` on, the last one
+    again and again, each up to `MAX_WAIT_S`. A jitter in [0, 1) stretches them as in `next_attempt`.
+    """
+    if failures < WAITS_FROM_FAILURES or not schedule.delays_s:
+        return timedelta()
+    delay_s = schedule.delays_s[min(failures - WAITS_FROM_FAILURES, len(schedule.delays_s) - 1)]
+    return timedelta(seconds=min(delay_s, MAX_WAIT_S) * (1 + MAX_JITTER * jitter))

@@ -21,6 +21,7 @@ from meetcore.domain.webhooks.endpoints import (
     count_failure,
     count_success,
     disable_with_host,
+    wait,
 )
 from meetcore.domain.webhooks.sender_faults import (
     MAX_CLOCK_OFFSET,
@@ -85,14 +86,16 @@ class JudgedAttempts:
         delivery, after = record_attempt(view.delivery, before, attempt, self._schedule, jitter, view.now)
         self._endpoints[name] = after
         self.recorded.append(Recorded(delivery, attempt))
-        self._count(view, attempt, before, after)
-
-    def _count(self, view: ClaimedView, attempt: Attempt, before: Endpoint, after: Endpoint) -> None:
-        host = _host_of(after)
         if judge(attempt):
-            self._hosts[host] = count_success(self._hosts[host])
-            return
+            self._hosts[_host_of(after)] = count_success(self._hosts[_host_of(after)])
+        else:
+            self._count_failure(view, before, after, jitter)
+
+    def _count_failure(self, view: ClaimedView, before: Endpoint, after: Endpoint, jitter: float) -> None:
+        host = _host_of(after)
         self._hosts[host], is_failing = count_failure(self._hosts[host], before, after)
+        name = after.account_id, after.id
+        self._endpoints[name] = wait(after, self._hosts[host], self._schedule, jitter, view.now)
         if is_failing:
             self._failing.add(host)
             for name, endpoint in self._endpoints.items():

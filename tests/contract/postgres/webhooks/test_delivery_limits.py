@@ -10,7 +10,17 @@ from attrs import evolve
 from meetcore.domain.webhooks.deliveries import DeliveryStatus, ReleasePace
 from meetcore.domain.webhooks.endpoints import Endpoint, pause, resume
 from meetcore.domain.webhooks.views import Claimed
-from tests.support.outbox import BAD, GOOD, claim, outbox, record_all, release, sweep
+from tests.support.outbox import (
+    BAD,
+    GOOD,
+    claim,
+    outbox,
+    post_test,
+    record_all,
+    redeliver,
+    release,
+    sweep,
+)
 from tests.support.postgres_rig import PostgresRig
 from tests.support.transactions import KIND, Customer, new_endpoint, new_id, register, save_endpoint, top_up
 
@@ -72,6 +82,51 @@ async def test_an_endpoint_that_fails_gets_one_post_at_a_time_until_one_succeeds
     assert len(await _claim_bounded(rig, 100, **bounds)) == 2
     made = (await rig.deliveries(customer.account_id)).values()
     assert sum(each.attempts_made for each in made) == 7
+
+
+async def _waiting(rig: PostgresRig, count: int) -> tuple[Endpoint, list[Claimed]]:
+    """An endpoint whose first eight posts have failed, and what was posted; so many others are due."""
+    _, endpoint = await outbox(rig, 8 + count)
+    posted = await _claim_bounded(rig, 100, per_endpoint=8, per_failing=1)
+    assert len(posted) == 8
+    assert await record_all(rig, posted, BAD) == 0, "there is nothing to claim"
+    return endpoint, posted
+
+
+async def _end_wait(rig: PostgresRig) -> None:
+    await rig.tamper_with("UPDATE webhook_endpoints SET next_post_at = statement_timestamp()")
+
+
+async def test_an_endpoint_that_keeps_failing_waits_and_then_gets_one_post(rig: PostgresRig) -> None:
+    endpoint, _ = await _waiting(rig, 4)
+
+    async def work() -> list[Claimed]:
+        await sweep(rig)
+        return await _claim_bounded(rig, 5, claims=3, per_endpoint=8, per_failing=1)
+
+    async def all_work() -> list[Claimed]:
+        return [one for share in await asyncio.gather(*(work() for _ in range(4))) for one in share]
+
+    assert await all_work() == []
+    await _end_wait(rig)
+    [probe] = await all_work()
+    assert await record_all(rig, [probe], BAD) == 0
+    assert await all_work() == [], "it waits again"
+    await _end_wait(rig)
+    assert await record_all(rig, await all_work(), GOOD) == 2, "what is left is released at once"
+    waiting = await rig.rows("SELECT next_post_at FROM webhook_endpoints WHERE id = %(id)s", id=endpoint.id)
+    assert [row["next_post_at"] for row in waiting] == [None]
+
+
+@pytest.mark.parametrize("is_again", [True, False])
+async def test_what_a_member_sends_does_not_wait(rig: PostgresRig, is_again: bool) -> None:
+    endpoint, posted = await _waiting(rig, 2)
+    sent = (
+        await redeliver(rig, endpoint, posted[0].delivery_id) if is_again else await post_test(rig, endpoint)
+    )
+    assert sent is not None
+    [claimed] = await _claim_bounded(rig, 100, per_endpoint=8, per_failing=1)
+    assert claimed.delivery_id == sent.id
 
 
 async def test_a_claim_that_is_never_recorded_does_not_block_an_endpoint_that_fails(rig: PostgresRig) -> None:

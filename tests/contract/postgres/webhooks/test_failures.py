@@ -48,9 +48,10 @@ async def _load(rig: PostgresRig, endpoint: Endpoint) -> Endpoint:
 
 async def test_twenty_failures_at_a_host_disable_every_endpoint_there_that_fails(rig: PostgresRig) -> None:
     customer, endpoints = await _customer(rig, 10)
-    await record_all(rig, await _posts(rig, customer, 1), BAD)
+    posts = await _posts(rig, customer, 2)
+    await record_all(rig, posts[:10], BAD)
     assert await _states(rig, endpoints) == [ACTIVE] * 10
-    await record_all(rig, await _posts(rig, customer, 1, "more"), BAD)
+    await record_all(rig, posts[10:], BAD)
     for one in endpoints:
         found = await _load(rig, one)
         assert (found.state, found.consecutive_failures) == (DISABLED, DISABLE_AFTER_FAILURES)

@@ -36,8 +36,10 @@ from meetcore.domain.webhooks.endpoints import (
     resume,
     rotate_secret,
     update,
+    wait,
 )
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule, wait_after
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.testing.strategies.webhooks import (
     descriptions,
@@ -45,6 +47,8 @@ from meetcore.testing.strategies.webhooks import (
     endpoint_secrets,
     endpoints,
     event_kinds,
+    jitters,
+    retry_schedules,
 )
 
 NOW = datetime(2026, 12, 1, 2, 0, 0, 123456, tzinfo=UTC)
@@ -459,3 +463,34 @@ def test_an_unreachable_host_gets_at_most_19_posts_beyond_its_endpoint_count(end
                 host.fail(which)
                 posts += 1
     assert posts <= endpoints + 19
+
+
+@given(st.integers(1, 8), retry_schedules(), jitters())
+def test_the_twentieth_failure_in_a_row_is_as_far_from_the_first_as_the_schedule_makes_it(
+    in_flight: int, schedule: RetrySchedule, jitter: float
+) -> None:
+    """However many deliveries are due: some are in flight together, then each follows the last."""
+    endpoint, host, now = evolve(standing(ACTIVE), consecutive_failures=0), HostFailures(ID, "x"), NOW
+    for made in range(DISABLE_AFTER_FAILURES):
+        assert endpoint.is_active
+        if made >= in_flight:
+            now = endpoint.next_post_at or now
+        before, endpoint = endpoint, record_failure(endpoint, now)
+        host, _ = count_failure(host, before, endpoint)
+        endpoint = wait(endpoint, host, schedule, jitter, now)
+    assert (endpoint.state, endpoint.next_post_at) == (DISABLED, None)
+    waits = (wait_after(schedule, failures, 0) for failures in range(8, DISABLE_AFTER_FAILURES))
+    assert now - NOW >= sum(waits, timedelta())
+
+
+@given(st.integers(0, 19), st.integers(0, 19), retry_schedules(), jitters())
+def test_an_endpoint_waits_by_its_own_failures_or_those_of_its_host_and_not_after_a_success(
+    own: int, at_host: int, schedule: RetrySchedule, jitter: float
+) -> None:
+    failing = evolve(standing(ACTIVE), consecutive_failures=own)
+    waiting = wait(failing, HostFailures(ID, "x", at_host), schedule, jitter, NOW)
+    delay = wait_after(schedule, max(own, at_host), jitter)
+    assert waiting.next_post_at == (NOW + delay if delay else None)
+    for after in (resume(waiting), disable_with_host(evolve(waiting, consecutive_failures=1), NOW)):
+        assert after.next_post_at is None
+    assert record_success(evolve(waiting, consecutive_failures=1)).next_post_at is None

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, RetrySchedule, next_attempt
+from meetcore.domain.webhooks.retry_schedule import (
+    DEFAULT_DELAYS_S,
+    WAITS_FROM_FAILURES,
+    RetrySchedule,
+    next_attempt,
+    wait_after,
+)
 from meetcore.testing.strategies.webhooks import jitters, retry_schedules
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -62,3 +68,21 @@ def test_a_negative_count_or_delay_raises() -> None:
 def test_a_delay_is_a_whole_number_of_seconds(delay: Any) -> None:
     with pytest.raises(ValueError, match=r"^a delay before a retry is a whole number of seconds$"):
         RetrySchedule((5, delay))
+
+
+@given(retry_schedules(), st.integers(0, 20), jitters())
+def test_an_endpoint_waits_from_its_eighth_failure_on_for_an_hour_at_most(
+    schedule: RetrySchedule, failures: int, jitter: float
+) -> None:
+    wait_s = wait_after(schedule, failures, jitter).total_seconds()
+    if failures < WAITS_FROM_FAILURES or not schedule.delays_s:
+        assert wait_s == 0
+        return
+    place = min(failures - WAITS_FROM_FAILURES, len(schedule.delays_s) - 1)
+    delay_s = min(schedule.delays_s[place], 3600)
+    assert delay_s <= wait_s <= delay_s * 1.2 + 1e-6
+
+
+def test_twenty_failures_in_a_row_take_hours_by_default() -> None:
+    waits = [wait_after(RetrySchedule(), failures, 0) for failures in range(1, 20)]
+    assert sum(waits, timedelta()) == timedelta(hours=7, minutes=42, seconds=35)

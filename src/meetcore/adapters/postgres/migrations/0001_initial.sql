@@ -515,6 +515,7 @@ CREATE INDEX webhook_account_hosts_of_host ON webhook_account_hosts (host);
 
 -- `released_until`: what was held and is released by now is due one by one until then; no more before.
 -- `previous_secret` is the one before the last rotation, sealed as `secret` is: it signs, too, until its end.
+-- `next_post_at` is set while posts fail: what is due before is throttled until then.
 CREATE TABLE webhook_endpoints (
     account_id            uuid NOT NULL REFERENCES accounts,
     id                    uuid NOT NULL,
@@ -534,6 +535,7 @@ CREATE TABLE webhook_endpoints (
     host                  text NOT NULL GENERATED ALWAYS AS (split_part(url_key, '/', 3)) STORED,
     previous_secret       bytea,
     previous_secret_until timestamptz,
+    next_post_at          timestamptz,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, url_key),
     FOREIGN KEY (account_id, host) REFERENCES webhook_account_hosts,

@@ -163,6 +163,7 @@ class PostgresDeliveryRepository(Repository):
                 "state": one.state,
                 "failures": one.consecutive_failures,
                 "disabled_at": one.disabled_at,
+                "next_post_at": one.next_post_at,
                 "released": RELEASED_AT_RECOVERY if one.id in recovered else of_endpoint[one.id],
             }
             for one in endpoints

@@ -5,7 +5,8 @@ WITH waiting AS (
     SELECT account_id, id, endpoint_id, event_id FROM deliveries
     WHERE NOT is_throttled AND due_at <= statement_timestamp() ORDER BY due_at LIMIT %(window)s
 ), locked_endpoint AS MATERIALIZED (
-    SELECT w.account_id, w.id, w.state, w.host, w.consecutive_failures > 0 AS is_failing
+    SELECT w.account_id, w.id, w.state, w.host, w.consecutive_failures > 0 AS is_failing,
+        coalesce(w.next_post_at > statement_timestamp(), false) AS is_waiting
     FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
     WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
     FOR NO KEY UPDATE OF w, h SKIP LOCKED
@@ -28,7 +29,7 @@ WITH endpoint AS MATERIALIZED (
 SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight
 
 -- claim: Take what has room at its endpoint and in its account, the account with the least in flight first. An
--- endpoint that fails has less room, until a post there succeeds; a delivery whose last claim there ended without a
+-- endpoint that fails has less room, and none until its next post, until one there succeeds; a delivery whose last claim there ended without a
 -- record lets the others go first, for the time of a lease: it would take the only place again and again. What has
 -- no room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back
 -- in a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked
@@ -37,9 +38,10 @@ SELECT coalesce(json_agg(in_flight)::text, '[]') AS in_flight FROM in_flight
 -- inactive endpoint is held. Claimed rows are not due until their lease ends. All of it is one UPDATE: each mention
 -- of a partitioned table is planned for each of its partitions.
 WITH endpoint AS MATERIALIZED (
-    SELECT *, CASE WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s) ELSE %(per_endpoint)s END AS room
+    SELECT *, CASE WHEN is_waiting THEN 0 WHEN is_failing THEN least(%(per_failing)s, %(per_endpoint)s)
+        ELSE %(per_endpoint)s END AS room
     FROM json_to_recordset(%(endpoints)s::json)
-        AS e (account_id uuid, id uuid, state text, host text, is_failing boolean)
+        AS e (account_id uuid, id uuid, state text, host text, is_failing boolean, is_waiting boolean)
 ), in_flight AS MATERIALIZED (
     SELECT * FROM json_to_recordset(%(in_flight)s::json) AS f (account_id uuid, endpoint_id uuid, host text,
             posts int)
@@ -196,18 +198,21 @@ ON CONFLICT DO NOTHING
 
 -- save_endpoints: Save the effect of attempts on their endpoints and hosts. At one that is inactive now all that
 -- waits is held, but for the posts in flight, which are judged when they end. At an active one as many of the
--- throttled are released as posts were recorded, or more where it has recovered, the longest due first. Returns how
--- many may be claimed at once.
+-- throttled are released as posts were recorded, or more where it has recovered, the longest due first; none while it
+-- waits for its next post. Returns how many may be claimed at once.
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
-        AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, released int)
+        AS s (account_id uuid, id uuid, state text, failures int, disabled_at timestamptz, released int,
+            next_post_at timestamptz)
 ), inactive AS (
     SELECT account_id, id AS endpoint_id FROM seen WHERE state <> 'active'
 ), endpoint AS (
     UPDATE webhook_endpoints w
-    SET state = seen.state, consecutive_failures = seen.failures, disabled_at = seen.disabled_at
+    SET state = seen.state, consecutive_failures = seen.failures, disabled_at = seen.disabled_at,
+        next_post_at = seen.next_post_at
     FROM seen WHERE w.account_id = seen.account_id AND w.id = seen.id
-        AND (w.state, w.consecutive_failures) IS DISTINCT FROM (seen.state, seen.failures)
+        AND (w.state, w.consecutive_failures, w.next_post_at)
+            IS DISTINCT FROM (seen.state, seen.failures, seen.next_post_at)
 ), host AS (
     UPDATE webhook_account_hosts h SET consecutive_failures = s.failures
     FROM jsonb_to_recordset(%(hosts)s::jsonb) AS s (account_id uuid, host text, failures int)
@@ -228,7 +233,7 @@ WITH seen AS (
         SELECT p.id FROM deliveries p
         WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
         ORDER BY p.due_at LIMIT seen.released) AS throttled
-    WHERE seen.state = 'active'
+    WHERE seen.state = 'active' AND (seen.next_post_at IS NULL OR seen.next_post_at <= statement_timestamp())
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f WHERE d.account_id = f.account_id AND d.id = f.id
     RETURNING 1
@@ -241,7 +246,7 @@ WITH failing AS (
     SELECT * FROM jsonb_to_recordset(%(hosts)s::jsonb) AS f (account_id uuid, host text)
 ), disabled AS (
     UPDATE webhook_endpoints w
-    SET state = %(disabled)s, consecutive_failures = %(failures)s, disabled_at = clock_timestamp()
+    SET state = %(disabled)s, consecutive_failures = %(failures)s, disabled_at = clock_timestamp(), next_post_at = NULL
     FROM failing WHERE w.account_id = failing.account_id AND w.host = failing.host
         AND w.state = %(active)s AND w.consecutive_failures > 0
     RETURNING {ENDPOINT_WITHOUT_SECRETS.select}
@@ -287,7 +292,11 @@ WITH at AS (
 SELECT count(*) AS due FROM released
 
 -- recover: Hold what failed or expired at an endpoint since an instant, for release; what failed first before the
--- rest. The bound of rows keeps the lock of the endpoint short.
+-- rest. The bound of rows keeps the lock of the endpoint short. They do not wait for the endpoint.
+WITH endpoint AS (
+    UPDATE webhook_endpoints SET next_post_at = NULL
+    WHERE account_id = %(account_id)s AND id = %(id)s AND next_post_at IS NOT NULL
+)
 UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), failed_at = NULL,
     attempts_before_recovery = d.attempts_made
 FROM (
@@ -344,7 +353,8 @@ WITH RECURSIVE at AS (
 SELECT count(*) AS due FROM released
 
 -- release_throttled: Each endpoint that anything is throttled at, by a loose scan. Where no post is in flight any
--- more, the next come out: the process that throttled them crashed, or the endpoint has been idle since.
+-- more, the next come out: the process that throttled them crashed, or the endpoint has been idle since, or has waited
+-- for its next post.
 WITH RECURSIVE throttled_at AS (
     (SELECT account_id, endpoint_id FROM deliveries WHERE is_throttled ORDER BY account_id, endpoint_id LIMIT 1)
     UNION ALL
@@ -361,6 +371,9 @@ WITH RECURSIVE throttled_at AS (
         SELECT FROM deliveries b
         WHERE b.account_id = t.account_id AND b.endpoint_id = t.endpoint_id AND b.lease_token IS NOT NULL
             AND b.due_at > statement_timestamp())
+        AND NOT EXISTS (
+            SELECT FROM webhook_endpoints w
+            WHERE w.account_id = t.account_id AND w.id = t.endpoint_id AND w.next_post_at > statement_timestamp())
 ), released AS (
     UPDATE deliveries d SET is_throttled = false FROM following f
     WHERE d.account_id = f.account_id AND d.id = f.id AND d.is_throttled

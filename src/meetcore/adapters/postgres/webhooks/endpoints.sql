@@ -33,7 +33,7 @@ WITH endpoint AS (
         disabled_at = %(endpoint_disabled_at)s, secret = COALESCE(%(endpoint_secret)s, secret),
         previous_secret = CASE WHEN %(endpoint_previous_secret_until)s::timestamptz IS NOT NULL
         THEN COALESCE(%(endpoint_previous_secret)s, previous_secret) END,
-        previous_secret_until = %(endpoint_previous_secret_until)s
+        previous_secret_until = %(endpoint_previous_secret_until)s, next_post_at = %(endpoint_next_post_at)s
     WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
 )
 UPDATE deliveries
@@ -87,8 +87,11 @@ FROM webhook_endpoints w JOIN deliveries d ON d.account_id = w.account_id AND d.
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s AND d.id = %(delivery_id)s
 FOR NO KEY UPDATE OF w
 
--- add_event_for_endpoint: Write an event for one endpoint only, and its delivery.
-WITH new_event AS (
+-- add_event_for_endpoint: Write an event for one endpoint only, and its delivery, which does not wait for the endpoint.
+WITH endpoint AS (
+    UPDATE webhook_endpoints SET next_post_at = NULL
+    WHERE account_id = %(account_id)s AND id = %(delivery_endpoint_id)s AND next_post_at IS NOT NULL
+), new_event AS (
     INSERT INTO events (account_id, id, kind, payload, created_at, cause)
     VALUES (%(account_id)s, %(delivery_event_id)s, %(delivery_event_kind)s, %(payload)s, %(event_created_at)s,
             %(cause)s)
@@ -97,7 +100,11 @@ INSERT INTO deliveries ({DELIVERY.names})
 VALUES ({DELIVERY.values})
 
 -- redeliver: Write another delivery of an event, if the event is still there: locked, so that it is not purged
--- before the delivery can be seen.
+-- before the delivery can be seen. It does not wait for the endpoint, either.
+WITH endpoint AS (
+    UPDATE webhook_endpoints SET next_post_at = NULL
+    WHERE account_id = %(account_id)s AND id = %(delivery_endpoint_id)s AND next_post_at IS NOT NULL
+)
 INSERT INTO deliveries ({DELIVERY.names})
 SELECT {DELIVERY.values}
 FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(delivery_event_id)s FOR KEY SHARE
