@@ -144,12 +144,12 @@ def _listen(handler: type[_Handler]) -> tuple[str, _Server]:
 
 
 @contextmanager
-def receiving(directory: Path) -> Iterator[Receiver]:
-    """Run a receiver; skip without port 443."""
+def receiving(directory: Path, *names: str) -> Iterator[Receiver]:
+    """Run a receiver that has a certificate for its address and names; skip without port 443."""
     handler = type("Handler", (_Handler,), {})
     address, server = _listen(handler)
     authority = Authority(directory)
-    context = authority.certified(IPv4Address(address))
+    context = authority.certified(IPv4Address(address), *names)
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     receiver = Receiver(address, Path(authority.ca_file))
     handler.receiver = receiver  # type: ignore[attr-defined]
