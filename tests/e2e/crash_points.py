@@ -1,10 +1,10 @@
-"""A crash point in the program: SIGKILL at the N-th step.
+"""A crash point in the program: SIGKILL at the N-th step, or another signal.
 
 The launcher installs it in a child before the program starts. Steps are the edges of transactions, of
 requests to Zoom and the AI provider, of work on media, and every 64 KiB of a read file.
 `MEETCORE_CRASH_POINT` is N, 0 for never; `MEETCORE_CRASH_LOG` is a file that records each step before it
-runs. With `MEETCORE_CRASH_WITHIN` set to `notes` only steps of recordings and notes count, not idle rounds or
-renewed leases.
+runs, `MEETCORE_CRASH_SIGNAL` the number of another signal. With `MEETCORE_CRASH_WITHIN` set to `notes` only
+steps of recordings and notes count, not idle rounds or renewed leases.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _counts: ContextVar[bool] = ContextVar("_counts")
 
 
 class CrashPoint:
-    """Counts steps and kills the process at one of them."""
+    """Counts steps and kills the process at one of them, or sends it another signal."""
 
-    def __init__(self, at: int, step_log: str, *, counts_by_default: bool) -> None:
+    def __init__(self, at: int, step_log: str, number: int, *, counts_by_default: bool) -> None:
         self._at = at
         self._steps = 0
+        self._number = number
         self._step_log = os.open(step_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._counts_by_default = counts_by_default
 
@@ -51,7 +52,7 @@ class CrashPoint:
         self._steps += 1
         os.write(self._step_log, f"{step}\n".encode())
         if self._steps == self._at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._number)
 
     @asynccontextmanager
     async def around(self, opened: Opened) -> AsyncIterator[PostgresTransaction]:
@@ -106,7 +107,8 @@ def fit() -> None:
         return
     is_within_notes = os.environ.get("MEETCORE_CRASH_WITHIN") == "notes"
     at, step_log = int(os.environ["MEETCORE_CRASH_POINT"]), os.environ["MEETCORE_CRASH_LOG"]
-    crash_point = CrashPoint(at, step_log, counts_by_default=not is_within_notes)
+    number = int(os.environ.get("MEETCORE_CRASH_SIGNAL", signal.SIGKILL))
+    crash_point = CrashPoint(at, step_log, number, counts_by_default=not is_within_notes)
 
     def around(open_: Callable[[Any], Opened]) -> Callable[[Any], Opened]:
         return lambda store: crash_point.around(open_(store))

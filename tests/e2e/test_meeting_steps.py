@@ -289,6 +289,39 @@ def test_death_at_every_step_leaves_all_or_nothing(place: Place) -> None:
         settle_and_prove(place, retries)
 
 
+def freeze_a_creation(place: Place, stack: ExitStack, at: int) -> tuple[Running, Future[bool]]:
+    """Stop a process at a step of a creation whose answer by Zoom is lost, and return both."""
+    key, step_log = place.new_key(), place.log_dir / f"frozen-{at}"
+    place.zoom.plan({"fault": "drop", "call": "create", "times": 3, "is_done": True, "marker": key})
+    settings = {"crash_point": at, "crash_log": step_log, "crash_signal": int(signal.SIGSTOP)}
+    api = stack.enter_context(place.site.serve(**settings))
+    http = stack.enter_context(client(api.url, place.customer.api_key))
+    asking = stack.enter_context(ThreadPoolExecutor(1)).submit(place.customer.create, http, key)
+    stack.callback(api.signal, signal.SIGCONT)  # before the request is waited for
+    until(lambda: len(step_log.read_text().splitlines()) == at, "it has come to this step")
+    assert step_log.read_text().splitlines()[-1] == CREATE.steps[at - 1]
+    place.customer.abandoned.add(key)
+    return api, asking
+
+
+def test_a_frozen_process_makes_no_meeting_that_nobody_pays(place: Place) -> None:
+    """Frozen between the commit of its reservation and its call, for longer than all checks for orphans."""
+    steps = [CREATE.steps.index(step) + 1 for step in ("committed", "POST /meetings")]
+    with place.site.worker(), ExitStack() as stack:
+        frozen = [freeze_a_creation(place, stack, at) for at in steps]
+        wait_until_idle(place.site, place.zoom, place.api.url)
+        assert place.zoom.meetings() == []
+        for api, _ in frozen:
+            api.signal(signal.SIGCONT)
+        assert [asking.result() for _, asking in frozen] == [False] * len(frozen)
+        made = len(place.zoom.meetings())
+        assert made <= 1, "only the request that was on its way"
+        place.zoom.clear_faults()
+        wait_until_idle(place.site, place.zoom, place.api.url)
+        assert prove(place.site, place.zoom, [place.customer]) == {"abandoned": len(frozen)}
+    print(f"{len(frozen)} frozen creations, {made} made at the provider, none left there")
+
+
 FOUND = ("GET /meetings", "GET /meetings 200", "GET /meetings/n", "GET /meetings/n 200")
 TAKE_OVER = TRANSACTION * 3  # it is found unfinished, taken, and read
 LATE_CREATION = Work(
