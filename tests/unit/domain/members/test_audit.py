@@ -50,3 +50,13 @@ def test_addresses_are_shown_where_they_are_known(action: str) -> None:
 def test_others_than_members_and_those_invited_are_shown_as_they_were_written() -> None:
     written = entry("member.removed", {"before": "owner"})
     assert audit.with_addresses(written, "a@example.com", "b@example.com") == written
+
+
+def test_repetitions_are_counted_by_action_and_subject() -> None:
+    counted = audit.repeat_counter("session.refused", UUID(int=1))
+    assert counted == audit.repeat_counter("session.refused", UUID(int=1))
+    others = {
+        audit.repeat_counter("session.started", UUID(int=1)),
+        audit.repeat_counter("session.refused", 2),
+    }
+    assert len({counted, *others}) == 3

@@ -1,6 +1,7 @@
 """One-time links, sign-up, and the limits of both."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 from hypothesis import example, given
@@ -133,3 +134,20 @@ def test_too_many_are_refused_until_the_window_is_over(from_address: int, in_all
     over = AT + timedelta(seconds=caught.value.retry_after_s)
     assert sign_in.request_window(over) == sign_in.request_window(AT) + sign_in.REQUEST_WINDOW_S
     assert sign_in.request_window(over - timedelta(seconds=1)) == sign_in.request_window(AT)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "browser", "method"),
+    [
+        (sign_in.LinkPurpose.EMAIL, b"digest", sign_in.SignInMethod.EMAIL_LINK),
+        (sign_in.LinkPurpose.PORTAL, None, sign_in.SignInMethod.PORTAL_LINK),
+        (sign_in.LinkPurpose.INVITATION, b"digest", sign_in.SignInMethod.INVITATION),
+        (sign_in.LinkPurpose.OPERATOR, b"digest", sign_in.SignInMethod.EMAIL_LINK),
+    ],
+)
+def test_a_link_tells_how_it_signs_in(
+    purpose: sign_in.LinkPurpose, browser: bytes | None, method: sign_in.SignInMethod
+) -> None:
+    assert (
+        sign_in.method_of(sign_in.SignInLink(UUID(int=1), purpose, AT, AT, browser_digest=browser)) is method
+    )
