@@ -347,3 +347,37 @@ async def test_role_decides_in_the_use_case(role: OperatorRole, customer: Custom
     else:
         with pytest.raises(ActionNotAllowed):
             await use.begin(who, customer.account_id, BrowserIdentity())
+
+
+async def test_an_owner_sees_and_ends_a_view_and_a_guest_under_settings(
+    customer: Customer, sign_in: SignIn, visitors: Visitors
+) -> None:
+    view = await viewing(customer, await sign_in(OperatorRole.SUPPORT))
+    guest, owner = (
+        await visitors.member(customer.account_id, Role.VIEWER),
+        await visitors.member(customer.account_id),
+    )
+    page = (await owner.get("/dashboard/settings")).text
+    assert_contains(page, "operator, who looks at this account", "guest, by a link of the provider")
+    assert "operator, who" not in (await guest.get("/dashboard/settings")).text
+    ended = await owner.post("/dashboard/settings/sessions/end-others")
+    assert ended.headers["location"] == "/dashboard/settings?done=session_ended"
+    for each in (view, guest):
+        assert (await each.get("/dashboard")).status_code == 303
+    assert (await owner.get("/dashboard")).status_code == 200
+
+
+async def test_an_operator_ends_the_own_sessions_in_the_console(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.operator(OperatorRole.FINANCE)
+    who = await who_is(customer.application, browser)
+    link = await customer.application.access.portal_links.for_operator(who.operator.id)
+    other = await visitors.entered(link.url, "/console/audit")
+    assert "/console/sessions" in (await browser.get("/console/passkeys")).text
+    page = (await browser.get("/console/sessions")).text
+    assert page.count("Sign out there") == 1
+    ended = await browser.post("/console/sessions/end-others")
+    assert ended.headers["location"] == "/console/sessions?done=session_ended"
+    assert (await other.get("/console/accounts")).status_code == 303
+    assert (await browser.get("/console/accounts")).status_code == 200

@@ -83,6 +83,9 @@ GET  /console/passkeys                                             admin finance
 POST /console/passkeys                                             admin finance support
 POST /console/passkeys/options                                     admin finance support
 POST /console/passkeys/{id}/remove                                 admin finance support
+GET  /console/sessions                                             admin finance support
+POST /console/sessions/{id}/end                                    admin finance support
+POST /console/sessions/end-others                                  admin finance support
 GET  /console/liability                                            admin finance
 GET  /console/liability.csv                                        admin finance
 GET  /console/health                                               admin finance support

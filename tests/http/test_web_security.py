@@ -297,8 +297,10 @@ async def test_a_session_ends_where_it_is_ended_and_nowhere_else(
     customer: Customer, visitors: Visitors
 ) -> None:
     first, second = [await visitors.member(customer.account_id) for _ in range(2)]
-    guest = await visitors.member(customer.account_id, Role.VIEWER)
+    guests = [await visitors.member(customer.account_id, Role.DEVELOPER) for _ in range(2)]
+    assert (await guests[0].post("/dashboard/settings/sessions/end-others")).status_code == 303
+    assert [(await each.get("/dashboard")).status_code for each in (first, second, *guests)] == [200] * 4
     assert (await first.post("/dashboard/settings/sessions/end-others")).status_code == 303
     assert (await first.get("/dashboard")).status_code == 200
-    assert (await second.get("/dashboard")).status_code == 303
-    assert (await guest.get("/dashboard")).status_code == 200, "a guest is somebody else"
+    for ended in (second, *guests):
+        assert (await ended.get("/dashboard")).status_code == 303, "an owner ends guests, too"

@@ -156,11 +156,23 @@ class SignInRepository(Protocol):
         switch of accounts, is over before: its session is ended, too.
         """
 
+    async def end_guest_sessions(self, account_id: UUID, except_id: UUID | None, at: datetime) -> int:
+        """End the sessions of guests, and operators' views, in an account but one; return how many.
+
+        Unused links of guests are void.
+        """
+
     async def lock_user(self, user_id: UUID) -> None:
         """Wait for other changes of a user's sessions."""
 
     async def end_operator_session(self, session_id: UUID, at: datetime) -> sessions.OperatorSession | None:
         """End an operator's session, and views of accounts, and return it; `None` when it had ended."""
+
+    async def end_sessions_of_operator(self, operator_id: UUID, except_id: UUID, at: datetime) -> int:
+        """End every session of an operator but one, and the views of accounts; return how many sessions.
+
+        Unused links of the operator are void.
+        """
 
     async def purge(self, seen_before: datetime, expired_before: datetime) -> int:
         """Delete a portion of unused sessions, and of expired links and requests; return how many."""
@@ -178,8 +190,15 @@ class MemberQueries(Protocol):
     async def find_operator_session(self, digest: bytes) -> views.SignedInOperator | None:
         """Return an operator's session, unless the operator was removed."""
 
-    async def list_sessions(self, user_id: UUID, limit: int) -> Sequence[sessions.Session]:
-        """List a user's open sessions in every account."""
+    async def list_sessions(
+        self, user_id: UUID | None, guests_of: UUID | None, limit: int
+    ) -> Sequence[sessions.Session]:
+        """List open sessions: a user's in every account; those of guests, and operators' views, in one."""
+
+    async def list_operator_sessions(
+        self, operator_id: UUID, limit: int
+    ) -> Sequence[sessions.OperatorSession]:
+        """List an operator's open sessions."""
 
     async def list_account_sessions(
         self, account_id: UUID, limit: int, before: UUID | None

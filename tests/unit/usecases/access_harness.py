@@ -96,6 +96,21 @@ class AccessHarness:
         assert found is not None
         return found
 
+    async def operator(self, email: str = "ops@example.com") -> SignedInOperator:
+        """Return a new operator who has signed in."""
+        access = self.access()
+        one = await access.operators.add(email, OperatorRole.SUPPORT)
+        link = await access.portal_links.for_operator(one.id)
+        made = await access.redeem_link.for_operator(token_of(link.url), Browser())
+        found = await access.sessions.find_operator(made.token)
+        assert found is not None
+        return found
+
+    async def view(self, who: SignedInOperator) -> NewSession:
+        """Begin an operator's view of the account."""
+        impersonate = self.harness.process().console.impersonate
+        return await impersonate.begin(who, self.harness.caller.account.id, Browser())
+
     async def join(self, owner: SignedIn, email: str, role: Role) -> SignedIn:
         """Invite an address, and accept: in a session of their own where it has one."""
         await self.access().members.invite(owner, email, role, "192.0.2.1")

@@ -76,6 +76,7 @@ class OperatorAction(StrEnum):
     VIEW_LIABILITY = "liability.view"
     VIEW_AUDIT = "audit.view"
     MANAGE_PASSKEYS = "passkeys.manage"
+    MANAGE_SESSIONS = "sessions.manage"
     MANAGE_OPERATORS = "operators.manage"
 
 
@@ -109,7 +110,7 @@ _SUPPORT = frozenset({
     OperatorAction.VIEW_ACCOUNTS, OperatorAction.IMPERSONATE, OperatorAction.MAKE_PORTAL_LINKS,
     OperatorAction.VIEW_HOSTS, OperatorAction.VIEW_DOUBTS, OperatorAction.RESOLVE_DOUBTS,
     OperatorAction.VIEW_PRICES, OperatorAction.VIEW_HEALTH, OperatorAction.VIEW_AUDIT,
-    OperatorAction.MANAGE_PASSKEYS,
+    OperatorAction.MANAGE_PASSKEYS, OperatorAction.MANAGE_SESSIONS,
 })  # fmt: skip
 
 OPERATORS_ALLOWED: Final[Mapping[OperatorRole, frozenset[OperatorAction]]] = MappingProxyType({
@@ -117,7 +118,7 @@ OPERATORS_ALLOWED: Final[Mapping[OperatorRole, frozenset[OperatorAction]]] = Map
     OperatorRole.FINANCE: frozenset({
         OperatorAction.VIEW_ACCOUNTS, OperatorAction.MOVE_CREDITS, OperatorAction.APPROVE_CREDITS,
         OperatorAction.VIEW_PRICES, OperatorAction.VIEW_HEALTH, OperatorAction.VIEW_LIABILITY,
-        OperatorAction.VIEW_AUDIT, OperatorAction.MANAGE_PASSKEYS,
+        OperatorAction.VIEW_AUDIT, OperatorAction.MANAGE_PASSKEYS, OperatorAction.MANAGE_SESSIONS,
     }),
     OperatorRole.ADMIN: frozenset(OperatorAction),
 })  # fmt: skip

@@ -13,7 +13,9 @@ from attrs import frozen
 
 from meetcore.domain.errors import Gone, NotFound, Unprocessable
 from meetcore.domain.members import passkeys
+from meetcore.domain.members.audit import Detail
 from meetcore.domain.members.identities import Identity, flow_secrets, identity_refused, is_state, proved_at
+from meetcore.domain.members.roles import Action, is_allowed
 from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, OperatorSession, Session, is_open, needs_touch
 from meetcore.domain.members.sign_in import (
     MAX_FULL_NAME,
@@ -97,38 +99,67 @@ class Sessions:
             else:
                 await tx.sign_in.end_operator_session(session.id, now)
 
-    async def list_own(self, signed_in: SignedIn) -> Sequence[Session]:
-        """Return where a user is signed in, the latest first; a guest sees the own session."""
-        if signed_in.user is None:
-            return [signed_in.session]
-        now = self.runtime.now()
-        found = await self.queries.list_sessions(signed_in.user.id, MAX_LISTED)
+    async def list_own(self, who: SignedIn | SignedInOperator) -> Sequence[Session | OperatorSession]:
+        """Return the open sessions that somebody can end, the latest first.
+
+        These are a user's own in every account, or an operator's own. One who manages the account's members
+        ends those of its guests, and operators' views, too; another guest has the own session alone.
+        """
+        now, found = self.runtime.now(), list[Session | OperatorSession]()
+        if isinstance(who, SignedInOperator):
+            found += await self.queries.list_operator_sessions(who.operator.id, MAX_LISTED)
+        elif who.user is None and not _ends_guests(who):
+            found.append(who.session)
+        else:
+            user_id = None if who.user is None else who.user.id
+            account_id = who.account.id if _ends_guests(who) else None
+            found += await self.queries.list_sessions(user_id, account_id, MAX_LISTED)
         return [session for session in found if is_open(session, now)]
 
-    async def end_own(self, signed_in: SignedIn, session_id: UUID, client_address: str | None) -> None:
-        """End one of the user's sessions."""
-        if session_id not in {session.id for session in await self.list_own(signed_in)}:
+    async def end_own(
+        self, who: SignedIn | SignedInOperator, session_id: UUID, client_address: str | None
+    ) -> None:
+        """End one of the sessions that `list_own` returns."""
+        if session_id not in {session.id for session in await self.list_own(who)}:
             raise NotFound("No session with this id.")
-        now, origin = self.runtime.now(), signed_in.origin(client_address)
         async with self.store.begin() as tx:
-            if await tx.sign_in.end_session(session_id, now) is not None:
-                await record_action(
-                    tx, self.runtime, now, origin, "session.ended", signed_in.account.id, session_id
-                )
+            end = tx.sign_in.end_session if isinstance(who, SignedIn) else tx.sign_in.end_operator_session
+            if await end(session_id, self.runtime.now()) is not None:
+                await self._record(tx, who, client_address, "session.ended", session_id)
 
-    async def end_others(self, signed_in: SignedIn, client_address: str | None) -> int:
-        """End every other session of the user; return how many."""
-        if signed_in.user is None:
-            return 0
-        now, own, origin = self.runtime.now(), signed_in.session.id, signed_in.origin(client_address)
+    async def end_others(self, who: SignedIn | SignedInOperator, client_address: str | None) -> int:
+        """End every other session of a user or an operator; return how many.
+
+        One who manages the account's members ends those of guests, and operators' views, too. What was asked
+        for before, links and sign-ups, works no more.
+        """
+        now, own = self.runtime.now(), who.session.id
         async with self.store.begin() as tx:
-            ended = await tx.sign_in.end_sessions_of(signed_in.user.id, own, now)
+            if isinstance(who, SignedInOperator):
+                ended = await tx.sign_in.end_sessions_of_operator(who.operator.id, own, now)
+            else:
+                ended = await self._end_others_in_account(tx, who, now)
             if ended:
-                account_id = signed_in.account.id
-                await record_action(
-                    tx, self.runtime, now, origin, "session.others_ended", account_id, own, ended=ended
-                )
+                await self._record(tx, who, client_address, "session.others_ended", own, ended=ended)
         return ended
+
+    @staticmethod
+    async def _end_others_in_account(tx: Transaction, who: SignedIn, now: datetime) -> int:
+        ended, own = 0, who.session.id
+        if _ends_guests(who):
+            ended += await tx.sign_in.end_guest_sessions(who.account.id, own, now)
+        if who.user is not None:
+            ended += await tx.sign_in.end_sessions_of(who.user.id, own, now)
+        return ended
+
+    async def _record(
+        self, tx: Transaction, who: SignedIn | SignedInOperator, client_address: str | None, action: str,
+        session_id: UUID, **details: Detail,
+    ) -> None:  # fmt: skip
+        account_id = who.account.id if isinstance(who, SignedIn) else None
+        origin = who.origin(client_address)
+        now = self.runtime.now()
+        await record_action(tx, self.runtime, now, origin, action, account_id, session_id, **details)
 
     async def purge(self) -> None:
         """Delete sessions, links and challenges that are over, in portions that block no other work."""
@@ -165,6 +196,10 @@ class Sessions:
                 tx, self.runtime, now, account_id, user.id, browser, SignInMethod.OTHER_ACCOUNT,
                 authenticated_at=old.authenticated_at,
             )  # fmt: skip
+
+
+def _ends_guests(who: SignedIn) -> bool:
+    return is_allowed(who.role, Action.MANAGE_MEMBERS)
 
 
 @frozen

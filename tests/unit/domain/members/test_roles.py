@@ -55,6 +55,7 @@ OPERATORS = {
     roles.OperatorAction.VIEW_LIABILITY: "fa",
     roles.OperatorAction.VIEW_AUDIT: "sfa",
     roles.OperatorAction.MANAGE_PASSKEYS: "sfa",
+    roles.OperatorAction.MANAGE_SESSIONS: "sfa",
     roles.OperatorAction.MAKE_OWNER_LINKS: "a",
     roles.OperatorAction.MANAGE_OPERATORS: "a",
 }

@@ -243,15 +243,90 @@ async def test_a_user_lists_and_ends_own_sessions(at: AccessHarness) -> None:
     two, three = await at.signed_in(), await at.signed_in()
     guest = await at.guest(Role.OWNER)
     assert {each.id for each in await sessions.list_own(one)} == {
-        one.session.id, two.session.id, three.session.id,
+        one.session.id, two.session.id, three.session.id, guest.session.id,
     }  # fmt: skip
     assert list(await sessions.list_own(guest)) == [guest.session]
     await sessions.end_own(one, two.session.id, None)
-    for foreign in (two.session.id, guest.session.id, UUID(int=7)):
+    for foreign in (two.session.id, UUID(int=7)):
         with pytest.raises(NotFound):
             await sessions.end_own(one, foreign, None)
-    assert (await sessions.end_others(one, None), await sessions.end_others(guest, None)) == (1, 0)
+    assert (await sessions.end_others(guest, None), await sessions.end_others(one, None)) == (0, 2)
     assert list(await sessions.list_own(one)) == [one.session]
+
+
+async def test_an_owner_lists_and_ends_guests_and_operators_views(at: AccessHarness) -> None:
+    sessions, owner = at.access().sessions, await at.signed_in()
+    one, two, view = (
+        await at.guest(Role.OWNER),
+        await at.guest(Role.VIEWER),
+        await at.view(await at.operator()),
+    )
+    ids = [view.session.id, two.session.id, one.session.id]
+    assert [each.id for each in await sessions.list_own(owner)] == [*ids, owner.session.id]
+    assert [each.id for each in await sessions.list_own(one)] == ids, "a guest who is an owner"
+    for ended in ids[:2]:
+        await sessions.end_own(owner, ended, None)
+        with pytest.raises(NotFound):
+            await sessions.end_own(owner, ended, None)
+    assert await sessions.find(view.token) is None
+    assert list(await sessions.list_own(owner)) == [one.session, owner.session]
+
+
+async def test_other_roles_and_other_accounts_neither_see_nor_end_guests(at: AccessHarness) -> None:
+    sessions, guest = at.access().sessions, await at.guest(Role.OWNER)
+    await at.harness.administration.create_account("b@example.com", "B")
+    for who in (await at.guest(Role.DEVELOPER), await at.signed_in("b@example.com")):
+        assert list(await sessions.list_own(who)) == [who.session]
+        with pytest.raises(NotFound):
+            await sessions.end_own(who, guest.session.id, None)
+        await sessions.end_others(who, None)
+    assert await sessions.list_own(guest) != [], "it goes on"
+
+
+async def test_an_owners_sign_out_everywhere_ends_guests_and_views_and_voids_their_links(
+    at: AccessHarness,
+) -> None:
+    access, owner, account_id = at.access(), await at.signed_in(), at.harness.caller.account.id
+    guest, view = await at.guest(Role.OWNER), await at.view(await at.operator())
+    link = await access.portal_links.for_guest(account_id)
+    assert await access.sessions.end_others(owner, None) == 2
+    assert list(await access.sessions.list_own(owner)) == [owner.session]
+    assert await access.sessions.find(view.token) is None
+    with pytest.raises(NotFound):
+        await access.sessions.end_own(owner, guest.session.id, None)
+    with pytest.raises(Gone):
+        await access.redeem_link.for_customer(token_of(link.url), Browser())
+
+
+async def test_an_operator_lists_and_ends_own_sessions_with_views_and_links(at: AccessHarness) -> None:
+    access, one = at.access(), await at.operator()
+    sessions, links = access.sessions, access.portal_links
+    made = []
+    for _ in range(3):
+        link = await links.for_operator(one.operator.id)
+        made.append(await access.redeem_link.for_operator(token_of(link.url), Browser()))
+    other = await at.operator("other@example.com")
+    assert [each.id for each in await sessions.list_own(one)] == [
+        made[2].session.id, made[1].session.id, made[0].session.id, one.session.id,
+    ]  # fmt: skip
+    await sessions.end_own(one, made[0].session.id, None)
+    for foreign in (made[0].session.id, other.session.id):
+        with pytest.raises(NotFound):
+            await sessions.end_own(one, foreign, None)
+    view, unused = await at.view(one), await links.for_operator(one.operator.id)
+    await access.request_link.for_operator(one.operator.email, "cookie", None)
+    mailed = at.last_token()
+    assert await sessions.end_others(one, "192.0.2.1") == 2
+    assert list(await sessions.list_own(one)) == [one.session]
+    assert await sessions.find(view.token) is None
+    for token in (token_of(unused.url), mailed):
+        with pytest.raises(Gone):
+            await access.redeem_link.for_operator(token, BROWSER)
+    assert list(await sessions.list_own(other)) == [other.session]
+    [ended, others] = [
+        each for each in at.log() if each.action.startswith("session.") and "end" in each.action
+    ]
+    assert {(each.account_id, each.actor.name) for each in (ended, others)} == {(None, "ops@example.com")}
 
 
 async def test_a_member_who_comes_by_a_pinned_link_stays_in_its_account(at: AccessHarness) -> None:

@@ -45,9 +45,17 @@ class MemberReads(Reads):
             else views.SignedInOperator(members.OPERATOR_SESSION.read(row), members.OPERATOR.read(row))
         )
 
-    async def list_sessions(self, user_id: UUID, limit: int) -> Sequence[sessions.Session]:
-        found = await self._all(SQL["list_sessions"], user_id=user_id, limit=limit)
-        return [members.SESSION.read(row) for row in found]
+    async def list_sessions(
+        self, user_id: UUID | None, guests_of: UUID | None, limit: int
+    ) -> Sequence[sessions.Session]:
+        listed = {"user_id": user_id, "guests_of": guests_of, "limit": limit}
+        return await self._list(members.SESSION, SQL["list_sessions"], listed)
+
+    async def list_operator_sessions(
+        self, operator_id: UUID, limit: int
+    ) -> Sequence[sessions.OperatorSession]:
+        page = {"operator_id": operator_id, "limit": limit}
+        return await self._list(members.OPERATOR_SESSION, SQL["list_operator_sessions"], page)
 
     async def list_account_sessions(
         self, account_id: UUID, limit: int, before: UUID | None

@@ -101,6 +101,15 @@ class PostgresSignInRepository(Repository):
         await self.lock_user(user_id)
         return await self._run(SQL["end_sessions_of"], user_id=user_id, except_id=except_id, at=at)
 
+    async def end_guest_sessions(self, account_id: UUID, except_id: UUID | None, at: datetime) -> int:
+        await self._run(SQL["void_guest_links"], account_id=account_id)
+        return await self._run(SQL["end_guest_sessions"], account_id=account_id, except_id=except_id, at=at)
+
+    async def end_sessions_of_operator(self, operator_id: UUID, except_id: UUID, at: datetime) -> int:
+        await self._run(SQL["void_operator_links"], operator_id=operator_id)
+        ended = {"operator_id": operator_id, "except_id": except_id, "at": at}
+        return await self._run(SQL["end_sessions_of_operator"], ended)
+
     async def end_operator_session(self, session_id: UUID, at: datetime) -> OperatorSession | None:
         return await self._find(OPERATOR_SESSION, SQL["end_operator_session"], {"id": session_id, "at": at})
 

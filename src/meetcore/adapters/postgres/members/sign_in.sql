@@ -80,6 +80,23 @@ DELETE FROM sign_ups WHERE lower(email) = (SELECT lower(email) FROM users WHERE 
 UPDATE sessions SET ended_at = %(at)s
 WHERE user_id = %(user_id)s AND ended_at IS NULL AND id IS DISTINCT FROM %(except_id)s::uuid
 
+-- void_guest_links: Delete the unused links of guests of an account; one that is being used is waited for.
+DELETE FROM sign_in_links WHERE account_id = %(account_id)s AND guest_role IS NOT NULL AND used_at IS NULL
+
+-- end_guest_sessions: End every session of a guest, and every view, in an account but one.
+UPDATE sessions SET ended_at = %(at)s
+WHERE account_id = %(account_id)s AND user_id IS NULL AND ended_at IS NULL AND id IS DISTINCT FROM %(except_id)s::uuid
+
+-- void_operator_links: Delete the unused links of an operator; one that is being used is waited for.
+DELETE FROM sign_in_links WHERE operator_id = %(operator_id)s AND used_at IS NULL
+
+-- end_sessions_of_operator: End every session of an operator but one, and the views of accounts.
+WITH views AS (
+    UPDATE sessions v SET ended_at = %(at)s WHERE v.impersonated_by = %(operator_id)s AND v.ended_at IS NULL
+)
+UPDATE operator_sessions SET ended_at = %(at)s
+WHERE operator_id = %(operator_id)s AND ended_at IS NULL AND id <> %(except_id)s
+
 -- end_operator_session: End an operator's session, and the views of accounts that the operator has.
 WITH views AS (
     UPDATE sessions v SET ended_at = %(at)s

@@ -177,6 +177,8 @@ CREATE TABLE sign_in_links (
 );
 CREATE INDEX sign_in_links_expiry ON sign_in_links (expires_at);
 CREATE INDEX sign_in_links_of_user ON sign_in_links (user_id) WHERE used_at IS NULL;
+CREATE INDEX sign_in_links_of_guests ON sign_in_links (account_id) WHERE guest_role IS NOT NULL AND used_at IS NULL;
+CREATE INDEX sign_in_links_of_operator ON sign_in_links (operator_id) WHERE operator_id IS NOT NULL AND used_at IS NULL;
 
 -- Sessions of customers: a user's, or a guest's of a role, in one account. `digest` is of the token in the cookie.
 CREATE TABLE sessions (

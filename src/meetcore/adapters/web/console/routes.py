@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web import shared_pages, visit, web_app
-from meetcore.adapters.web.console import accounts, health, meetings, money, portal_links
+from meetcore.adapters.web.console import accounts, health, meetings, money, portal_links, sessions
 from meetcore.adapters.web.cookies import Cookies
 from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
 from meetcore.adapters.web.texts import _
@@ -21,7 +21,7 @@ from meetcore.usecases.members.passkeys import CONSOLE_PAGE
 PAGES: Final[Sequence[visit.ConsolePage]] = (
     *(
         page
-        for room in (accounts, money, meetings, health)
+        for room in (accounts, money, meetings, health, sessions)
         for page in vars(room).values()
         if isinstance(page, visit.AreaPage)
     ),

@@ -1,6 +1,6 @@
 """Settings of the account, sessions of the member, and the account's data: as a file, and its erasure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from starlette.responses import Response
@@ -10,15 +10,18 @@ from meetcore.adapters.web.forms import attachment
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit, see_other
 from meetcore.domain.members.roles import Action
+from meetcore.domain.members.sessions import Session, is_view
 from meetcore.domain.money.amounts import MAX_TYPED, read_amount
 from meetcore.domain.money.transfers import InvalidAmount
 
 ROOT: Final = "/dashboard/settings"
+GUEST: Final = _("guest, by a link of the provider")
+OPERATOR: Final = _("operator, who looks at this account")
 
 
 @Page("GET", ROOT, Action.VIEW_SETTINGS)
 async def show_settings(visit: Visit) -> Response:
-    """Show the settings of the account and the sessions of the member."""
+    """Show the settings of the account, the sessions of the member, and to owners those of guests."""
     return await show_with_errors(visit, {})
 
 
@@ -65,9 +68,20 @@ async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
         errors,
         account=settings,
         low_threshold=visit.form.get("low_threshold", settings.low_threshold),
-        sessions=await visit.use.sessions.list_own(visit.signed_in),
+        sessions=await _sessions(visit),
         own_id=visit.signed_in.session.id,
     )
+
+
+async def _sessions(visit: Visit) -> Sequence[tuple[Session, str]]:
+    """Return the sessions that the visitor can end, each with whose it is."""
+    user = visit.signed_in.user
+    email = "" if user is None else user.email
+    return [
+        (each, visit.text(OPERATOR if is_view(each) else GUEST) if each.user_id is None else email)
+        for each in await visit.use.sessions.list_own(visit.signed_in)
+        if isinstance(each, Session)
+    ]
 
 
 @Page("POST", "/dashboard/settings/export", Action.EXPORT_ACCOUNT, needs_fresh=True)
