@@ -9,9 +9,11 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
@@ -24,9 +26,11 @@ from meetcore.adapters.postgres.partitions import AHEAD, PostgresPartitions
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import SecretStr, Settings
+from meetcore.adapters.webhook_sender.resolver import answers_lookups
 from meetcore.composition.doctor import CheckResult, run_checks
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.ports.figures import HealthStatus
+from meetcore.testing.receiver import Authority
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests.support import servers
 from tests.support.collector import collecting
@@ -100,6 +104,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("role") in (OK, WARNING)  # the tests' own role owns the tables
     assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
     assert statuses.pop("partitions") is WARNING  # no worker has run
+    assert statuses.pop("outbound") in (OK, FAILED)  # a machine for tests may have no name server
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "pooler", "standby", "sealed",
@@ -388,6 +393,43 @@ def test_a_mail_server_that_is_away_or_whose_sender_is_missing(database: str) ->
     assert (lacking.status, "MEETCORE_MAIL_FROM" in lacking.message) == (FAILED, True)
     away = checked(database, smtp_url=url, mail_from="a@b.example")["mail"]
     assert (away.status, away.message.startswith("no answer: check MEETCORE_SMTP_URL")) == (FAILED, True)
+
+
+@contextmanager
+def tls_server(directory: Path) -> Iterator[tuple[str, str]]:
+    """A server with a certificate of a private authority: its URL, and the file of the authority."""
+    authority = Authority(directory)
+    context = authority.certified(ip_address("127.0.0.1"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    context.wrap_socket(listener.accept()[0], server_side=True).close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}", authority.ca_file
+
+
+def test_what_webhooks_need_of_this_machine_is_named_in_one_sentence(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not answers_lookups():
+        pytest.skip("this machine has no name server")
+    with tls_server(tmp_path) as (url, ca_file):
+        settings: dict[str, Any] = {"provider": "zoom", "zoom_api_url": url}
+        known = checked(database, **settings, ca_file=ca_file)["outbound"]
+        assert (known.status, known.message) == (OK, "names are looked up, and TLS is possible")
+        unknown = checked(database, **settings)["outbound"]
+        assert unknown.status is FAILED
+        assert unknown.message.startswith("no TLS (")
+        assert unknown.message.endswith("the server of MEETCORE_ZOOM_API_URL")
+        for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+            monkeypatch.setenv(name, str(tmp_path / "gone"))
+        assert "no certificate authorities" in checked(database, **settings)["outbound"].message
+        monkeypatch.undo()
+    away = checked(database, **settings, ca_file=ca_file)["outbound"]
+    assert (away.status, away.message.startswith("no connection (")) == (FAILED, True)
 
 
 def test_a_standby_is_looked_at_and_the_service_works_without_it(database: str) -> None:

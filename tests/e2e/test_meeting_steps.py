@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import httpx
 import pytest
@@ -293,8 +294,8 @@ def freeze_a_creation(place: Place, stack: ExitStack, at: int) -> tuple[Running,
     """Stop a process at a step of a creation whose answer by Zoom is lost, and return both."""
     key, step_log = place.new_key(), place.log_dir / f"frozen-{at}"
     place.zoom.plan({"fault": "drop", "call": "create", "times": 3, "is_done": True, "marker": key})
-    settings = {"crash_point": at, "crash_log": step_log, "crash_signal": int(signal.SIGSTOP)}
-    api = stack.enter_context(place.site.serve(**settings))
+    crash: dict[str, Any] = {"crash_point": at, "crash_log": step_log, "crash_signal": int(signal.SIGSTOP)}
+    api = stack.enter_context(place.site.serve(None, **crash))
     http = stack.enter_context(client(api.url, place.customer.api_key))
     asking = stack.enter_context(ThreadPoolExecutor(1)).submit(place.customer.create, http, key)
     stack.callback(api.signal, signal.SIGCONT)  # before the request is waited for

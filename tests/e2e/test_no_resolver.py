@@ -130,4 +130,5 @@ async def test_a_worker_without_a_resolver_disables_no_endpoint_and_loses_no_eve
     states = "SELECT state, consecutive_failures FROM webhook_endpoints WHERE account_id = ANY(%s::uuid[])"
     assert set(ask(site, states, ids)) == {("active", 0)}
     assert log.read_text().count("webhooks cannot be posted") == 1
+    assert "no name server answers" in log.read_text(), "it was found when the worker started"
     assert not has_fault(log.read_text())

@@ -26,6 +26,7 @@ from meetcore.composition.application import Part
 from meetcore.composition.configuration import warn_of_role, warn_of_settings
 from meetcore.composition.infrastructure import open_application
 from meetcore.composition.observability import check_metrics, check_traces, metrics_shown
+from meetcore.composition.outbound import warn_of_posting
 from meetcore.composition.providers import require_notes, warn_of_notes
 from meetcore.composition.worker import working
 from meetcore.ports.store import StoreUnavailable
@@ -122,6 +123,8 @@ def work(
             warn_of_settings(settings)
             if Part.NOTES in parts:
                 warn_of_notes()
+            if Part.WEBHOOKS in parts:
+                warn_of_posting(settings)
             with suppress(StoreUnavailable):
                 warn_of_role(settings)
             runner.run_service(_work(settings, threads, parts))

@@ -19,6 +19,7 @@ from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, strange_variables
 from meetcore.adapters.tls import redis_options, without_strict
 from meetcore.composition import configuration, observability, providers
+from meetcore.composition.outbound import posting_fault
 from meetcore.ports import identity, mails, store
 from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
 
@@ -269,6 +270,11 @@ def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
         return answer.status_code, None
 
 
+def _check_outbound(settings: Settings) -> CheckResult:
+    fault = posting_fault(settings)
+    return ok("names are looked up, and TLS is possible") if fault is None else failed(fault)
+
+
 def _check_settings(_: Settings) -> CheckResult:
     if strange := strange_variables():
         return warning(f"no settings of meetcore, which change nothing: {', '.join(strange)}")
@@ -292,6 +298,7 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "oidc": _check_oidc,
     "traces": _check_traces,
     "base_url": _check_base_url,
+    "outbound": _check_outbound,
     "secrets": _check_secrets,
     "settings": _check_settings,
 }

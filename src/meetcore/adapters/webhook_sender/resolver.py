@@ -67,7 +67,7 @@ class SystemResolver:
         self._lookups: dict[str, asyncio.Future[_Found]] = {}
         # Its own: names of customers may hang in all others.
         self._own_thread = ThreadPoolExecutor(1, thread_name_prefix="resolver")
-        self._unknown: asyncio.Future[_Found] | None = None
+        self._unknown: asyncio.Future[bool] | None = None
         self._verdict: tuple[float, bool] = -_VERDICT_S, True
         self._judging: asyncio.Task[bool] | None = None
 
@@ -103,14 +103,13 @@ class SystemResolver:
 
     async def _judge(self) -> bool:
         if self._unknown is None or self._unknown.done():
-            question = partial(self._lookup, _UNKNOWN_NAME.encode(), None, type=socket.SOCK_STREAM)
+            question = partial(answers_lookups, self._lookup)
             self._unknown = asyncio.get_running_loop().run_in_executor(self._own_thread, question)
         try:
             async with asyncio.timeout(self._timeout_s):
-                await asyncio.shield(self._unknown)
+                return await asyncio.shield(self._unknown)
         except (OSError, RuntimeError) as fault:  # no answer in time, or no thread
             return not _is_unanswered(fault)
-        return True  # some resolvers have an answer for any name
 
     def _judged(self, judging: asyncio.Task[bool]) -> None:
         self._judging = None
@@ -151,6 +150,15 @@ class SystemResolver:
         for query in (*self._lookups.values(), self._judging, self._unknown):
             if query is not None:
                 query.cancel()
+
+
+def answers_lookups(lookup: _Lookup = socket.getaddrinfo) -> bool:
+    """Look up a name that cannot exist; return whether the system's resolver answered."""
+    try:
+        lookup(_UNKNOWN_NAME.encode(), None, type=socket.SOCK_STREAM)
+    except OSError as fault:
+        return not _is_unanswered(fault)
+    return True  # some resolvers have an answer for any name
 
 
 def _is_unanswered(fault: Exception) -> bool:
