@@ -120,7 +120,7 @@ fuzz: $(VENV)/.dev.stamp ## generated requests to every operation; ARGS='--cases
 	@$(PY) -m tests.fuzz $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.dev.stamp ## the benchmarks; ARGS=--smoke to see that they work, --growth, --pages or --peers for the longer forms
+bench: $(VENV)/.dev.stamp ## the benchmarks; ARGS=--smoke to see that they work, --growth, --pages, --neighbours or --peers for the longer forms
 	@$(PY) -m benchmarks $(ARGS)
 
 # Two runs, as for `test`, and one table: the second tells what came of both.

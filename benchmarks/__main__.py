@@ -1,9 +1,10 @@
-"""`python -m benchmarks [--smoke | --growth | --pages | --peers]`: measure, print, and fill
+"""`python -m benchmarks [--smoke | --growth | --pages | --neighbours | --peers]`: measure, print, and fill
 docs/performance.md.
 
 Without options: requests, webhooks, the ledger and the rules. `--growth`: operations at ten million rows
 beside ten thousand. `--pages`: the dashboard of an account with ten million ledger entries, which is only
-printed. `--peers`: packages that do what we do. `--smoke`: each of them for a moment, which says only whether
+printed, as are those of `--neighbours`: one account's requests while another client strains the service.
+`--peers`: packages that do what we do. `--smoke`: each of them for a moment, which says only whether
 they work.
 """
 
@@ -20,6 +21,7 @@ import structlog
 from benchmarks.api import measure_api
 from benchmarks.growth import measure_growth
 from benchmarks.ledger import measure_ledger
+from benchmarks.neighbours import measure_neighbours
 from benchmarks.pages import measure_pages
 from benchmarks.peers import measure_peers
 from benchmarks.report import Result, save, show
@@ -61,6 +63,7 @@ def _smoke() -> list[Result]:
 
 def _smoke_longer() -> list[Result]:
     results = measure_growth((400, 4_000), rounds=1, seconds=0.3, deliveries=200, accounts=8)
+    results += measure_neighbours(entries=1_000, rounds=1, requests=20)
     return results + measure_peers(rounds=1, seconds=0.3, posts=200, clients=(4,))
 
 
@@ -68,6 +71,7 @@ _FORMS: Mapping[str, Callable[[], list[Result]]] = {
     "bench": _measure,
     "growth": measure_growth,
     "pages": measure_pages,
+    "neighbours": measure_neighbours,
     "peers": measure_peers,
     "smoke": _smoke,
     "smoke-longer": _smoke_longer,

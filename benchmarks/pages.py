@@ -15,11 +15,12 @@ from benchmarks.report import Result
 from benchmarks.rows import DELIVERIES, EVENTS, MEETINGS, REQUESTS, fill
 from benchmarks.servers import Account, Endpoint, Place, add_endpoints, place, seed
 from meetcore.adapters.web.routes import PAGES
+from meetcore.composition.application import Application
 from meetcore.usecases.members.sign_in_links import Browser, start_session
 
-__all__ = ["measure_pages"]
+__all__ = ["COOKIE", "measure_pages", "sign_in"]
 
-_COOKIE = "meetcore"  # as it is named without TLS
+COOKIE = "meetcore"  # as it is named without TLS
 _FILTERED = (
     "/dashboard/meetings?status=cancelled", "/dashboard/meetings?search=rapat+anggaran",
     "/dashboard/meetings?search=a1b", "/dashboard/ledger?kind=topup", "/dashboard/requests?status=4",
@@ -46,7 +47,7 @@ def measure_pages(entries: int = 10_000_000, rows: int = 1_000_000, rounds: int 
             where.serve() as service,
             httpx.Client(base_url=f"http://127.0.0.1:{service.port}", trust_env=False) as http,
         ):
-            http.headers["cookie"] = f"{_COOKIE}={cookie}"
+            http.headers["cookie"] = f"{COOKIE}={cookie}"
             found = [_page(http, path, rounds) for path in _paths(where)]
     return sorted(found, key=lambda each: -(each.ours or 0))
 
@@ -55,11 +56,16 @@ async def _prepare(where: Place, account: Account) -> tuple[str, list[Endpoint]]
     """Sign in, and register an endpoint."""
     async with where.application() as application:
         endpoints = await add_endpoints(application, [account], ["/hook"], ["hooks.test"])
-        [owner] = await application.ports.queries.list_members(account.id)
-        runtime = application.runtime
-        async with application.ports.store.begin() as tx:
-            made = await start_session(tx, runtime, runtime.now(), account.id, owner.user.id, Browser())
-        return made.token, endpoints
+        return await sign_in(application, account), endpoints
+
+
+async def sign_in(application: Application, account: Account) -> str:
+    """Begin a session of the account's owner; return its token."""
+    [owner] = await application.ports.queries.list_members(account.id)
+    runtime = application.runtime
+    async with application.ports.store.begin() as tx:
+        made = await start_session(tx, runtime, runtime.now(), account.id, owner.user.id, Browser())
+    return made.token
 
 
 def _page(http: httpx.Client, path: str, rounds: int) -> Result:

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from ipaddress import ip_network
+from itertools import pairwise
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from meetcore.adapters.http.turns import AT_ONCE, Turns
+from meetcore.adapters.http.turns import AT_ONCE, FIRST_REST_S, MAX_REST_S, Turns
 from meetcore.app import _has_key
 from meetcore.domain.webhooks.addresses import Network
 
@@ -44,7 +45,7 @@ class Held:
 
 async def begun(app: Held, turns: Turns, *scopes: Scope) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(turns.take(app, scope, nothing, ignore)) for scope in scopes]
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05 + AT_ONCE * FIRST_REST_S)
     return tasks
 
 
@@ -94,6 +95,24 @@ async def test_requests_at_once_leave_most_of_the_loop_to_others() -> None:
     for _ in range(20):
         await turns.take(page, one, nothing, ignore)
     assert clock() - start < 18 * 0.02
+
+
+@pytest.mark.parametrize("status", [200, 401])
+async def test_requests_that_wait_together_do_not_go_on_together(status: int) -> None:
+    """They wait for one statement of the database. After a refusal the rest is longer."""
+    begun_at = []
+
+    async def page(_scope: Scope, _receive: Receive, send: Send) -> None:
+        begun_at.append(clock())
+        await asyncio.sleep(0.005)
+        await send({"type": "http.response.start", "status": status})
+
+    turns, one, clock = Turns(), request("198.51.100.1"), asyncio.get_running_loop().time
+    await asyncio.gather(*(turns.take(page, one, nothing, ignore) for _ in range(8)))
+    least_s = FIRST_REST_S if status == 200 else MAX_REST_S
+    pauses = [later - sooner for sooner, later in pairwise(begun_at)]
+    assert min(pauses) >= FIRST_REST_S * 0.9
+    assert min(pauses[1:]) >= least_s * 0.9
 
 
 async def test_a_request_that_leaves_while_it_waits_leaves_its_place() -> None:

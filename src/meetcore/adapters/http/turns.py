@@ -9,6 +9,7 @@ a trusted proxy, a Unix socket and a request with a key of the right form are no
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final
 
 from attrs import define, field
@@ -23,6 +24,9 @@ AT_ONCE: Final = 8
 REST: Final = 3.0
 """How long a client with several requests rests after one, in times of what that took."""
 MAX_REST_S: Final = 0.05
+"""How long at most, and after a refusal always."""
+FIRST_REST_S: Final = 0.01
+"""Of a client that had no answer yet."""
 
 
 @define(eq=False)
@@ -32,6 +36,7 @@ class _Client:
     requests: int = 0
     begun: int = 0
     next_at: float = 0.0
+    rest_s: float = FIRST_REST_S
 
 
 @define(eq=False)
@@ -76,7 +81,9 @@ class Turns:
 
         async def noting(message: Message) -> None:
             if is_held:
-                client.next_at = clock() + min((clock() - start) * REST, MAX_REST_S)
+                is_refusal = message.get("status", 200) >= HTTPStatus.BAD_REQUEST
+                client.rest_s = MAX_REST_S if is_refusal else min((clock() - start) * REST, MAX_REST_S)
+                client.next_at = clock() + client.rest_s
                 release()
             await send(message)
 
@@ -86,7 +93,9 @@ class Turns:
             async with client.turn:
                 if client.begun > 1:
                     await asyncio.sleep(max(0.0, client.next_at - clock()))
-            start = clock()
+                start = clock()
+                # Those that wait for the database together would go on together, without a pause.
+                client.next_at = start + client.rest_s
             await app(scope, receive, noting)
         finally:
             release()

@@ -18,7 +18,7 @@ from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
 from meetcore.domain.notes.notes import NoteStatus
 from meetcore.domain.records.pages import MeetingDetails, NoteDetails, Overview, TitledNote
 from meetcore.domain.requests import request_log, views
-from meetcore.ports.queries import MAX_PAGE, Queries
+from meetcore.ports.queries import Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.requests.idempotency import missing
@@ -26,6 +26,8 @@ from meetcore.usecases.requests.streams import in_place, take_place
 
 MAX_FILES: Final = 4
 """Ledgers that one process writes as files at a time."""
+FILE_PAGE: Final = 50
+"""Entries of a file that are read and written without a pause: other requests wait for no more."""
 
 
 @frozen
@@ -96,7 +98,7 @@ class MemberReads:
     async def all_entries(self, who: SignedIn, wanted: TransactionFilter) -> AsyncIterator[Sequence[Entry]]:
         """Return every entry, the newest first, page by page: no more than a page is in memory."""
         before: int | None = None
-        while page := await self.list_entries(who, wanted, MAX_PAGE, before):
+        while page := await self.list_entries(who, wanted, FILE_PAGE, before):
             yield page
             before = page[-1].number
 
@@ -113,10 +115,10 @@ class MemberReads:
         """Return every entry that one key caused, the newest first; no more than a page is in memory."""
         before: int | None = None
         while True:
-            page = await self.list_entries_of_key(who, key_id, wanted, MAX_PAGE, before)
+            page = await self.list_entries_of_key(who, key_id, wanted, FILE_PAGE, before)
             if page.entries:
                 yield page.entries
-            before = page.entries[-1].number if len(page.entries) == MAX_PAGE else page.reached
+            before = page.entries[-1].number if len(page.entries) == FILE_PAGE else page.reached
             if before is None:
                 return
 
