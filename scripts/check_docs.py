@@ -89,6 +89,7 @@ ABOUT = {
     "quota_write": "changes of one key in one minute",
     "quota_credit": "requests that cost credits, of one key in one minute",
     "quota_tool": "agent tool calls of one key in one minute",
+    "quota_page": "requests for pages of the dashboard or the console in one session in one minute",
     "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_denied_networks": "networks that no webhook goes to, beside those that are not public; they win "

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 from uuid import uuid4
 
 import httpx
 import pytest
+from attrs import evolve
 
+from meetcore.adapters.settings import Settings
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
 from meetcore.domain.members.roles import OperatorRole, Role
 from tests.support.api_harness import BASE_URL, Customer
+from tests.support.mailed_service import MailedService, mailed_service
+from tests.support.names import Names
 from tests.support.pages import TOKEN, Browser
 from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.texts import assert_contains
 from tests.support.visitors import BY_TOKEN, SESSIONS, Visitors, root_of
 
 FIELDS = {
@@ -304,3 +309,26 @@ async def test_a_session_ends_where_it_is_ended_and_nowhere_else(
     assert (await first.get("/dashboard")).status_code == 200
     for ended in (second, *guests):
         assert (await ended.get("/dashboard")).status_code == 303, "an owner ends guests, too"
+
+
+@pytest.fixture
+async def few_pages(service_settings: Settings, names: Names) -> AsyncIterator[MailedService]:
+    async with mailed_service(evolve(service_settings, quota_page=6), names) as site:
+        yield site
+
+
+async def test_a_session_has_a_quota_of_pages_and_others_have_theirs(
+    few_pages: MailedService, customer: Customer
+) -> None:
+    links, browsers = customer.application.access.portal_links, []
+    for _ in range(2):
+        browsers.append(await few_pages.browser())
+        path = (await links.for_guest(customer.account_id)).url.removeprefix(BASE_URL)
+        assert (await browsers[-1].post(path, page=path)).status_code == 303
+    answers = [await browsers[0].get("/dashboard/ledger") for _ in range(14)]
+    assert [answer.status_code for answer in answers].count(429) >= 2, "at most two windows of six"
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    assert_contains(refused.text, "Too many requests", "Wait a moment")
+    assert (await browsers[1].get("/dashboard/ledger")).status_code == 200
+    assert (await browsers[0].get("/dashboard/sign-in?reason=fresh")).status_code == 200

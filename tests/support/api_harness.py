@@ -57,6 +57,7 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
         "quota_write": 10_000,
         "quota_credit": 10_000,
         "quota_tool": 10_000,
+        "quota_page": 10_000,
     }
     return Settings(**given | changes)
 

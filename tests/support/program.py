@@ -254,7 +254,7 @@ class Site:
     def env(self, **settings: object) -> dict[str, str]:
         """The environment of a process on this database."""
         many = {
-            "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000,
+            "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000, "quota_page": 100_000,
             "connections": 5000, "database_pool_size": 5,  # a thousand from this machine
         }  # fmt: skip
         given = {"database_url": self.database_url} | many | self.settings | settings

@@ -58,6 +58,7 @@ def policy_of(settings: Settings) -> Policy:
         key_prefix=settings.key_prefix,
         four_eyes_above=settings.four_eyes_above or None,
         quotas=Quotas(settings.quota_read, settings.quota_write, settings.quota_credit, settings.quota_tool),
+        pages_per_minute=settings.quota_page,
         # A flood of wrong keys keeps three quarters of the connections free for right ones.
         unknown_keys_at_once=max(1, settings.database_pool_size // 4),
         events_kept=settings.events_kept,

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.mails.mails import MAIL_DELAYS_S, MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
+from meetcore.domain.members.sessions import PAGES_PER_MINUTE
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import DEFAULT_TIERS
 from meetcore.domain.notes.recordings import RETENTION
@@ -79,6 +80,7 @@ class Policy:
     base_url: str = ""
     key_prefix: str = "mk"
     quotas: Quotas = field(factory=Quotas)
+    pages_per_minute: int = PAGES_PER_MINUTE
     duplicates_waiting: int = MAX_WAITING_DUPLICATES
     unknown_keys_at_once: int = 2
     unknown_key_remembered: timedelta = timedelta(seconds=10)

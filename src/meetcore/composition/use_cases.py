@@ -241,7 +241,7 @@ def build_access(app: Application) -> Access:
         RedeemSignInLink(store, runtime, refused),
         MakePortalLink(store, queries, runtime, base_url),
         SignUpForAccount(store, ports.counters, mails, ports.notifier, runtime, base_url, policy.sign_up),
-        Sessions(store, queries, runtime),
+        Sessions(store, queries, ports.counters, runtime, policy.pages_per_minute),
         Members(store, queries, mails, ports.notifier, runtime, base_url),
         Operators(store, queries, runtime),
         Passkeys(store, queries, ports.counters, mails, ports.notifier, runtime, base_url, ports.passkeys),

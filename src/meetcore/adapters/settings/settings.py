@@ -10,6 +10,7 @@ from meetcore.adapters.settings.kinds import SecretStr
 from meetcore.adapters.settings.names import PREFIX
 from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.members.sessions import PAGES_PER_MINUTE
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes.recordings import RETENTION
@@ -77,6 +78,7 @@ class Settings:
     quota_write: kinds.Positive = Quotas().write
     quota_credit: kinds.Positive = Quotas().credit
     quota_tool: kinds.Positive = Quotas().tool
+    quota_page: kinds.Positive = PAGES_PER_MINUTE
     mcp: bool = True
     webhook_allowed_networks: kinds.PrivateNetworks = ""
     webhook_denied_networks: kinds.PublicNetworks = ""

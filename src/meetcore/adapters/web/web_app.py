@@ -140,6 +140,7 @@ class Site(Generic[Who, Use, Allowed]):
         if signed_in is None:
             return see_other(self._sign_in_path(request, look))
         add_log_fields(**_log_fields_of(signed_in))
+        await self.area.use.sessions.count(signed_in.session)
         if page.method == "POST" and sessions.is_view(signed_in.session):
             raise ReadOnlyView
         form = await self.read_form(request, token) if page.method == "POST" else {}
@@ -206,7 +207,7 @@ _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
         _("This was deleted for good, or is past the time for which it is kept. The ledger stays as it was."),
     ),
     (NotFound, 404, _("Not found"), _("There is nothing at this address, or it belongs to another account.")),
-    (RateLimited, 429, _("Too many attempts"), _("Too many attempts. Wait some minutes.")),
+    (RateLimited, 429, _("Too many requests"), _("Too many requests. Wait a moment, then try again.")),
     (PayloadTooLarge, 413, _("Too large"), _("The form holds more than 64 KiB. Nothing was changed.")),
     (StoreUnavailable, 503, _("Out of service for a moment"), _("Try again in a few seconds.")),
     (
@@ -225,6 +226,9 @@ def refusal_page(look: Look, refusal: Exception) -> Response:
     back = _("Back to the overview")
     for kind, status, heading, text in _REFUSALS:
         if isinstance(refusal, kind):
-            return look.message(heading, look.text(text), look.root, back, status)
+            answer = look.message(heading, look.text(text), look.root, back, status)
+            if isinstance(refusal, RateLimited):
+                answer.headers["Retry-After"] = str(refusal.retry_after_s)
+            return answer
     assert isinstance(refusal, DomainError)
     return look.message(_("This was refused"), refusal.message, look.root, back, 409)

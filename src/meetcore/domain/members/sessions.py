@@ -21,6 +21,8 @@ VIEW_LIMIT: Final = timedelta(minutes=30)
 SEEN_EVERY: Final = timedelta(minutes=1)
 """How often the last use is written at most."""
 MAX_USER_AGENT: Final = 200
+PAGES_PER_MINUTE: Final = 300
+"""Requests for pages in one session, unless set otherwise: a person who clicks makes fewer."""
 
 
 @frozen(kw_only=True)

@@ -11,12 +11,19 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.errors import Gone, NotFound, Unprocessable
+from meetcore.domain.errors import Gone, NotFound, RateLimited, Unprocessable
 from meetcore.domain.members import passkeys
 from meetcore.domain.members.audit import Detail
 from meetcore.domain.members.identities import Identity, flow_secrets, identity_refused, is_state, proved_at
 from meetcore.domain.members.roles import Action, is_allowed
-from meetcore.domain.members.sessions import ABSOLUTE_LIMIT, OperatorSession, Session, is_open, needs_touch
+from meetcore.domain.members.sessions import (
+    ABSOLUTE_LIMIT,
+    PAGES_PER_MINUTE,
+    OperatorSession,
+    Session,
+    is_open,
+    needs_touch,
+)
 from meetcore.domain.members.sign_in import (
     MAX_FULL_NAME,
     SignInMethod,
@@ -26,7 +33,7 @@ from meetcore.domain.members.sign_in import (
     token_digest,
 )
 from meetcore.domain.members.views import AccountMembership, SignedIn, SignedInOperator
-from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass, decide, window_start
 from meetcore.ports import members, requests
 from meetcore.ports.identity import (
     IdentityProvider,
@@ -58,11 +65,16 @@ LINKS_KEPT_FOR = timedelta(days=1)
 
 @frozen
 class Sessions:
-    """The use cases of sessions. A token that is malformed, unknown or over finds nothing."""
+    """The use cases of sessions. A token that is malformed, unknown or over finds nothing.
+
+    `pages_per_minute` is the quota of each session.
+    """
 
     store: Store
     queries: members.MemberQueries
+    counters: requests.RateCounters
     runtime: Runtime
+    pages_per_minute: int = PAGES_PER_MINUTE
 
     async def find(self, token: str | None) -> SignedIn | None:
         """Find a customer's open session by its token in one statement; once a minute write its last use."""
@@ -89,6 +101,14 @@ class Sessions:
                 else:
                     await tx.sign_in.touch_operator_session(session.id, now)
         return True
+
+    async def count(self, session: Session | OperatorSession) -> None:
+        """Count a request for a page; raise `RateLimited` beyond the session's quota of the minute."""
+        now = self.runtime.now()
+        hits = await self.counters.hit(session.id, OperationClass.READ, window_start(now))
+        verdict = decide(self.pages_per_minute, hits, now)
+        if not verdict.is_allowed:
+            raise RateLimited(verdict.limit, WINDOW_SECONDS, verdict.retry_after_s)
 
     async def end(self, session: Session | OperatorSession) -> None:
         """Sign out; a session that is over stays so."""

@@ -58,7 +58,7 @@ async def show_ledger(visit: Visit) -> Response:
     found = await _find(visit, views.TransactionFilter(_read_kind(visit), days.begins_at, days.ends_at))
     shown = found.entries[:PAGE_SIZE]
     further = shown[-1].number if len(found.entries) > PAGE_SIZE else found.reached
-    # A page makes three trips at most: with the keys it leaves out the statements.
+    # A page makes four trips at most, with the count: with the keys it leaves out the statements.
     use = visit.use
     keys = await use.keys.list_use(visit.signed_in) if by_key else []
     months = [] if by_key else await use.statements.list_months(visit.signed_in, visit.now)
