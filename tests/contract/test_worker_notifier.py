@@ -24,6 +24,7 @@ from meetcore.adapters.queue import (
     broker_from_url,
     queue_named,
 )
+from meetcore.ports.observability import BROKER_AWAY, Metric, NoMetrics
 from meetcore.testing.contracts.infrastructure import RemoteNotifierContract, WorkerNotifierContract
 from tests.support.fakes import FakeNotifier
 from tests.support.program import free_port
@@ -52,12 +53,24 @@ class Lines:
             )
 
 
+class Away(NoMetrics):
+    """Metrics that keep how many ends of queues the broker is away for."""
+
+    def __init__(self) -> None:
+        self.away = 0.0
+
+    def count(self, metric: Metric, *_labels: str | int, by: float = 1) -> None:
+        assert metric is BROKER_AWAY
+        self.away += by
+
+
 class Place:
     """One queue: brokers for both ends of it, and its surroundings."""
 
     def __init__(self, url: str | None, queue: str, namespace: str) -> None:
         self.url, self.queue, self.namespace = url, queue, namespace
         self.log = Lines()
+        self.metrics = Away()
         self._shared = broker_from_url(None) if url is None else None
 
     def broker(self) -> dramatiq.Broker:
@@ -76,7 +89,7 @@ class Place:
 
     @contextmanager
     def worker(self, on_wake: Callable[[], object]):
-        worker = NotificationConsumer(self.broker(), {self.queue: on_wake}, self.log)
+        worker = NotificationConsumer(self.broker(), {self.queue: on_wake}, self.log, metrics=self.metrics)
         worker.start()
         try:
             yield worker
@@ -270,11 +283,15 @@ def test_a_worker_outlives_a_broker_that_is_away_at_the_start_and_goes_later(rem
                 woken.clear()
             remote.relay.open()
             notify_until(notifier, woken)
+            assert remote.log.wait_for(f"broker back: {remote.queue}")
+            assert remote.metrics.away == 0
+            remote.log.events.clear()
             remote.relay.close()
             notifier.notify()
-            assert remote.log.wait_for("broker away")
+            assert remote.log.wait_for(f"broker away: nothing is received from {remote.queue}")
+            assert remote.metrics.away >= 1
     records = [record for record in caplog.records if remote.queue in record.name]
-    assert len([record for record in records if record.levelno > logging.INFO]) <= 1
+    assert [record for record in records if record.levelno > logging.INFO] == []
 
 
 def notify_until(notifier: DramatiqWorkerNotifier, woken: threading.Event) -> None:

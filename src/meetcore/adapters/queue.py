@@ -11,7 +11,6 @@ Consumers reconnect every three seconds; meanwhile the owner polls.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -65,10 +64,14 @@ def broker_from_url(
 
 
 class _Forgiving(Consumer):
-    """Ignores failed acknowledgements, which dramatiq would retry in its thread: doubles do no harm."""
+    """Ignores failed acknowledgements, which dramatiq would retry in its thread: doubles do no harm.
 
-    def __init__(self, consumer: Consumer) -> None:
+    It calls `on_answer` each time the broker has a message or says that it has none.
+    """
+
+    def __init__(self, consumer: Consumer, on_answer: Callable[[], object]) -> None:
         self._consumer = consumer
+        self._on_answer = on_answer
 
     def ack(self, message: MessageProxy) -> None:
         with suppress(BrokerConnectionError):
@@ -82,10 +85,22 @@ class _Forgiving(Consumer):
         self._consumer.requeue(messages)
 
     def __next__(self) -> MessageProxy | None:
-        return next(self._consumer)
+        message = next(self._consumer)
+        self._on_answer()
+        return message
 
     def close(self) -> None:
         self._consumer.close()
+
+
+class _RemoteBroker(dramatiq.Broker):
+    """A broker that shares what its consumers find out about it, by queue."""
+
+    on_answer: Mapping[str, Callable[[], object]] = {}
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Consumer:
+        on_answer = self.on_answer.get(queue_name, lambda: None)
+        return _Forgiving(super().consume(queue_name, prefetch, timeout), on_answer)
 
 
 class _WakeStubBroker(StubBroker):
@@ -99,10 +114,7 @@ def _redis_broker(url: str, namespace: str) -> dramatiq.Broker:
     import redis
     from dramatiq.brokers.redis import RedisBroker
 
-    class WakeRedisBroker(RedisBroker):
-        def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Consumer:
-            return _Forgiving(super().consume(queue_name, prefetch, timeout))
-
+    class WakeRedisBroker(_RemoteBroker, RedisBroker):
         def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
             if self.client.llen(f"{self.namespace}:{message.queue_name}") >= BACKLOG:
                 return message
@@ -132,10 +144,7 @@ def _rabbitmq_broker(url: str, is_quorum: bool) -> dramatiq.Broker:
     limits = {"x-max-length": BACKLOG, "x-overflow": "drop-head", "x-message-ttl": _UNREAD_MS}
     arguments = limits | ({"x-queue-type": "quorum"} if is_quorum else {})
 
-    class WakeRabbitmqBroker(RabbitmqBroker):
-        def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> Consumer:
-            return _Forgiving(super().consume(queue_name, prefetch, timeout))
-
+    class WakeRabbitmqBroker(_RemoteBroker, RabbitmqBroker):
         def _build_queue_arguments(self, queue_name: str) -> dict[str, Any]:
             return arguments
 
@@ -160,6 +169,29 @@ def _rabbitmq_broker(url: str, is_quorum: bool) -> dramatiq.Broker:
     return broker
 
 
+class _Presence:
+    """Whether one end of a queue reaches the broker: a metric, and a line at each change."""
+
+    def __init__(self, log: Log, metrics: Metrics, *, while_away: str, when_back: str) -> None:
+        self._log = log
+        self._metrics = metrics
+        self._while_away = while_away
+        self._when_back = when_back
+        self._is_away = False
+
+    def note_away(self, error: object) -> None:
+        if not self._is_away:
+            self._is_away = True
+            self._metrics.count(BROKER_AWAY)
+            self._log.warning(f"broker away: {self._while_away}", error=repr(error))
+
+    def note_back(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            self._metrics.count(BROKER_AWAY, by=-1)
+            self._log.info(f"broker back: {self._when_back}")
+
+
 class DramatiqWorkerNotifier:
     """Notifies by an empty message to a queue, taken by the first free worker.
 
@@ -178,8 +210,10 @@ class DramatiqWorkerNotifier:
         metrics: Metrics = NO_METRICS,
     ) -> None:
         self._broker = broker
-        self._log = log
-        self._metrics = metrics
+        self._presence = _Presence(
+            log, metrics, while_away="workers wake by their own rounds only",
+            when_back="notifications are sent again",
+        )  # fmt: skip
         self._queue = queue
         self._spacing_s = spacing_s
         self._pause_s = pause_s
@@ -187,7 +221,6 @@ class DramatiqWorkerNotifier:
         self._closed = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._is_unavailable = False
         broker.declare_queue(queue)
 
     def notify(self) -> None:
@@ -222,26 +255,13 @@ class DramatiqWorkerNotifier:
         try:
             self._broker.enqueue(message)
         except Exception as error:  # noqa: BLE001  # a failed notification must not stop the work
-            self._log_unavailable(error)
+            self._presence.note_away(error)
             return False
-        self._note_back()
+        self._presence.note_back()
         return True
-
-    def _log_unavailable(self, error: Exception) -> None:
-        if not self._is_unavailable:
-            self._is_unavailable = True
-            self._metrics.count(BROKER_AWAY)
-            self._log.warning("broker away: workers wake by their own rounds only", error=repr(error))
-
-    def _note_back(self) -> None:
-        if self._is_unavailable:
-            self._is_unavailable = False
-            self._metrics.count(BROKER_AWAY, by=-1)
-            self._log.info("broker back: notifications are sent again")
 
 
 _PREFETCH = 16
-_COMPLAIN_EVERY_S = 60.0
 
 
 class NotificationConsumer:
@@ -260,6 +280,7 @@ class NotificationConsumer:
         *,
         threads: int = 1,
         poll_s: float = 0.1,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._broker = broker
         self._log = log
@@ -270,17 +291,26 @@ class NotificationConsumer:
         poll_ms = max(1, round(poll_s * 1000))
         self._worker = Worker(broker, queues=set(on_wake), worker_timeout=poll_ms, worker_threads=threads)
         self._worker.queue_prefetch = _PREFETCH
-        self._quiet = _Quiet()
+        presences = {
+            queue: _Presence(
+                log, metrics, while_away=f"nothing is received from {queue}",
+                when_back=f"{queue} is received from again",
+            )
+            for queue in on_wake
+        }  # fmt: skip
+        if isinstance(broker, _RemoteBroker):
+            broker.on_answer = {queue: presence.note_back for queue, presence in presences.items()}
         # Loggers of dramatiq's consumers.
-        self._consumer_logs = [
-            logging.getLogger(f"dramatiq.worker.ConsumerThread({queue})") for queue in on_wake
-        ]
+        self._filters = {
+            logging.getLogger(f"dramatiq.worker.ConsumerThread({queue})"): _ConsumerErrors(presence)
+            for queue, presence in presences.items()
+        }
 
     def start(self) -> None:
         """Start the threads, whether or not the broker is available."""
         # First: a consumer may fail, and log, before `start` returns.
-        for consumer_log in self._consumer_logs:
-            consumer_log.addFilter(self._quiet)
+        for consumer_log, errors in self._filters.items():
+            consumer_log.addFilter(errors)
         self._worker.start()
 
     def stop(self, timeout_s: float = 2.0) -> None:
@@ -299,8 +329,8 @@ class NotificationConsumer:
         except Exception:  # noqa: BLE001  # an unavailable broker must not delay the end
             self._log.exception("the wake-up worker did not stop cleanly")
         finally:
-            for consumer_log in self._consumer_logs:
-                consumer_log.removeFilter(self._quiet)
+            for consumer_log, errors in self._filters.items():
+                consumer_log.removeFilter(errors)
 
     def _actor(self, on_wake: Callable[[], object]) -> Callable[[], None]:
         def wake() -> None:
@@ -312,18 +342,16 @@ class NotificationConsumer:
         return wake
 
 
-class _Quiet(logging.Filter):
-    """Passes one warning per minute: a consumer without a broker fails every three seconds."""
+class _ConsumerErrors(logging.Filter):
+    """Takes the errors of a consumer's connection out of its log, where each attempt has a critical line."""
 
-    def __init__(self) -> None:
+    def __init__(self, presence: _Presence) -> None:
         super().__init__()
-        self._next = 0.0
+        self._presence = presence
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno < logging.WARNING:
+        if not str(record.msg).startswith("Consumer encountered"):
             return True
-        now = time.monotonic()
-        if now < self._next:
-            return False
-        self._next = now + _COMPLAIN_EVERY_S
-        return True
+        unexpected = record.exc_info[1] if record.exc_info else None
+        self._presence.note_away(unexpected or record.getMessage())
+        return False

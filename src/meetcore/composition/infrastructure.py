@@ -274,6 +274,7 @@ class _Queue:
             queue_named,
         )
 
+        self.metrics = metrics
         is_quorum = settings.has_quorum_queues
         self.broker = broker_from_url(str(settings.broker_url) or None, is_quorum=is_quorum)
         self.names = {
@@ -350,7 +351,7 @@ async def _listening(
     from meetcore.adapters.queue import NotificationConsumer
 
     on_wake = {queue.names[part]: wake for part, wake in on_notify.items()}
-    consumer = NotificationConsumer(queue.broker, on_wake, log, threads=threads)
+    consumer = NotificationConsumer(queue.broker, on_wake, log, threads=threads, metrics=queue.metrics)
     consumer.start()
     try:
         yield

@@ -180,7 +180,8 @@ RATE_FALLBACK: Final = _metric(
 )
 BROKER_AWAY: Final = _metric(
     "meetcore_broker_away",
-    "queues to which a process cannot send notifications, as the broker is away or blocks it",
+    "queues to which a process cannot send notifications, or from which it receives none, as the broker is "
+    "away or blocks it",
 )  # fmt: skip
 LOG_FAILURES: Final = _metric(
     "meetcore_log_failures_total",
