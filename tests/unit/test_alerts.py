@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import yaml
 
 from meetcore.adapters.prometheus import BUILD, FIGURES, UP
 from meetcore.ports.observability import PROCESS_METRICS
+from meetcore.ports.video_provider import HostUnavailable, HostUnknown, ProviderRefused
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana/meetcore.json").read_text("utf-8"))
@@ -53,6 +55,15 @@ def test_every_alert_is_tested_quiet_and_firing() -> None:
         case["alertname"] for test in tests[1:] for case in test["alert_rule_test"] if case.get("exp_alerts")
     }
     assert quiet == firing == {each["alert"] for each in ALERTS}
+
+
+def test_refusals_of_the_provider_count_as_failures_and_those_of_one_host_do_not() -> None:
+    [expression] = [each["expr"] for each in ALERTS if each["alert"] == "MeetcoreProviderFailing"]
+    failures = re.findall(r'result=~"(.*?)"', expression)[0]
+    refused = [ProviderRefused(), ProviderRefused("zoom: create answered 401", "status_401")]
+    assert all(re.fullmatch(failures, each.code) for each in refused)
+    ours = [HostUnknown(), HostUnavailable("", datetime.now(UTC))]
+    assert not any(re.fullmatch(failures, each.code) for each in ours)
 
 
 def test_alerts_name_metrics_that_exist() -> None:

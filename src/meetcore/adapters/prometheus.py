@@ -56,8 +56,8 @@ class PrometheusMetrics:
         self._metrics = {each: _registered(each, registry) for each in PROCESS_METRICS}
         self._children: dict[tuple[Metric, tuple[str | int, ...]], Any] = {}
         for metric in PROCESS_METRICS:
-            for value in metric.known:
-                self._child(metric, (value,))
+            for values in metric.known:
+                self._child(metric, values)
 
     def count(self, metric: Metric, *labels: str | int, by: float = 1) -> None:
         """Add to a counter or a gauge."""

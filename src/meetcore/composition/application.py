@@ -18,7 +18,7 @@ from attrs import evolve, frozen
 
 from meetcore.composition.policy import Policy, Reports, counted
 from meetcore.domain.members.audit import ActionOrigin
-from meetcore.ports.observability import NO_METRICS, NO_TRACING
+from meetcore.ports.observability import NO_HOST, NO_METRICS, NO_TRACING
 from meetcore.usecases.notes.downloads import MeasuredFiles
 from meetcore.usecases.runtime import Runtime
 
@@ -150,6 +150,8 @@ def build(
 ) -> Application:
     """Build the application of a process; changes by administration or access have the `origin`."""
     reports = counted(reports or Reports(), ports.metrics)
+    for tier in policy.catalogue.on_sale():
+        ports.metrics.count(NO_HOST, tier.capacity, by=0)
     ports = evolve(ports, files=MeasuredFiles(ports.files, ports.metrics, ports.tracing))
     chain_key = policy.chain_keys[0] if policy.chain_keys else None
     runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics, ports.tracing)

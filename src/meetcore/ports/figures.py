@@ -106,6 +106,17 @@ class Figures:
         "what the standby that is furthest behind has not replayed: it grows where one hangs; 0 without "
         "one, left out without `pg_read_all_stats`", default=None,
     )  # fmt: skip
+    is_archiving_failing: bool | None = _figure(
+        "meetcore_wal_archiving_failing",
+        "1 where the last WAL file that PostgreSQL was to archive could not be; left out where it archives "
+        "none", default=None,
+    )  # fmt: skip
+    database_bytes: int = _figure("meetcore_database_bytes", "size of the database, without WAL", default=0)
+    oldest_xid_age: int = _figure(
+        "meetcore_oldest_xid_age",
+        "transactions since the oldest row that is not frozen: PostgreSQL takes no writes at 2 000 million",
+        default=0,
+    )  # fmt: skip
     partitions_ahead: int = _figure(
         "meetcore_partitions_ahead",
         "partitions of events, deliveries or attempts that begin in the future, of the table that has the "

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from itertools import product
 from types import MappingProxyType
 from typing import Final, Protocol
 from uuid import UUID
@@ -31,14 +32,14 @@ class Log(Protocol):
 class Metric:
     """One metric. `buckets` are the bounds of a histogram, in seconds; a counter's name ends in `_total`.
 
-    `known` are values of the only label that begin at zero: `increase()` misses the first event of another.
+    `known` are values of the labels that begin at zero: `increase()` misses the first event of others.
     """
 
     name: str
     about: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    known: tuple[str, ...] = ()
+    known: tuple[tuple[str, ...], ...] = ()
 
     @property
     def kind(self) -> str:
@@ -75,9 +76,10 @@ def count_credits(metrics: Metrics, kind: TransferKind, credits: int) -> None:
 
 
 def _metric(
-    name: str, about: str, *labels: str, buckets: tuple[float, ...] = (), known: tuple[str, ...] = ()
-) -> Metric:
-    return Metric(name, about, labels, buckets, known)
+    name: str, about: str, *labels: str, buckets: tuple[float, ...] = (), known: Iterable[str] = (),
+    known_pairs: Iterable[tuple[str, str]] = (),
+) -> Metric:  # fmt: skip
+    return Metric(name, about, labels, buckets, (*((value,) for value in known), *known_pairs))
 
 
 _REQUEST_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -110,7 +112,9 @@ STORE_UNAVAILABLE: Final = _metric(
     "meetcore_store_unavailable_total",
     "transactions and reads that PostgreSQL was unavailable for: `pool` (no connection became free), "
     "`timeout`, `lost`, `full` (no connection left at the server), `disk_full`, `login`, `read_only`, "
-    "`away`. Those of `lists` went to the primary", "pool", "kind",
+    "`away`. Those of `lists` went to the primary", "pool", "kind", known_pairs=product(
+        ("primary", "lists"), ("pool", "timeout", "lost", "full", "disk_full", "login", "read_only", "away")
+    ),
 )  # fmt: skip
 ATTEMPTS: Final = _metric(
     "meetcore_delivery_attempts_total",
@@ -148,6 +152,14 @@ PROVIDER_CALLS: Final = _metric(
     "calls of the video provider: `done`, `unknown` (no answer), or the code of a refusal. Calls about "
     "the files of recordings (`files_find`, `files_open`, `files_remove`; `files_read` is one that broke "
     "off) end as `done`, `unavailable`, `gone`, `out_of_range` or `unknown`", "call", "result",
+    known_pairs=(
+        *product(
+            ("create", "find", "remove", "end", "list", "read", "set_host_key"),
+            ("done", "unknown", "refused"),
+        ),
+        *product(("files_find", "files_open", "files_remove"), ("done", "unknown", "unavailable")),
+        ("files_read", "unavailable"),
+    ),
 )  # fmt: skip
 PROVIDER_DURATION: Final = _metric(
     "meetcore_provider_call_duration_seconds", "time of a call of the video provider", "call", buckets=_CALL_S

@@ -208,6 +208,20 @@ def test_faults_of_the_sender_begin_at_zero() -> None:
         assert f'meetcore_sender_faults_total{{reason="{fault.value}"}} 0.0\n' in shown
 
 
+def test_pairs_of_labels_begin_at_zero() -> None:
+    kept = Kept()
+    kept.metrics()
+    shown = generate_latest(kept.registry).decode()
+    assert 'meetcore_store_unavailable_total{kind="disk_full",pool="primary"} 0.0\n' in shown
+    assert 'meetcore_provider_calls_total{call="create",result="refused"} 0.0\n' in shown
+
+
+def test_refusals_for_want_of_a_host_begin_at_zero_for_each_capacity() -> None:
+    kept = Kept()
+    build(evolve(ApplicationHarness().process().ports, metrics=kept.metrics()), Policy())
+    assert kept("no_host_total", capacity="1000") == 0
+
+
 def test_attempts_have_few_results() -> None:
     assert result_of(evolve(BAD, status_code=503)) == "5xx"
     assert result_of(evolve(BAD, status_code=None, error="timeout")) == "timeout"
@@ -239,7 +253,7 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
         deliveries_oldest_due_s=7.5, deliveries={"pending": 3}, hosts={"free": 2},
         notes_oldest_due_s={"write": 4}, notes_oldest_failing_s={"write": 5}, notes_oldest_s={"write": 6},
         retention_rounds_s={"meetings": 60.0}, schema_version=38, credits_today={"topup": 70},
-        standbys_streaming=0, replication_lag_bytes=1e9,
+        standbys_streaming=0, replication_lag_bytes=1e9, is_archiving_failing=True,
     )  # fmt: skip
     seen = samples_of(Exposition(tmp_path, lambda: figures, "1.2").render().decode())
     assert value(seen, "meetcore_deliveries_oldest_due_seconds") == 7.5
@@ -253,8 +267,10 @@ def test_figures_are_shown_while_they_are_there(tmp_path: Path) -> None:
     names = {name for name, _ in seen}
     assert {metric.name for metric in FIGURES.values()} - names == {"meetcore_endpoints"}
     unseen = samples_of(Exposition(tmp_path, Figures, "1.2").render().decode())
-    of_standbys = {"meetcore_standbys_streaming", "meetcore_replication_lag_bytes"}
-    assert of_standbys & {name for name, _ in unseen} == set()
+    unknown = {
+        "meetcore_standbys_streaming", "meetcore_replication_lag_bytes", "meetcore_wal_archiving_failing",
+    }  # fmt: skip
+    assert unknown & {name for name, _ in unseen} == set()
     nothing = samples_of(Exposition(tmp_path, lambda: None, "1.2").render().decode())
     assert {name for name, _ in nothing} == {"meetcore_build_info", "meetcore_store_figures_up"}
     assert value(nothing, "meetcore_store_figures_up") == 0
@@ -299,4 +315,4 @@ def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: P
 def test_names_follow_the_conventions() -> None:
     names = [metric.name for metric in (*PROCESS_METRICS, BUILD, UP, *FIGURES.values())]
     assert all(name.startswith("meetcore_") for name in names)
-    assert len(set(names)) == len(names) == 48
+    assert len(set(names)) == len(names) == 51

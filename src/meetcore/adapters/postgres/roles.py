@@ -19,12 +19,17 @@ _MAY_READ = "pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')"
 # Whether the role sees the activity of others; one that does not is shown what it does itself, and no lag.
 _PRIVILEGE = f"SELECT {_MAY_READ}"
 
-# The oldest transaction of others in this database, and the standby that is furthest behind, where the role sees them.
+# The oldest transaction of others in this database, and the standby that is furthest behind, where the role sees them;
+# whether the last WAL file that was to be archived was not, where any was to be.
 SERVER = f"""
 SELECT {_MAY_READ} AS may_read,
     (SELECT min(xact_start) FROM pg_stat_activity
         WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()) AS xact_start,
     COALESCE((SELECT extract(epoch FROM max(replay_lag)) FROM pg_stat_replication), 0)::float8 AS lag_s,
+    (SELECT COALESCE(last_failed_time > COALESCE(last_archived_time, '-infinity'), false) FROM pg_stat_archiver
+        WHERE current_setting('archive_mode') <> 'off') AS is_archiving_failing,
+    pg_database_size(current_database()) AS size_bytes,
+    (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()) AS oldest_xid_age,
     statement_timestamp() AS now
 """
 

@@ -119,6 +119,9 @@ async def test_what_a_role_may_not_see_of_the_server_is_no_figure(postgres_serve
     with servers.migrated_database(postgres_server_url) as url, servers.service_role(url) as service_url:
         found = await read(service_url)
         assert (found.oldest_transaction_s, found.replication_lag_s) == (None, None)
+        assert found.is_archiving_failing is None, "this server archives nothing"
+        assert found.database_bytes > 5_000_000
+        assert 0 < found.oldest_xid_age < 2_000_000_000
         with psycopg.connect(url) as connection:  # a transaction of another role, open to the end
             role = urlsplit(service_url).username
             with psycopg.connect(url, autocommit=True) as other:
