@@ -6,7 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from meetcore.domain.members import audit, sessions, views
-from meetcore.domain.members.members import Invitation, Member, Membership, User
+from meetcore.domain.members.members import Invitation, InvitationCounts, Member, Membership, User
 from meetcore.domain.members.operators import Operator, OperatorToken
 from meetcore.domain.members.passkeys import Challenge, ChallengePurpose, Passkey, PasskeyOwner
 from meetcore.domain.members.sign_in import SignInLink, SignUp
@@ -41,6 +41,9 @@ class MemberRepository(Protocol):
 
     async def add_invitation(self, invitation: Invitation) -> None:
         """Write an invitation, and revoke a pending one to the same address from its time on."""
+
+    async def count_invitations(self, account_id: UUID, except_email: str, now: datetime) -> InvitationCounts:
+        """Count an account's invitations; a pending one to an address is not counted."""
 
     async def load_invitation(self, invitation_id: UUID) -> Invitation | None:
         """Lock an invitation and read it."""

@@ -5,7 +5,8 @@ account always has an owner: its lock orders the changes of its members.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
@@ -55,6 +56,42 @@ class Invitation:
     expires_at: datetime
     accepted_at: datetime | None = None
     revoked_at: datetime | None = None
+
+
+MAX_PENDING_INVITATIONS: Final = 50
+"""Invitations of an account that can be accepted."""
+INVITATIONS_BEFORE_CREDITS: Final = 5
+"""Invitations in a day of an account that has never had credits."""
+INVITATIONS_WINDOW: Final = timedelta(days=1)
+
+
+@frozen
+class InvitationCounts:
+    """The invitations of an account that are pending, and those that were made in the last day."""
+
+    pending: int
+    today: int
+    had_credits: bool
+
+
+def invitations_left(counts: InvitationCounts) -> int:
+    """Return how many invitations an account can make now."""
+    left = MAX_PENDING_INVITATIONS - counts.pending
+    if not counts.had_credits:
+        left = min(left, INVITATIONS_BEFORE_CREDITS - counts.today)
+    return max(0, left)
+
+
+def check_invitations(counts: InvitationCounts) -> None:
+    """Raise `Unprocessable` for an account that can make no invitation now."""
+    if invitations_left(counts):
+        return
+    if counts.pending >= MAX_PENDING_INVITATIONS:
+        raise Unprocessable(f"{MAX_PENDING_INVITATIONS} invitations are pending. Take one back first.")
+    limit = INVITATIONS_BEFORE_CREDITS
+    raise Unprocessable(
+        f"Before its first top-up an account makes {limit} invitations a day. Go on tomorrow."
+    )
 
 
 def is_pending(invitation: Invitation, now: datetime) -> bool:

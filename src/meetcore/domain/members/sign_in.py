@@ -203,12 +203,28 @@ class SignUp:
     browser_digest: bytes = field(repr=False)
 
 
+# What programs for mail make a link of: a scheme, an address, or words with a full stop and no space between.
+_ADDRESS = re.compile(r"://|@|[^\W_][.\u3002\uff0e\uff61][^\W\d_]{2,}")
+
+
 def check_full_name(text: str) -> str:
-    """Return a stripped name; raise `InvalidRequest` if it is empty, too long, or not printable."""
+    """Return a stripped name; raise `InvalidRequest` for one that is empty, too long or not printable.
+
+    A name stands in mails to strangers, so that one with a web or e-mail address is refused, too.
+    """
     name = text.strip()
     if not 1 <= len(name) <= MAX_FULL_NAME or not name.isprintable():
         raise InvalidRequest({"full_name": [f"Write a name of 1 to {MAX_FULL_NAME} characters."]})
+    if _ADDRESS.search(name):
+        problem = "Write the name without a web or e-mail address, and a space after each full stop."
+        raise InvalidRequest({"full_name": [problem]})
     return name
+
+
+def name_of(email: str, full_name: str = "") -> str:
+    """Return a name that others gave, as far as it can be one, else one made of an e-mail address."""
+    name = "".join(each for each in full_name if each.isprintable()).strip()[:MAX_FULL_NAME]
+    return name if name and not _ADDRESS.search(name) else email.partition("@")[0].replace(".", " ")
 
 
 def sign_up_counter(client_address: str | None) -> UUID:

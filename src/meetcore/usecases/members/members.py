@@ -6,12 +6,20 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain.errors import NotFound, require_record
+from meetcore.domain.errors import NotFound, Unprocessable, require_record
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.members import sign_in
-from meetcore.domain.members.members import Invitation, Member, Membership, check_owner_stays, is_pending
+from meetcore.domain.members.members import (
+    Invitation,
+    Member,
+    Membership,
+    check_invitations,
+    check_owner_stays,
+    invitations_left,
+    is_pending,
+)
 from meetcore.domain.members.roles import Action, Role, check_allowed
 from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.notes.notes import Language
@@ -27,6 +35,14 @@ from meetcore.usecases.members import audit, sign_in_links
 from meetcore.usecases.requests.administration import Administration, MintedKey
 from meetcore.usecases.requests.erasure import lock_unerased
 from meetcore.usecases.runtime import Runtime
+
+
+@frozen
+class Invited:
+    """An invitation, and how many more the account can make now."""
+
+    invitation: Invitation
+    left: int
 
 
 @frozen
@@ -57,12 +73,13 @@ class Members:
         role: Role,
         client_address: str | None,
         language: Language = Language.INDONESIAN,
-    ) -> Invitation:
+    ) -> Invited:
         """Invite a member by e-mail; a pending invitation to the same address is replaced.
 
         Raises:
             Conflict: the account was erased.
             InvalidEmail: it cannot be an address.
+            Unprocessable: too many are pending, or were made or mailed.
         """
         check_member(signed_in, Action.MANAGE_MEMBERS)
         check_email(email)
@@ -82,6 +99,8 @@ class Members:
         )  # fmt: skip
         async with self.store.begin() as tx:
             await lock_unerased(tx, account.id)
+            counts = await tx.members.count_invitations(account.id, email, now)
+            check_invitations(counts)
             await tx.members.add_invitation(invitation)
             await tx.sign_in.add_link(link, sign_in.token_digest(token))
             await audit.record_action(
@@ -89,9 +108,11 @@ class Members:
                 invitation.id, role=role,
             )  # fmt: skip
             added = await self.mails.add(tx, [Recipient(email, language)], content, account.id)
+            if self.mails.is_on and not added:
+                raise Unprocessable("Too many invitations were mailed in the last hour. Try again later.")
         if added:
             self.notifier.notify()
-        return invitation
+        return Invited(invitation, invitations_left(counts) - 1)
 
     async def revoke_invitation(
         self, signed_in: SignedIn, invitation_id: UUID, client_address: str | None

@@ -25,10 +25,10 @@ from meetcore.domain.members.sessions import (
     needs_touch,
 )
 from meetcore.domain.members.sign_in import (
-    MAX_FULL_NAME,
     SignInMethod,
     SignUpMode,
     is_token,
+    name_of,
     request_window,
     token_digest,
 )
@@ -366,8 +366,7 @@ class SignInWithIdentity:
                 )
             if self.sign_up is not SignUpMode.OPEN:
                 raise self._refused("no access")
-            name = "".join(each for each in identity.full_name if each.isprintable()).strip()
-            full_name = name[:MAX_FULL_NAME] or identity.email.partition("@")[0]
+            full_name = name_of(identity.email, identity.full_name)
             return await enter_or_open(tx, self.runtime, now, identity.email, full_name, browser, how, since)
 
     def _refused(self, reason: str) -> Unprocessable:

@@ -256,7 +256,7 @@ class RedeemSignInLink:
             raise sign_in.link_unusable()
         await tx.members.save_invitation(evolve(invitation, accepted_at=now))
         user = await tx.members.ensure_user(
-            User(self.runtime.new_id(now), invitation.email, invitation.email.partition("@")[0], now)
+            User(self.runtime.new_id(now), invitation.email, sign_in.name_of(invitation.email), now)
         )
         is_user = bool(await tx.members.load_memberships(user.id))
         if is_user:

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import NotFound, Unprocessable
-from meetcore.domain.members.members import Invitation, Membership, check_owner_stays, is_pending
+from meetcore.domain.members.members import (
+    Invitation,
+    InvitationCounts,
+    Membership,
+    check_invitations,
+    check_owner_stays,
+    invitations_left,
+    is_pending,
+)
 from meetcore.domain.members.roles import Role
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -51,3 +59,18 @@ def test_an_invitation_is_pending_until_it_is_accepted_revoked_or_over() -> None
     assert not is_pending(invitation, until)
     assert not is_pending(evolve(invitation, accepted_at=AT), AT)
     assert not is_pending(evolve(invitation, revoked_at=AT), AT)
+
+
+@pytest.mark.parametrize(
+    ("pending", "today", "had_credits", "left"),
+    [(0, 0, True, 50), (49, 99, True, 1), (50, 0, True, 0), (60, 0, True, 0), (0, 0, False, 5),
+     (4, 4, False, 1), (0, 5, False, 0), (48, 0, False, 2), (0, 9, False, 0)],
+)  # fmt: skip
+def test_invitations_are_bounded(pending: int, today: int, had_credits: bool, left: int) -> None:
+    counts = InvitationCounts(pending, today, had_credits)
+    assert invitations_left(counts) == left
+    if left:
+        check_invitations(counts)
+        return
+    with pytest.raises(Unprocessable, match="pending" if pending >= 50 else "5 invitations a day"):
+        check_invitations(counts)

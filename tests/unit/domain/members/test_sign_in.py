@@ -151,3 +151,34 @@ def test_a_link_tells_how_it_signs_in(
     assert (
         sign_in.method_of(sign_in.SignInLink(UUID(int=1), purpose, AT, AT, browser_digest=browser)) is method
     )
+
+
+ADDRESSES = [
+    "PT Bank: verify at https://evil.example/login", "evil.example", "See WWW.Evil.COM now", "t.me/x",
+    "someone@evil", "PT.Maju", "evil\u3002com",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_name_with_an_address_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        sign_in.check_full_name(name)
+    problem = "Write the name without a web or e-mail address, and a space after each full stop."
+    assert caught.value.details == {"fields": {"full_name": [problem]}}
+    assert sign_in.name_of("dewi.ayu@example.com", name) == "dewi ayu"
+
+
+@pytest.mark.parametrize(
+    "name", ["PT Bank Maju Tbk.", "Dr. R. A. Kartini, S.H.", "Toko No. 1/2 & 3.5", "Émile: Ö"]
+)
+def test_names_with_full_stops_are_names(name: str) -> None:
+    assert sign_in.check_full_name(name) == name
+    assert sign_in.name_of("a@example.com", name) == name
+
+
+def test_a_name_of_an_address_has_no_full_stops_and_one_of_others_is_cut() -> None:
+    assert sign_in.name_of("www.evil.example@example.com") == "www evil example"
+    assert sign_in.name_of("dewi@example.com", "\n \x00") == "dewi"
+    assert sign_in.name_of("a@example.com", " Dewi\n" + "x" * 200) == "Dewi" + "x" * (
+        sign_in.MAX_FULL_NAME - 4
+    )

@@ -10,7 +10,13 @@ import pytest
 
 from meetcore.domain.errors import ActionNotAllowed, Gone, NotFound, Unprocessable
 from meetcore.domain.mails import contents
+from meetcore.domain.mails.mails import MailLimits
 from meetcore.domain.members.audit import SERVICE
+from meetcore.domain.members.members import (
+    INVITATIONS_BEFORE_CREDITS,
+    INVITATIONS_WINDOW,
+    MAX_PENDING_INVITATIONS,
+)
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import is_fresh
 from meetcore.domain.members.sign_in import INVITATION_FOR, SignInFirst
@@ -19,6 +25,7 @@ from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.usecases.members.members import Members
 from meetcore.usecases.members.sign_in_links import Browser
 from tests.unit.usecases.access_harness import OWNER, AccessHarness, link_in, token_in, token_of
+from tests.unit.usecases.application import ApplicationHarness
 
 SOMEBODY = UUID(int=7)
 Change = Callable[[Members, SignedIn], Awaitable[object]]
@@ -41,7 +48,7 @@ async def test_the_owner_of_a_new_account_is_who_has_its_address(at: AccessHarne
 async def test_an_invitation_makes_a_member_once(at: AccessHarness) -> None:
     owner = await at.signed_in()
     members = at.access().members
-    invitation = await members.invite(owner, "b@example.com", Role.FINANCE, "192.0.2.1")
+    invitation = (await members.invite(owner, "b@example.com", Role.FINANCE, "192.0.2.1")).invitation
     mail = at.mails[-1]
     assert mail.recipient == "b@example.com"
     content = link_in(mail)
@@ -109,7 +116,7 @@ async def test_a_second_invitation_replaces_the_first(at: AccessHarness) -> None
 async def test_an_invitation_that_was_taken_back_or_is_over_makes_no_member(at: AccessHarness) -> None:
     owner = await at.signed_in()
     members, redeem = at.access().members, at.access().redeem_link
-    invitation = await members.invite(owner, "b@example.com", Role.OWNER, None)
+    invitation = (await members.invite(owner, "b@example.com", Role.OWNER, None)).invitation
     await members.revoke_invitation(owner, invitation.id, None)
     with pytest.raises(NotFound):
         await members.revoke_invitation(owner, invitation.id, None)
@@ -212,3 +219,47 @@ async def test_an_owner_who_is_one_no_more_changes_nothing(at: AccessHarness) ->
 async def test_an_invitation_needs_an_address(at: AccessHarness) -> None:
     with pytest.raises(InvalidEmail):
         await at.access().members.invite(await at.signed_in(), "b", Role.VIEWER, None)
+
+
+async def test_an_account_that_never_had_credits_makes_few_invitations_a_day() -> None:
+    at = AccessHarness(ApplicationHarness(credits=0))
+    await at.start()
+    owner, members = await at.signed_in(), at.access().members
+    lefts = [
+        (await members.invite(owner, f"n{number}@example.com", Role.VIEWER, None)).left
+        for number in range(INVITATIONS_BEFORE_CREDITS)
+    ]
+    assert lefts == [4, 3, 2, 1, 0]
+    for email in ("n0@example.com", "more@example.com"):
+        with pytest.raises(Unprocessable, match="Before its first top-up"):
+            await members.invite(owner, email, Role.VIEWER, None)
+    assert len(await members.list_invitations(owner)) == INVITATIONS_BEFORE_CREDITS
+    at.harness.clock.advance(INVITATIONS_WINDOW.total_seconds())
+    owner = await at.signed_in()
+    assert (await members.invite(owner, "more@example.com", Role.VIEWER, None)).left == 4
+    await at.harness.administration.top_up(owner.account.id, 1, "INV-1")
+    assert (await members.invite(owner, "last@example.com", Role.VIEWER, None)).left == 43
+
+
+async def test_pending_invitations_are_bounded_and_one_that_is_taken_back_makes_room(
+    at: AccessHarness,
+) -> None:
+    owner, members = await at.signed_in(), at.access().members
+    for number in range(MAX_PENDING_INVITATIONS):
+        last = await members.invite(owner, f"n{number}@example.com", Role.VIEWER, None)
+    assert last.left == 0
+    with pytest.raises(Unprocessable, match="50 invitations are pending"):
+        await members.invite(owner, "more@example.com", Role.VIEWER, None)
+    again = await members.invite(owner, "N3@example.com", Role.VIEWER, None)
+    assert again.left == 0, "it replaces one"
+    await members.revoke_invitation(owner, again.invitation.id, None)
+    assert (await members.invite(owner, "more@example.com", Role.VIEWER, None)).left == 0
+
+
+async def test_an_invitation_that_is_not_mailed_replaces_none(at: AccessHarness) -> None:
+    owner, members = await at.signed_in(), at.access().members
+    for _ in range(MailLimits().per_recipient):
+        invited = await members.invite(owner, "b@example.com", Role.VIEWER, None)
+    with pytest.raises(Unprocessable, match="Too many invitations were mailed"):
+        await members.invite(owner, "b@example.com", Role.VIEWER, None)
+    assert list(await members.list_invitations(owner)) == [invited.invitation]

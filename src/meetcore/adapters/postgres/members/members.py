@@ -7,7 +7,13 @@ from uuid import UUID
 from meetcore.adapters.postgres import columns, repository
 from meetcore.domain.errors import Conflict, NotFound, require_record
 from meetcore.domain.members import passkeys, sessions, sign_in
-from meetcore.domain.members.members import Invitation, Membership, User
+from meetcore.domain.members.members import (
+    INVITATIONS_WINDOW,
+    Invitation,
+    InvitationCounts,
+    Membership,
+    User,
+)
 from meetcore.domain.members.operators import Operator, OperatorToken
 
 USER = columns.Columns(User, "u", "user_")
@@ -56,6 +62,14 @@ class PostgresMemberRepository(repository.Repository):
         parameters = INVITATION.parameters(invitation)
         await self._run(SQL["revoke_pending"], parameters)
         await self._run(SQL["add_invitation"], parameters)
+
+    async def count_invitations(self, account_id: UUID, except_email: str, now: datetime) -> InvitationCounts:
+        row = await self._one(
+            SQL["count_invitations"], account_id=account_id, except_email=except_email, now=now,
+            since=now - INVITATIONS_WINDOW,
+        )  # fmt: skip
+        assert row is not None
+        return InvitationCounts(row["pending"], row["today"], row["had_credits"])
 
     async def load_invitation(self, invitation_id: UUID) -> Invitation | None:
         return await self._find(INVITATION, SQL["load_invitation"], id=invitation_id)

@@ -33,6 +33,15 @@ WHERE account_id = %(account_id)s AND lower(email) = lower(%(invitation_email)s)
 -- add_invitation: Write an invitation.
 INSERT INTO invitations ({INVITATION.names}) VALUES ({INVITATION.values})
 
+-- count_invitations: How many invitations are pending, but to one address, and were made since, and whether the account
+-- ever had an entry in its ledger.
+SELECT
+    count(*) FILTER (WHERE i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > %(now)s
+        AND lower(i.email) <> lower(%(except_email)s)) AS pending,
+    count(*) FILTER (WHERE i.created_at > %(since)s) AS today,
+    (SELECT a.entries > 0 FROM accounts a WHERE a.id = %(account_id)s) AS had_credits
+FROM invitations i WHERE i.account_id = %(account_id)s
+
 -- load_invitation: One invitation, locked.
 SELECT {INVITATION.select} FROM invitations i WHERE i.id = %(id)s FOR NO KEY UPDATE
 

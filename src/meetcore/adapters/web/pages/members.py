@@ -28,12 +28,14 @@ async def invite(visit: Visit) -> Response:
     if role is None:
         return await _show(visit, {"role": visit.text(_("Choose a role."))})
     try:
-        await visit.use.members.invite(
+        invited = await visit.use.members.invite(
             visit.signed_in, email, role, visit.client_address, visit.look.language
         )
     except InvalidEmail:
         return await _show(visit, {"email": visit.text(_("Write the address like name@example.com."))})
-    return see_other(f"{ROOT}?done=invited")
+    except DomainError as refusal:
+        return await _show(visit, explain(visit.look, refusal))
+    return see_other(f"{ROOT}?done=invited&left={invited.left}")
 
 
 @Page("POST", f"{ROOT}/invitations/{{id}}/revoke", roles.Action.MANAGE_MEMBERS)
@@ -78,7 +80,14 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         own_id=None if own is None else own.id,
         roles=[(role.value, visit.text(text)) for role, text in ROLE_TEXTS.items()],
         email=visit.form.get("email", ""),
+        left=_left(visit),
     )
+
+
+def _left(visit: Visit) -> int | None:
+    """Return how many invitations are left after the one that was just made."""
+    text = visit.query("left")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 3 else None
 
 
 def _role(visit: Visit) -> roles.Role | None:
