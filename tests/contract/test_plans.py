@@ -195,6 +195,7 @@ def fill(url: str, meeting_id: UUID) -> None:
 async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_planned(
     rig: PostgresRig, empty_database_url: str
 ):
+    rig.pool.sizes.look_every_s = 0.5
     await rig.put_hosts(new_host())
     customer = await open_customer(rig, 10_000)
     await register(rig, new_endpoint(customer))
@@ -206,7 +207,7 @@ async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_pla
     hour = 20
 
     async def has_found_plans() -> bool:
-        # A connection looks once a second whether its tables have grown. An index that is read from end to
+        # The pool looks twice a second whether its tables have grown. An index that is read from end to
         # end shows in the blocks; one of some thousand rows is deeper than one of a few.
         nonlocal hour
         before = await read_through(rig)

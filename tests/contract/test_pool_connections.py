@@ -101,3 +101,12 @@ async def test_rows_are_named_as_they_are_now(empty_database_url: str):
         assert await connection.fetch("SELECT * FROM growing", {}) == [{"a": 1}]
         await connection.execute("ALTER TABLE growing ADD COLUMN b int")
         assert await connection.fetch("SELECT * FROM growing", {}) == [{"a": 1, "b": None}]
+
+
+async def test_the_sizes_of_tables_are_read_once_for_all_connections(store_pool: Pool) -> None:
+    seen: list[object] = []
+    for _ in range(2):
+        async with store_pool.connection() as first, store_pool.connection() as second:
+            seen += [first.compared_with, second.compared_with]
+    assert all(each is store_pool.sizes.rows for each in seen)
+    assert len(store_pool.sizes.rows) > 30

@@ -21,6 +21,7 @@ The counts are those that the server collects for its statistics: reading them t
 """
 
 import asyncio
+import math
 import re
 import select
 import socket
@@ -31,6 +32,7 @@ from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from attrs import define, field
 from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor, Error, OperationalError, waiting
 from psycopg.adapt import PyFormat
 from psycopg.errors import error_from_result
@@ -79,8 +81,8 @@ class Connection(AsyncConnection[DictRow]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.planned_at = 0.0
-        self.planned_rows: dict[int, int] = {}
+        self.planned_rows: Mapping[int, int] | None = None
+        self.compared_with: Mapping[int, int] | None = None
         self._statements: dict[bytes, _Statement] = {}
         self._ready: asyncio.Future[Ready] | None = None
         # What the driver has prepared is not public: without it, every statement goes through a cursor.
@@ -271,7 +273,6 @@ def _is_readable(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-_LOOK_EVERY_S = 1.0
 # To read so many rows for nothing takes less time than to plan.
 _SMALL_ROWS = 500
 
@@ -282,25 +283,30 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
 """
 
 
-async def remember_sizes(connection: Connection) -> None:
-    """Store how many rows each table has: plans are made for these."""
-    connection.planned_rows = await _sizes(connection)
-    connection.planned_at = monotonic()
+@define(eq=False)
+class TableSizes:
+    """How many rows each table has, read once for all connections of a pool every `look_every_s` seconds."""
 
+    look_every_s: float = 30.0
+    rows: Mapping[int, int] = field(factory=dict)
+    _read_at: float = -math.inf
 
-async def renew_plans(connection: Connection) -> None:
-    """Let go of all plans where a table has doubled since they were made; looks once a second."""
-    if monotonic() - connection.planned_at < _LOOK_EVERY_S:
-        return
-    planned, found = connection.planned_rows, await _sizes(connection)
-    if any(rows > max(_SMALL_ROWS, 2 * planned.get(table, 0)) for table, rows in found.items()):
-        await connection.execute("DISCARD PLANS", prepare=False)
-        planned = found
-    # The server makes plans anew, too, also of tables that have shrunk.
-    connection.planned_rows = {table: min(rows, planned.get(table, rows)) for table, rows in found.items()}
-    connection.planned_at = monotonic()
-
-
-async def _sizes(connection: Connection) -> dict[int, int]:
-    rows = await (await connection.execute(_SIZES)).fetchall()
-    return {row["oid"]: row["live_rows"] for row in rows}
+    async def renew_plans(self, connection: Connection) -> None:
+        """Let go of all plans of a connection where a table has doubled since they were made."""
+        if monotonic() - self._read_at >= self.look_every_s:
+            self._read_at = monotonic()  # others go on with the last ones meanwhile
+            found = await (await connection.execute(_SIZES)).fetchall()
+            self.rows = {row["oid"]: row["live_rows"] for row in found}
+        if connection.compared_with is self.rows:
+            return
+        planned = connection.planned_rows
+        if planned is not None and any(
+            rows > max(_SMALL_ROWS, 2 * planned.get(table, 0)) for table, rows in self.rows.items()
+        ):
+            await connection.execute("DISCARD PLANS", prepare=False)
+            planned = None
+        # The server makes plans anew, too, also of tables that have shrunk.
+        connection.planned_rows = {
+            table: min(rows, (planned or {}).get(table, rows)) for table, rows in self.rows.items()
+        }
+        connection.compared_with = self.rows

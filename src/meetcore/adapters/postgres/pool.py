@@ -26,7 +26,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from meetcore.adapters.postgres import session
-from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection, remember_sizes, renew_plans
+from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection, TableSizes
 from meetcore.ports.observability import NO_METRICS, NO_TRACING, STORE_UNAVAILABLE, Metrics, Tracing
 from meetcore.ports.store import (
     StoreFull,
@@ -104,6 +104,7 @@ class Pool(AsyncConnectionPool[Connection]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._returns: set[asyncio.Task[None]] = set()
+        self.sizes = TableSizes()
 
     @asynccontextmanager
     async def connection(
@@ -130,7 +131,7 @@ class Pool(AsyncConnectionPool[Connection]):
         timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
         try:
             if self.keeps_plans:
-                await renew_plans(connection)
+                await self.sizes.renew_plans(connection)
             yield connection
         except psycopg.Error as error:
             if kind := "timeout" if connection.is_overdue else kind_of(error):
@@ -259,7 +260,6 @@ def make_pool(
 async def _begin_session(connection: Connection) -> None:
     if statement := session.corrections(connection.pgconn):
         await connection.execute(statement, prepare=False)
-    await remember_sizes(connection)
 
 
 def application_name(role: str) -> str:
