@@ -26,6 +26,7 @@ from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import EndpointState
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.postgres_rig import PostgresRig
+from tests.support.transactions import open_customer
 
 ENUMS: dict[str, type[StrEnum]] = {
     "retention_progress.kind": RemovedKind,
@@ -153,3 +154,23 @@ async def test_a_value_that_no_enum_has_is_refused(rig: PostgresRig) -> None:
             """INSERT INTO provider_events (id, provider, digest, kind, received_at)
             VALUES (gen_random_uuid(), 'zoom', decode(repeat('00', 32), 'hex'), 'unheard', now())"""
         )
+
+
+_DECIDED = """
+WITH people AS (
+    INSERT INTO operators (id, email, role, created_at, removed_at)
+    VALUES (gen_random_uuid(), 'ops@example.com', 'finance', now(), now()),
+        (gen_random_uuid(), 'ops@example.com', 'finance', now(), now()) RETURNING id
+)
+INSERT INTO credit_proposals (id, account_id, kind, amount, reason, reference, proposed_by, proposer,
+    created_at, expires_at, is_approved, decided_by, decider, decided_at)
+SELECT gen_random_uuid(), %(account_id)s, 'topup', 1, 'x', 'x', (SELECT id FROM people LIMIT 1),
+    'ops@example.com', now(), now(), true, (SELECT id FROM people OFFSET 1), %(decider)s, now()
+"""
+
+
+async def test_a_proposal_is_decided_by_another_person_not_another_id(rig: PostgresRig) -> None:
+    account_id = (await open_customer(rig, 1)).account_id
+    with pytest.raises(psycopg.errors.CheckViolation, match="credit_proposals_by_another"):
+        await rig.rows(_DECIDED, account_id=account_id, decider="OPS@example.com")
+    await rig.rows(_DECIDED, account_id=account_id, decider="other@example.com")

@@ -245,8 +245,22 @@ async def test_the_page_of_a_delivery_shows_the_payload_escaped(customer: Custom
     assert_contains(page, "X-Service-Signature", absent=("<b>Rapat",))
 
 
+async def test_a_new_webhook_asks_for_a_fresh_sign_in(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(customer.account_id)
+    url, chosen = "https://hooks.test/a", {"kind:meeting.created": "on"}
+    await customer.query("UPDATE sessions SET authenticated_at = now() - interval '20 minutes'")
+    asked, sent = (
+        await browser.get("/dashboard/webhooks/new"),
+        await browser.post("/dashboard/webhooks", url=url, **chosen),
+    )
+    for answer in (asked, sent):
+        assert (answer.status_code, "reason=fresh" in answer.headers["location"]) == (303, True)
+    assert (await customer.get("/webhooks")).json()["data"] == []
+
+
 async def test_form_of_a_webhook_shows_an_example_of_each_kind(customer: Customer, sign_in: SignIn) -> None:
-    page = (await (await sign_in(customer.account_id)).get("/dashboard/webhooks/new")).text
+    browser = await sign_in(customer.account_id)
+    page = (await browser.get("/dashboard/webhooks/new")).text
     examples = re.findall(r"<pre tabindex=\"0\">(.*?)</pre>", page, re.DOTALL)
     kinds = {json.loads(html.unescape(each))["type"] for each in examples}
     assert kinds == {kind.value for kind in EventKind} - {"webhook.test"}

@@ -170,6 +170,18 @@ async def test_an_answer_that_does_not_hold_has_used_its_challenge_up(
     assert (await answer(browser, good)).status_code == 422, "the challenge is used up"
 
 
+async def test_an_answer_of_a_page_in_a_foreign_frame_is_refused(
+    site: MailedService, customer: Customer
+) -> None:
+    browser, device = await signed_in(site, customer), a_device(is_cross_origin=True)
+    assert (await register(browser, device)).status_code == 422
+    device.is_cross_origin = False
+    assert (await register(browser, device)).status_code == 303
+    device.is_cross_origin, device.sign_count = True, 2
+    other = await site.browser()
+    assert (await answer(other, device.sign_in(await ask(other)))).status_code == 422
+
+
 async def test_a_challenge_is_of_one_browser_one_area_and_one_purpose(
     site: MailedService, customer: Customer
 ) -> None:

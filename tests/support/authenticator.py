@@ -33,6 +33,7 @@ class SoftwareAuthenticator:
         factory=lambda: ec.generate_private_key(ec.SECP256R1()), repr=False
     )
     user_handle: bytes | None = None
+    is_cross_origin: bool = False
 
     def register(self, options: dict[str, Any]) -> str:
         """Create a passkey as `navigator.credentials.create` does; return the response as JSON."""
@@ -62,7 +63,8 @@ class SoftwareAuthenticator:
         return digest + bytes([self.flags | more_flags]) + self.sign_count.to_bytes(4, "big")
 
     def _client_data(self, kind: str, challenge: str) -> bytes:
-        return json.dumps({"type": kind, "challenge": challenge, "origin": self.origin}).encode()
+        data = {"type": kind, "challenge": challenge, "origin": self.origin}
+        return json.dumps(data | {"crossOrigin": self.is_cross_origin}).encode()
 
     def _answer(self, response: dict[str, bytes]) -> str:
         credential = _encoded(self.credential)

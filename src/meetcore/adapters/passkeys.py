@@ -77,8 +77,11 @@ class WebauthnVerifier:
             found = json.loads(answer)
             response = found["response"]
             handle = response.get("userHandle")
+            data = parse_client_data_json(base64url_to_bytes(response["clientDataJSON"]))
+            if data.cross_origin:  # by a page of another origin that frames ours
+                raise ValueError("cross-origin")
             return AnsweredChallenge(
-                parse_client_data_json(base64url_to_bytes(response["clientDataJSON"])).challenge,
+                data.challenge,
                 base64url_to_bytes(found["rawId"]),
                 base64url_to_bytes(handle) if handle else None,
             )

@@ -35,7 +35,9 @@ _SENT: Final = _(
 )
 
 _REASONS: Final = {
-    "fresh": _("Keys and money ask for a sign-in of the last 15 minutes. Sign in once more to go on."),
+    "fresh": _(
+        "Keys, new webhooks and money ask for a sign-in of the last 15 minutes. Sign in once more to go on."
+    ),
     "invited": _("The invited address has access already. Sign in with it, then accept the invitation."),
 }
 """Why a visitor with a session is asked to sign in, by the parameter `reason`."""

@@ -138,7 +138,7 @@ CREATE TABLE credit_proposals (
     decided_at   timestamptz,
     is_replaced  boolean NOT NULL DEFAULT false,
     CONSTRAINT credit_proposals_decided CHECK (num_nonnulls(is_approved, decided_by, decider, decided_at) IN (0, 4)),
-    CONSTRAINT credit_proposals_by_another CHECK (decided_by <> proposed_by),
+    CONSTRAINT credit_proposals_by_another CHECK (decided_by <> proposed_by AND lower(decider) <> lower(proposer)),
     CONSTRAINT credit_proposals_replaced CHECK (NOT is_replaced OR is_approved IS NULL)
 );
 CREATE UNIQUE INDEX credit_proposals_reference ON credit_proposals (account_id, kind, reference)

@@ -49,12 +49,12 @@ async def show_events(visit: Visit) -> Response:
     )
 
 
-@Page("GET", f"{ROOT}/new", Action.MANAGE_WEBHOOKS)
+@Page("GET", f"{ROOT}/new", Action.MANAGE_WEBHOOKS, needs_fresh=True)
 async def ask_for_webhook(visit: Visit) -> Response:
     return _form(visit, {f"{_KIND}{kind}": "on" for kind in EVENT_TEXTS}, {})
 
 
-@Page("POST", ROOT, Action.MANAGE_WEBHOOKS)
+@Page("POST", ROOT, Action.MANAGE_WEBHOOKS, needs_fresh=True)
 async def register_webhook(visit: Visit) -> Response:
     form = visit.form
     kinds = [kind for kind in events.EventKind if f"{_KIND}{kind}" in form]
