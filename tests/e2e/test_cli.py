@@ -333,6 +333,8 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
     assert (again.json["applied"], again.err) == ([], "")
     assert launcher.run("migrate", env=env).code == 0
     assert launcher.run("migrate", "--plan", env=env).out == "none\n"
+    partitions = launcher.run("partitions", "--dry-run", "--json", env=env).json
+    assert (partitions["made"], partitions["ahead"]) == ([], 4), "made with the tables"
 
 
 def test_partitions_report_their_changes_and_end_with_1_where_the_role_is_not_the_owner(

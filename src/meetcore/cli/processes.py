@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
@@ -12,6 +13,7 @@ from typing import Any, Literal
 import uvicorn
 
 from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate, missing
+from meetcore.adapters.postgres.partitions import PostgresPartitions
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import (
@@ -160,6 +162,7 @@ def migrate_schema(*, grant_to: str | None = None, plan: bool = False, json: inp
             output.show([{"step": each.title, "kind": kinds[each.is_online]} for each in steps], as_json=json)
             return
         steps = migrate(url, report=output.log_or_print, on_applied=_log_step)
+        asyncio.run(PostgresPartitions(url).make(datetime.now(UTC)))
         if grant_to is not None:
             grant_service(url, grant_to)
             runner.log_action("migrate --grant-to", {"granted_to": grant_to})

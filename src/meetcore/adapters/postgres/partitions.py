@@ -171,6 +171,10 @@ class PostgresPartitions:
     def __init__(self, url: str) -> None:
         self._url = url
 
+    async def make(self, now: datetime) -> Maintained:
+        """Make the coming partitions as `maintain` does, and drop none."""
+        return await self.maintain(now, now - _EPOCH)
+
     async def maintain(
         self, now: datetime, kept: timedelta, *, is_dry: bool = False, ahead: int = AHEAD
     ) -> Maintained:
