@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from attrs import evolve, frozen
 from tests.conftest import absent
 from tests.e2e.customers import enrol
 from tests.support import pooler, servers, unit_sandbox
-from tests.support.balancer import balanced
+from tests.support.balancer import balanced, balanced_hosts
 from tests.support.deploy_files import DEPLOY, exec_start, unit_environment
 from tests.support.program import (
     PROGRAM,
@@ -220,3 +221,19 @@ def run(unit: Path, words: list[str], variables: Mapping[str, str]) -> None:
         capture_output=True, text=True, check=False, timeout=START_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+def listens(port: int | None) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_without_a_server_the_balancer_answers_in_the_form_of_the_api(tmp_path: Path) -> None:
+    nowhere = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    with balanced_hosts(nowhere, tmp_path) as (url, _), httpx.Client(trust_env=False) as http:
+        until(lambda: listens(urlsplit(url).port), "the balancer listens")
+        answer = http.get(f"{url}/api/v1/me")
+    assert (answer.status_code, answer.headers["content-type"]) == (503, "application/json")
+    assert answer.headers["retry-after"] == "5"
+    assert answer.json()["error"].keys() == {"code", "message", "docs_url", "request_id", "details"}
+    assert answer.json()["error"]["code"] == "service_unavailable"

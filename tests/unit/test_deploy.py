@@ -183,6 +183,20 @@ def test_compose_gives_the_pooler_s_role_the_settings_of_a_session() -> None:
     assert set_for_role == session_settings(Settings().database_timeout_s)
 
 
+def test_each_container_has_a_version_and_a_bound_of_memory() -> None:
+    for name, service in COMPOSE["services"].items():
+        assert "mem_limit" in service, name
+        assert "build" in service or re.search(r":(v?\d+\.\d+\.\d+|\d\d\.\d+)(-|$)", service["image"]), name
+
+
+def test_alerts_reach_a_receiver() -> None:
+    prometheus = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))
+    [[target]] = [each["targets"] for each in prometheus["alerting"]["alertmanagers"][0]["static_configs"]]
+    assert target.partition(":")[0] in COMPOSE["services"]
+    alerts = yaml.safe_load((DEPLOY / "prometheus" / "alertmanager.yml").read_text("utf-8"))
+    assert alerts["route"]["receiver"] in {each["name"] for each in alerts["receivers"]}
+
+
 def test_prometheus_reads_parts_that_are_there() -> None:
     jobs = yaml.safe_load((DEPLOY / "prometheus.yml").read_text("utf-8"))["scrape_configs"]
     targets = {each for job in jobs for group in job["static_configs"] for each in group["targets"]}
@@ -251,7 +265,9 @@ def test_the_drill_runs_a_script_that_is_there_as_the_user_of_the_database() -> 
 
 def test_the_examples_of_environments_are_settings_without_secrets() -> None:
     for file in ("meetcore", "migrate"):
-        for name, value in variables_of(DEPLOY / f"{file}.env.example"):
+        example = DEPLOY / f"{file}.env.example"
+        assert_settings(re.findall(r"^# (\w+)=", example.read_text("utf-8"), re.MULTILINE))
+        for name, value in variables_of(example):
             assert_settings([name])
             assert fnmatch(name, "*_KEY") <= (value == "")
 
