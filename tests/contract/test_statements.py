@@ -60,7 +60,7 @@ SELECT b, a, n || '@example.com', 'viewer', at, at FROM many;
 INSERT INTO operators SELECT a, n || '@example.com', 'admin', at, CASE WHEN NOT is_rare THEN at END FROM many;
 INSERT INTO credit_proposals (id, account_id, kind, amount, reason, reference, proposed_by, proposer,
     created_at, expires_at, is_approved, decided_by, decider, decided_at)
-SELECT b, a, 'topup', 1, 'x', 'x', a, 'x', at, at, true, b, 'x', at FROM many WHERE NOT is_rare;
+SELECT b, a, 'topup', 1, 'x', 'x', a, 'x', at, at, true, b, 'y', at FROM many WHERE NOT is_rare;
 INSERT INTO credit_proposals (id, account_id, kind, amount, reason, reference, proposed_by, proposer,
     created_at, expires_at)
 SELECT b, a, 'topup', 1, 'x', 'x', a, 'x', at, at FROM many WHERE is_rare;
