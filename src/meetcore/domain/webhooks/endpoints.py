@@ -23,7 +23,7 @@ from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
 from meetcore.domain.machine import find_step, step
 from meetcore.domain.texts import TextLimits
 from meetcore.domain.webhooks import events, urls
-from meetcore.domain.webhooks.retry_schedule import RetrySchedule, wait_after
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule, longest_wait, wait_after
 
 DISABLE_AFTER_FAILURES = 20
 """Failed posts in a row, retries included (rules 3/disable-at-20 and 6/5)."""
@@ -292,12 +292,13 @@ def _check(event_types: tuple[events.EventKind, ...], description: str | None) -
 
 @frozen
 class HostFailures:
-    """Failed deliveries in a row at a host, over all endpoints of an account there; always fewer than 20.
+    """Failed deliveries in a row at a host, over all endpoints of an account there.
 
     Many endpoints of one account can lead to one host. Each has 20 failures before it is disabled, which
     would be 20 posts for each of them to a host that does not respond. So 20 in a row at the host, with no
     success at any endpoint of the account there, disable each of them whose deliveries fail (rule
-    3/disable-at-20).
+    3/disable-at-20), where the first was as long ago as an endpoint waits at most: one event for twenty
+    endpoints does not disable them at a host that restarts.
 
     The count starts again when it has disabled, or when an endpoint there was disabled by its own failures:
     an endpoint that is made active again has 20 further failures where it is the only one that fails.
@@ -306,25 +307,30 @@ class HostFailures:
     account_id: UUID
     host: str
     consecutive_failures: int = 0
+    failing_since: datetime | None = None
 
 
 def count_success(failures: HostFailures) -> HostFailures:
     """Start again: the host accepted a delivery."""
-    return evolve(failures, consecutive_failures=0)
+    return evolve(failures, consecutive_failures=0, failing_since=None)
 
 
-def count_failure(failures: HostFailures, before: Endpoint, after: Endpoint) -> tuple[HostFailures, bool]:
-    """Count a failed delivery at the host, between the endpoint `before` and `after` the failure.
+def count_failure(
+    failures: HostFailures, before: Endpoint, after: Endpoint, schedule: RetrySchedule, now: datetime
+) -> tuple[HostFailures, bool]:
+    """Count a failed delivery at the host, between the endpoint `before` and `after` the failure at `now`.
 
     A post that was in flight when its endpoint was disabled does not count. True where the host has failed 20
-    times in a row: then every endpoint of the account at the host is to be passed to `disable_with_host`.
+    times in a row, and for the longest wait of an endpoint: then every endpoint of the account at the host is
+    to be passed to `disable_with_host`.
     """
     if before.state is EndpointState.DISABLED:
         return failures, False
-    count = failures.consecutive_failures + 1
-    is_host_failing = count >= DISABLE_AFTER_FAILURES
-    starts_again = is_host_failing or after.state is EndpointState.DISABLED
-    return evolve(failures, consecutive_failures=0 if starts_again else count), is_host_failing
+    since, count = failures.failing_since or now, failures.consecutive_failures + 1
+    is_host_failing = count >= DISABLE_AFTER_FAILURES and now - since >= longest_wait(schedule)
+    if is_host_failing or after.state is EndpointState.DISABLED:
+        return count_success(failures), is_host_failing
+    return evolve(failures, consecutive_failures=count, failing_since=since), False
 
 
 def wait(

@@ -69,6 +69,11 @@ def next_attempt(
     return now + timedelta(seconds=max(delay_s, min(retry_after_s or 0, MAX_RETRY_AFTER_S)))
 
 
+def longest_wait(schedule: RetrySchedule) -> timedelta:
+    """Return the longest delay between two posts to an endpoint that fails, without its jitter."""
+    return timedelta(seconds=min(max(schedule.delays_s, default=0), MAX_WAIT_S))
+
+
 def wait_after(schedule: RetrySchedule, failures: int, jitter: float) -> timedelta:
     """Return how long an endpoint waits for its next post after so many failures in a row.
 

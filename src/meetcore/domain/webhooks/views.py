@@ -146,7 +146,7 @@ class Recorded:
 
 @frozen
 class RecordedHost:
-    """The count of failures at a host after attempts; `is_failing` where they made it 20 in a row."""
+    """The count of failures at a host after attempts; `is_failing` where they disable."""
 
     failures: endpoints.HostFailures
     is_failing: bool = False

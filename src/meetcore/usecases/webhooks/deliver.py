@@ -93,7 +93,9 @@ class JudgedAttempts:
 
     def _count_failure(self, view: ClaimedView, before: Endpoint, after: Endpoint, jitter: float) -> None:
         host = _host_of(after)
-        self._hosts[host], is_failing = count_failure(self._hosts[host], before, after)
+        self._hosts[host], is_failing = count_failure(
+            self._hosts[host], before, after, self._schedule, view.now
+        )
         name = after.account_id, after.id
         self._endpoints[name] = wait(after, self._hosts[host], self._schedule, jitter, view.now)
         if is_failing:

@@ -15,6 +15,7 @@ from tests.support.postgres_rig import PostgresRig
 from tests.support.transactions import KIND, Customer, new_endpoint, open_customer, register, top_up
 
 ACTIVE, DISABLED = EndpointState.ACTIVE, EndpointState.DISABLED
+WITHOUT_WAITS = RetrySchedule((0,) * 10)
 
 
 async def _customer(
@@ -49,9 +50,9 @@ async def _load(rig: PostgresRig, endpoint: Endpoint) -> Endpoint:
 async def test_twenty_failures_at_a_host_disable_every_endpoint_there_that_fails(rig: PostgresRig) -> None:
     customer, endpoints = await _customer(rig, 10)
     posts = await _posts(rig, customer, 2)
-    await record_all(rig, posts[:10], BAD)
+    await record_all(rig, posts[:10], BAD, WITHOUT_WAITS)
     assert await _states(rig, endpoints) == [ACTIVE] * 10
-    await record_all(rig, posts[10:], BAD)
+    await record_all(rig, posts[10:], BAD, WITHOUT_WAITS)
     for one in endpoints:
         found = await _load(rig, one)
         assert (found.state, found.consecutive_failures) == (DISABLED, DISABLE_AFTER_FAILURES)
@@ -63,8 +64,8 @@ async def test_twenty_failures_at_a_host_disable_every_endpoint_there_that_fails
 async def test_endpoints_of_the_host_that_are_not_in_the_batch_are_disabled_too(rig: PostgresRig) -> None:
     customer, endpoints = await _customer(rig, 4)
     posts = await _posts(rig, customer, 5)
-    await record_all(rig, posts[:19], BAD)
-    saved = await record_batch(rig, posts[19:], BAD)
+    await record_all(rig, posts[:19], BAD, WITHOUT_WAITS)
+    saved = await record_batch(rig, posts[19:], BAD, WITHOUT_WAITS)
     assert saved is not None
     others = [one for one in endpoints if one.url != posts[19].url]
     assert sorted(one.id for one in saved.disabled) == sorted(one.id for one in others)
@@ -77,7 +78,7 @@ async def test_an_endpoint_whose_last_delivery_succeeded_stays_active(rig: Postg
     posts = await _posts(rig, customer, 11)
     healthy = [one for one in posts if one.url == endpoints[0].url]
     await record_all(rig, healthy[:1], GOOD)
-    await record_all(rig, [one for one in posts if one not in healthy][:20], BAD)
+    await record_all(rig, [one for one in posts if one not in healthy][:20], BAD, WITHOUT_WAITS)
     assert await _states(rig, endpoints) == [ACTIVE, DISABLED, DISABLED]
 
 
@@ -86,9 +87,9 @@ async def test_a_success_at_the_host_starts_the_count_again(rig: PostgresRig) ->
     posts = await _posts(rig, customer, 13)
     healthy = [one for one in posts if one.url == endpoints[0].url]
     others = [one for one in posts if one not in healthy]
-    await record_all(rig, others[:12], BAD)
+    await record_all(rig, others[:12], BAD, WITHOUT_WAITS)
     await record_all(rig, healthy[:1], GOOD)
-    await record_all(rig, others[12:], BAD)
+    await record_all(rig, others[12:], BAD, WITHOUT_WAITS)
     assert await _states(rig, endpoints) == [ACTIVE] * 3
 
 
@@ -96,8 +97,8 @@ async def test_failures_of_one_account_disable_nothing_of_another(rig: PostgresR
     customer, endpoints = await _customer(rig, 2)
     other_account, other_endpoints = await _customer(rig, 2)
     posts = await _posts(rig, other_account, 1)
-    await record_all(rig, posts, BAD)
-    await record_all(rig, await _posts(rig, customer, 10), BAD)
+    await record_all(rig, posts, BAD, WITHOUT_WAITS)
+    await record_all(rig, await _posts(rig, customer, 10), BAD, WITHOUT_WAITS)
     assert await _states(rig, endpoints) == [DISABLED] * 2
     assert await _states(rig, other_endpoints) == [ACTIVE] * 2
 
@@ -107,8 +108,8 @@ async def test_failures_at_one_host_disable_nothing_at_another(rig: PostgresRig)
     other = new_endpoint(customer, url="https://b.example/", url_key="https://b.example/")
     await register(rig, other)
     posts = await _posts(rig, customer, 10)
-    await record_all(rig, [one for one in posts if one.url == other.url][:1], BAD)
-    await record_all(rig, [one for one in posts if one.url != other.url], BAD)
+    await record_all(rig, [one for one in posts if one.url == other.url][:1], BAD, WITHOUT_WAITS)
+    await record_all(rig, [one for one in posts if one.url != other.url], BAD, WITHOUT_WAITS)
     assert await _states(rig, [*endpoints, other]) == [DISABLED, DISABLED, ACTIVE]
 
 
@@ -117,7 +118,17 @@ async def test_failures_recorded_at_once_are_all_counted(rig: PostgresRig) -> No
     posts = await _posts(rig, customer, 2)
     # Batches that overlap in their endpoints, in different orders: none may deadlock.
     batches = [posts[start::5][:: 1 if start % 2 else -1] for start in range(5)]
-    await asyncio.gather(*(record_all(rig, batch, BAD) for batch in batches))
+    await asyncio.gather(*(record_all(rig, batch, BAD, WITHOUT_WAITS) for batch in batches))
+    assert await _states(rig, endpoints) == [DISABLED] * 10
+
+
+async def test_a_host_disables_nothing_before_it_has_failed_for_the_longest_wait(rig: PostgresRig) -> None:
+    customer, endpoints = await _customer(rig, 10)
+    posts = await _posts(rig, customer, 3)
+    await record_all(rig, posts[:29], BAD)
+    assert await _states(rig, endpoints) == [ACTIVE] * 10
+    await rig.rows("UPDATE webhook_account_hosts SET failing_since = failing_since - interval '1 hour'")
+    await record_all(rig, posts[29:], BAD)
     assert await _states(rig, endpoints) == [DISABLED] * 10
 
 

@@ -54,6 +54,7 @@ from meetcore.testing.strategies.webhooks import (
 NOW = datetime(2026, 12, 1, 2, 0, 0, 123456, tzinfo=UTC)
 ID = UUID("01930000-0000-7000-8000-000000000001")
 ACTIVE, PAUSED, DISABLED = EndpointState
+WITHOUT_DELAYS = RetrySchedule(())
 
 
 def made(
@@ -362,20 +363,21 @@ ENDPOINT = register(
 
 
 class Host:
-    """Some endpoints at one host, and what is counted there."""
+    """Some endpoints at one host, and what is counted there; without delays, 20 failures may come at once."""
 
-    def __init__(self, endpoints: int) -> None:
+    def __init__(self, endpoints: int, schedule: RetrySchedule = WITHOUT_DELAYS) -> None:
+        self.schedule, self.now = schedule, NOW
         self.endpoints: list[Endpoint] = [ENDPOINT] * endpoints
         self.failures = HostFailures(ID, ENDPOINT.host)
         self.times_failed = 0
 
     def fail(self, which: int) -> None:
         before = self.endpoints[which]
-        after = self.endpoints[which] = record_failure(before, NOW)
-        self.failures, is_failing = count_failure(self.failures, before, after)
+        after = self.endpoints[which] = record_failure(before, self.now)
+        self.failures, is_failing = count_failure(self.failures, before, after, self.schedule, self.now)
         if is_failing:
             self.times_failed += 1
-            self.endpoints = [disable_with_host(one, NOW) for one in self.endpoints]
+            self.endpoints = [disable_with_host(one, self.now) for one in self.endpoints]
 
     def succeed(self, which: int) -> None:
         self.endpoints[which] = record_success(self.endpoints[which])
@@ -407,6 +409,32 @@ def test_an_endpoint_alone_at_its_host_has_20_failures_each_time() -> None:
         host.fail(0)
         assert host.states() == [DISABLED]
         host.endpoints[0] = resume(host.endpoints[0])
+
+
+@pytest.mark.spec("3/disable-at-20")
+@pytest.mark.parametrize(("delays_s", "longest"), [((5, 60), 60), ((5, 7200, 10), 3600)])
+def test_a_host_disables_after_it_has_failed_for_the_longest_wait(
+    delays_s: tuple[float, ...], longest: float
+) -> None:
+    host = Host(30, RetrySchedule(delays_s))
+    for which in range(30):
+        host.fail(which)
+    host.now += timedelta(seconds=longest, microseconds=-1)
+    host.fail(0)
+    assert (host.states(), host.failures.failing_since) == ([ACTIVE] * 30, NOW)
+    host.now += timedelta(microseconds=1)
+    host.fail(1)
+    assert (host.states(), host.failures.failing_since) == ([DISABLED] * 30, None)
+
+
+def test_a_host_that_has_accepted_a_post_fails_from_then_on() -> None:
+    host = Host(30, RetrySchedule((60,)))
+    host.fail(0)
+    host.succeed(1)
+    host.now += timedelta(seconds=60)
+    for which in range(30):
+        host.fail(which)
+    assert (host.states(), host.failures.failing_since) == ([ACTIVE] * 30, host.now)
 
 
 def test_posts_that_were_in_flight_at_a_disabled_endpoint_do_not_count() -> None:
@@ -476,7 +504,7 @@ def test_the_twentieth_failure_in_a_row_is_as_far_from_the_first_as_the_schedule
         if made >= in_flight:
             now = endpoint.next_post_at or now
         before, endpoint = endpoint, record_failure(endpoint, now)
-        host, _ = count_failure(host, before, endpoint)
+        host, _ = count_failure(host, before, endpoint, schedule, now)
         endpoint = wait(endpoint, host, schedule, jitter, now)
     assert (endpoint.state, endpoint.next_post_at) == (DISABLED, None)
     waits = (wait_after(schedule, failures, 0) for failures in range(8, DISABLE_AFTER_FAILURES))

@@ -505,12 +505,13 @@ CREATE TABLE webhook_hosts (
     claimed_at  timestamptz[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
--- Failed deliveries in a row at a host, over all endpoints of an account there. A transaction that records attempts locks
+-- Failed deliveries in a row at a host, over all endpoints of an account there, and the time of the first. A transaction that records attempts locks
 -- it before the endpoints.
 CREATE TABLE webhook_account_hosts (
     account_id            uuid NOT NULL REFERENCES accounts,
     host                  text NOT NULL REFERENCES webhook_hosts,
     consecutive_failures  integer NOT NULL DEFAULT 0 CHECK (consecutive_failures >= 0),
+    failing_since         timestamptz CHECK ((failing_since IS NULL) = (consecutive_failures = 0)),
     PRIMARY KEY (account_id, host)
 ) WITH (fillfactor = 70);
 CREATE INDEX webhook_account_hosts_of_host ON webhook_account_hosts (host);

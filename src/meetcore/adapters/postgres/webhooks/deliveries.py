@@ -129,7 +129,10 @@ class PostgresDeliveryRepository(Repository):
         endpoints: dict[UUID, tuple[Endpoint, HostFailures]] = {}
         for row in await self._all(SQL["lock_endpoints_of_attempts"], endpoints=named):
             endpoint = ENDPOINT_WITHOUT_SECRETS.read(row, secret=None)
-            failures = HostFailures(endpoint.account_id, endpoint.host, row["host_failures"])
+            since = row["failing_since"]
+            failures = HostFailures(
+                endpoint.account_id, endpoint.host, row["host_failures"], since and utc(since)
+            )
             endpoints[endpoint.id] = endpoint, failures
         tokens = [
             {"account_id": one.account_id, "id": one.delivery_id, "token": one.token} for one in claimed
@@ -231,6 +234,7 @@ def _counted(host: views.RecordedHost) -> Row:
         "account_id": failures.account_id,
         "host": failures.host,
         "failures": failures.consecutive_failures,
+        "failing_since": failures.failing_since,
     }
 
 

@@ -154,13 +154,13 @@ WITH posted_to AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT w.host FROM webhook_endpoints w WHERE w.account_id = p.account_id AND w.id = p.id OFFSET 0) AS w
 ), host AS MATERIALIZED (
-    SELECT h.account_id, h.host, h.consecutive_failures
+    SELECT h.account_id, h.host, h.consecutive_failures, h.failing_since
     FROM (SELECT DISTINCT account_id, host FROM posted_to) AS p JOIN webhook_account_hosts h USING (account_id, host)
     ORDER BY h.account_id, h.host FOR NO KEY UPDATE OF h
 )
-SELECT {ENDPOINT_WITHOUT_SECRETS.select}, p.failures AS host_failures
+SELECT {ENDPOINT_WITHOUT_SECRETS.select}, p.failures AS host_failures, p.failing_since
 FROM (
-    SELECT p.account_id, p.id, p.host, host.consecutive_failures AS failures
+    SELECT p.account_id, p.id, p.host, host.consecutive_failures AS failures, host.failing_since
     FROM posted_to p JOIN host USING (account_id, host) OFFSET 0) AS p
 JOIN webhook_endpoints w ON w.account_id = p.account_id AND w.id = p.id AND w.host = p.host
 ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
@@ -214,8 +214,9 @@ WITH seen AS (
         AND (w.state, w.consecutive_failures, w.next_post_at)
             IS DISTINCT FROM (seen.state, seen.failures, seen.next_post_at)
 ), host AS (
-    UPDATE webhook_account_hosts h SET consecutive_failures = s.failures
-    FROM jsonb_to_recordset(%(hosts)s::jsonb) AS s (account_id uuid, host text, failures int)
+    UPDATE webhook_account_hosts h SET consecutive_failures = s.failures, failing_since = s.failing_since
+    FROM jsonb_to_recordset(%(hosts)s::jsonb)
+        AS s (account_id uuid, host text, failures int, failing_since timestamptz)
     WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
 ), waiting AS MATERIALIZED (
     SELECT p.account_id, p.id FROM inactive AS e CROSS JOIN LATERAL (
