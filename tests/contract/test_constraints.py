@@ -70,7 +70,7 @@ _FREE_TEXT = """
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.response_excerpt events.cause hosts.provider_user_id
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent
-operators.email passkeys.name sign_ups.email sign_ups.full_name
+operators.email identities.issuer identities.subject passkeys.name sign_ups.email sign_ups.full_name
 sessions.client_address sessions.user_agent users.email users.full_name
 ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
 ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type

@@ -110,7 +110,7 @@ async def rig() -> AsyncIterator[Rig]:
         yield Rig(
             OidcProvider(client, http, lambda: seconds[0]),
             there,
-            Identity("dewi@example.com", "Dewi Ayu"),
+            Identity(there.issuer, "subject", "dewi@example.com", "Dewi Ayu"),
             seconds,
         )
         await http.aclose()
@@ -164,7 +164,7 @@ async def test_the_time_of_authentication_is_that_of_the_token(rig: Rig, time: f
 
 async def test_a_token_for_several_is_taken_where_it_was_issued_to_us(rig: Rig) -> None:
     rig.there.claims = {"aud": [CLIENT_ID, "another"], "azp": CLIENT_ID, "name": None}
-    assert await rig.identify() == Identity("dewi@example.com", "")
+    assert await rig.identify() == Identity(rig.there.issuer, "subject", "dewi@example.com", "")
 
 
 @pytest.mark.parametrize("kind", ["none", "secret", "public key", "another key", "no key", "text"])

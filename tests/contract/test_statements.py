@@ -68,6 +68,7 @@ INSERT INTO operator_tokens (id, digest, name, role, last_four, created_at, expi
 SELECT a, sha256(n::text::bytea), 'x', 'admin', 'abcd', at, at FROM many;
 INSERT INTO sign_in_links (id, digest, purpose, created_at, expires_at, user_id)
 SELECT b, sha256(n::text::bytea), 'email', at, at, a FROM many;
+INSERT INTO identities (user_id, issuer, subject, bound_at) SELECT a, 'x', n::text, at FROM many;
 INSERT INTO sessions (id, digest, account_id, user_id, created_at, last_seen_at, authenticated_at, user_agent)
 SELECT b, sha256(n::text::bytea), a, a, at, at, at, 'x' FROM many;
 INSERT INTO operator_sessions

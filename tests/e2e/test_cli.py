@@ -216,6 +216,8 @@ def test_links_and_operators(site: Site) -> None:
     for option, code in (("--minutes=61", 2), ("--role=admin", 2), ("--email=nobody@example.test", 1)):
         refused(run(site, "portal", "link", "--account", account_id, option), code)
     refused(run(site, "portal", "link", "--account", UNKNOWN), 1)
+    assert site.cli("sign-on", "forget", "--email", email) == {"email": email, "forgotten": 0}
+    refused(run(site, "sign-on", "forget", "--email", "nobody@example.test"), 1)
     added = ("operator", "add", "--email", "ops@example.test", "--role", "support")
     operator = site.cli(*added)
     refused(run(site, *added), 1, "e-mail address")

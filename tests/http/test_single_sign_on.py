@@ -14,6 +14,7 @@ from attrs import evolve, frozen
 
 from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused
 from meetcore.composition.application import Application
+from meetcore.domain.errors import NotFound
 from meetcore.domain.members.passkeys import ATTEMPTS_PER_ADDRESS
 from meetcore.domain.members.roles import OperatorRole
 from meetcore.testing.stand_in import Reply
@@ -116,6 +117,52 @@ async def test_an_operator_signs_in_to_the_console_alone(stage: Stage, customer:
     stage.members.person = person(email)
     refused = await come_back(browser, stage.members.approve(await leave(browser)))
     assert refused.status_code == 422, "an operator is no member"
+
+
+@pytest.mark.parametrize("area", COOKIES)
+async def test_whoever_gets_an_address_later_is_another_person_until_an_operator_says_otherwise(
+    area: str, stage: Stage, customer: Customer
+) -> None:
+    email, application = customer.email, customer.application
+    if area == "/console":
+        email = f"{uuid4().hex}@example.com"
+        await application.access.operators.add(email, OperatorRole.FINANCE)
+
+    async def enter(subject: str) -> httpx.Response:
+        browser = await stage.site.browser()
+        stage.at(area).person = person(email, sub=subject)
+        return await come_back(browser, stage.at(area).approve(await leave(browser, area)), area)
+
+    assert [(await enter(subject)).status_code for subject in ("one", "one")] == [303, 303]
+    refused = await enter("another")
+    assert refused.status_code == 422
+    assert_contains(refused.text, "another person by this e-mail address", "Ask the operator")
+    assert not [
+        each for each in refused.headers.get_list("set-cookie") if each.startswith(f"{COOKIES[area]}=")
+    ]
+    account_id = customer.account_id if area == "/dashboard" else None
+    [entry] = await application.ports.queries.list_audit_entries(account_id, 1, None)
+    assert (entry.action, entry.details["how"]) == ("session.refused", "single_sign_on")
+    assert await application.access.forget_identities(email) == 1
+    assert [(await enter(subject)).status_code for subject in ("another", "one")] == [303, 422]
+    with pytest.raises(NotFound):
+        await application.access.forget_identities("nobody@example.com")
+
+
+async def test_an_account_that_a_sign_on_opens_is_of_that_person(
+    names: Names, service_settings: Settings
+) -> None:
+    async with openid_provider() as provider, openid_provider() as operators:
+        settings = evolve(with_providers(service_settings, provider, operators), sign_up="open")
+        async with mailed_service(settings, names) as site:
+            email, statuses = f"{uuid4().hex}@example.com", []
+            for subject in ("one", "one", "another"):
+                browser = await site.browser()
+                provider.person = person(email, sub=subject)
+                statuses.append(
+                    (await come_back(browser, provider.approve(await leave(browser)))).status_code
+                )
+    assert statuses == [303, 303, 422]
 
 
 async def test_answer_is_of_the_browser_that_asked_and_works_once(stage: Stage, customer: Customer) -> None:

@@ -154,6 +154,8 @@ ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES25
 """Asymmetric signatures only: never `none` or HMAC with a shared secret."""
 LEEWAY_S: Final = 60
 WHOLE_S: Final = 10.0
+MAX_SUBJECT: Final = 255
+"""Characters of a subject (OpenID Connect Core, 2)."""
 
 
 class OidcProvider:
@@ -189,7 +191,7 @@ class OidcProvider:
         try:
             async with asyncio.timeout(WHOLE_S):
                 token = await self._exchange(answer.code, flow, redirect_uri)
-                return _identity(await self._verified(token, flow))
+                return _identity(self._client.issuer, await self._verified(token, flow))
         except TimeoutError:
             raise IdentityUnavailable("timeout") from None
 
@@ -254,15 +256,18 @@ def _fits(algorithm: str, key: jwt.PyJWK) -> bool:
     return algorithm.startswith(families.get(key.key_type or "", ()))
 
 
-def _identity(claims: Mapping[str, Any]) -> Identity:
-    email, name = claims.get("email"), claims.get("name")
+def _identity(issuer: str, claims: Mapping[str, Any]) -> Identity:
+    email, name, subject = claims.get("email"), claims.get("name"), claims["sub"]
+    if not isinstance(subject, str) or not 1 <= len(subject) <= MAX_SUBJECT:
+        raise IdentityRefused("subject")
     if not isinstance(email, str) or claims.get("email_verified") is not True:
         raise IdentityRefused("e-mail address")
     try:
         check_email(email)
     except InvalidEmail:
         raise IdentityRefused("e-mail address") from None
-    return Identity(email, name if isinstance(name, str) else "", _instant(claims.get("auth_time")))
+    full_name = name if isinstance(name, str) else ""
+    return Identity(issuer, subject, email, full_name, _instant(claims.get("auth_time")))
 
 
 def _instant(unix_s: object) -> datetime | None:

@@ -23,6 +23,7 @@ portal = App(name="portal", help="One-time links to the dashboard.")
 operator = App(name="operator", help="Operators: who may use the console.")
 token = App(name="token", help="Tokens with which programs ask the console.")
 operator.command(token)
+sign_on = App(name="sign-on", help="Persons at the OpenID provider.")
 audit = App(name="audit", help="The audit log: who changed what.")
 
 
@@ -58,6 +59,23 @@ def make_portal_link(
         return await links.for_member(account_id, email, minutes)
 
     show_result(make, _link_record, as_json=json)
+
+
+@sign_on.command(name="forget")
+def forget_identities(*, email: str, json: Json = False) -> None:
+    """Let the person who has an address now sign in at the provider, whoever had it before.
+
+    Parameters
+    ----------
+    email:
+        The address of a member or an operator.
+    """
+    show_change(
+        "sign-on forget",
+        lambda app: app.access.forget_identities(email),
+        lambda forgotten: {"email": email, "forgotten": forgotten},
+        as_json=json,
+    )
 
 
 @operator.command(name="add")

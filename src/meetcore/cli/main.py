@@ -52,6 +52,7 @@ COMMANDS = (
     ),
     ("audit", "access:audit", "The audit log: who changed what."),
     ("portal", "access:portal", "One-time links to the dashboard."),
+    ("sign-on", "access:sign_on", "Persons at the OpenID provider."),
     ("operator", "access:operator", "Operators: who may use the console."),
     ("host", "hosts:host", "Licensed hosts at the video provider."),
     ("webhook", "webhooks:webhook", "Webhook endpoints of all accounts."),

@@ -22,15 +22,15 @@ from meetcore.usecases.members.passkeys import Passkeys
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
 from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
-from meetcore.usecases.members.sessions import (
-    CONSOLE_CALLBACK,
-    DASHBOARD_CALLBACK,
-    Sessions,
-    SignInWithIdentity,
-    SignInWithPasskey,
-)
+from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
 from meetcore.usecases.members.sign_in_links import RedeemSignInLink, RequestSignInLink
 from meetcore.usecases.members.sign_up import SignUpForAccount
+from meetcore.usecases.members.single_sign_on import (
+    CONSOLE_CALLBACK,
+    DASHBOARD_CALLBACK,
+    ForgetIdentities,
+    SignInWithIdentity,
+)
 from meetcore.usecases.money import turns, verify_ledger
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import (
@@ -228,6 +228,7 @@ class Access:
     member_identities: SignInWithIdentity
     operator_identities: SignInWithIdentity
     operator_tokens: OperatorTokens
+    forget_identities: ForgetIdentities
 
 
 def build_access(app: Application) -> Access:
@@ -248,14 +249,15 @@ def build_access(app: Application) -> Access:
         SignInWithPasskey(store, ports.counters, runtime, refused, ports.passkeys),
         SignInWithPasskey(store, ports.counters, runtime, refused, ports.passkeys, is_operators=True),
         SignInWithIdentity(
-            store, ports.counters, runtime, ports.identities, base_url + DASHBOARD_CALLBACK,
+            store, ports.counters, runtime, refused, ports.identities, base_url + DASHBOARD_CALLBACK,
             sign_up=policy.sign_up, report=reports.failed_sign_on,
         ),
         SignInWithIdentity(
-            store, ports.counters, runtime, ports.console_identities, base_url + CONSOLE_CALLBACK,
+            store, ports.counters, runtime, refused, ports.console_identities, base_url + CONSOLE_CALLBACK,
             is_operators=True, report=reports.failed_sign_on,
         ),
         OperatorTokens(store, queries, ports.counters, runtime, policy.key_prefix, lookups),
+        ForgetIdentities(store, runtime),
     )  # fmt: skip
     if app.origin is None:
         return access
@@ -264,6 +266,7 @@ def build_access(app: Application) -> Access:
         portal_links=access.portal_links.acting_as(app.origin),
         operators=access.operators.acting_as(app.origin),
         operator_tokens=access.operator_tokens.acting_as(app.origin),
+        forget_identities=evolve(access.forget_identities, origin=app.origin),
     )
 
 

@@ -122,6 +122,12 @@ class SignInRepository(Protocol):
     ) -> SignInLink | None:
         """Consume a link, of the purpose `operator` or not; one from a browser works there alone."""
 
+    async def bind_identity(self, owner: PasskeyOwner, issuer: str, subject: str, at: datetime) -> bool:
+        """Write who an owner is at an issuer, the first time; return whether it is this subject."""
+
+    async def forget_identities(self, owner: PasskeyOwner) -> int:
+        """Delete who an owner is at issuers; return how many there were."""
+
     async def find_link(self, digest: bytes, is_operators: bool) -> SignInLink | None:
         """Return a link, of the purpose `operator` or not, whether it can be used or not."""
 

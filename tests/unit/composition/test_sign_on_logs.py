@@ -10,8 +10,10 @@ from meetcore.composition.observability import LOGGED
 from meetcore.domain.errors import Unprocessable
 from meetcore.domain.members.identities import FlowSecrets, Identity, flow_secrets, identity_refused
 from meetcore.ports.identity import IdentityRefused, IdentityUnavailable, ProviderAnswer
-from meetcore.usecases.members.sessions import SignInWithIdentity
+from meetcore.usecases.members.audit import BoundedAuditLog
+from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
 from meetcore.usecases.members.sign_in_links import Browser
+from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from tests.unit.usecases.application import ApplicationHarness
 
 TOKEN = "t" * 43
@@ -32,14 +34,18 @@ class Provider:
         return self._outcome
 
 
+def refused_sign_ins(harness: ApplicationHarness) -> RefusedSignIns:
+    return RefusedSignIns(BoundedAuditLog(harness.store, InProcessRateCounters(), harness.runtime))
+
+
 @pytest.mark.parametrize("is_operators", [False, True])
 @pytest.mark.parametrize(
     ("outcome", "state", "reason"),
     [
         (IdentityRefused("nonce"), "", "nonce"),
         (IdentityUnavailable("timeout"), "", "timeout"),
-        (Identity("nobody@example.com", "A"), "", "no access"),
-        (Identity("nobody@example.com", "A"), "another", "state"),
+        (Identity("https://id", "1", "nobody@example.com", "A"), "", "no access"),
+        (Identity("https://id", "1", "nobody@example.com", "A"), "another", "state"),
     ],
 )
 async def test_a_refusal_is_one_line_with_its_reason(
@@ -47,7 +53,8 @@ async def test_a_refusal_is_one_line_with_its_reason(
 ) -> None:
     harness = await ApplicationHarness().start()
     sign_in = SignInWithIdentity(
-        harness.store, InProcessRateCounters(), harness.runtime, Provider(outcome), "https://meet.example/callback",
+        harness.store, InProcessRateCounters(), harness.runtime, refused_sign_ins(harness), Provider(outcome),
+        "https://meet.example/callback",
         is_operators=is_operators, report=LOGGED.failed_sign_on,
     )  # fmt: skip
     state = state or flow_secrets(TOKEN).state
@@ -61,7 +68,8 @@ async def test_a_refusal_is_one_line_with_its_reason(
 async def test_a_provider_that_is_away_is_logged_at_the_start() -> None:
     harness = await ApplicationHarness().start()
     sign_in = SignInWithIdentity(
-        harness.store, InProcessRateCounters(), harness.runtime, Provider(IdentityRefused("x")), "https://a.example",
+        harness.store, InProcessRateCounters(), harness.runtime, refused_sign_ins(harness),
+        Provider(IdentityRefused("x")), "https://a.example",
         report=LOGGED.failed_sign_on,
     )  # fmt: skip
     with capture_logs() as lines, pytest.raises(Unprocessable):

@@ -20,7 +20,7 @@ from meetcore.adapters.web.visit import HEADERS, Allowed, Look, Use, Who, own_pa
 from meetcore.adapters.web.web_app import FormRefused, Site, refusal_page
 from meetcore.domain.errors import DomainError, RateLimited, Unprocessable
 from meetcore.domain.members import sessions, views
-from meetcore.domain.members.identities import FLOW_FOR
+from meetcore.domain.members.identities import FLOW_FOR, OtherSubject
 from meetcore.domain.members.sign_in import TOKEN_BYTES, SignInFirst, mint_token
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import InvalidEmail
@@ -277,10 +277,14 @@ class ProviderSignInPages(Generic[Who, Use, Allowed]):
         return response
 
     def _refused(self, look: Look, refusal: Unprocessable | RateLimited) -> Response:
-        texts = {
+        texts: dict[type[DomainError], str] = {
             Unprocessable: _(
                 "It was begun in another browser or too long ago, the provider refused, or your address has "
                 "no access here."
+            ),
+            OtherSubject: _(
+                "The provider knows another person by this e-mail address than before. Ask the operator of "
+                "this service to let you in."
             ),
             RateLimited: _("Too many attempts. Wait some minutes."),
         }

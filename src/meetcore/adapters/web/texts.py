@@ -141,6 +141,7 @@ ACTION_TEXTS: Final[Mapping[str, str]] = {
     "host.added": _("host added"),
     "host.disabled": _("host disabled"),
     "host.enabled": _("host enabled"),
+    "identity.forgotten": _("person at the OpenID provider forgotten"),
     "key.cap_changed": _("daily cap of an API key changed"),
     "key.created": _("API key created"),
     "key.revoked": _("API key revoked"),

@@ -14,6 +14,7 @@ from typing import Final
 from attrs import field, frozen
 
 from meetcore.domain.errors import Unprocessable
+from meetcore.domain.members.passkeys import PasskeyOwner
 from meetcore.domain.members.sessions import FRESH_FOR
 
 FLOW_FOR: Final = timedelta(minutes=10)
@@ -24,11 +25,13 @@ CLOCK_SKEW: Final = timedelta(minutes=1)
 
 @frozen
 class Identity:
-    """The provider's claims: a verified e-mail address, and a name, which may be empty.
+    """The provider's claims: a person by issuer and subject, a verified e-mail address, and a name or none.
 
     `authenticated_at` is when the person last proved that to the provider (`auth_time`), if it is known.
     """
 
+    issuer: str
+    subject: str
     email: str
     full_name: str
     authenticated_at: datetime | None = None
@@ -73,6 +76,17 @@ def identity_refused() -> Unprocessable:
     return Unprocessable(
         "The sign-in did not work, or this address has no access. Try again, or ask an owner of the account."
     )
+
+
+class OtherSubject(Unprocessable):
+    """A sign-in as a user or an operator whom the provider knew as another person before."""
+
+    def __init__(self, owner: PasskeyOwner) -> None:
+        super().__init__(
+            "The provider knows another person by this e-mail address than before. Ask the operator of the "
+            "service."
+        )
+        self.owner = owner
 
 
 def _text(value: bytes) -> str:

@@ -31,8 +31,9 @@ from meetcore.usecases.members.members import MemberKeys, Members
 from meetcore.usecases.members.passkeys import Passkeys
 from meetcore.usecases.members.portal_links import Impersonate, MakePortalLink
 from meetcore.usecases.members.reads import AccountSettings, MemberReads
-from meetcore.usecases.members.sessions import Sessions, SignInWithIdentity, SignInWithPasskey
+from meetcore.usecases.members.sessions import Sessions, SignInWithPasskey
 from meetcore.usecases.members.sign_up import SignUpForAccount
+from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
 from meetcore.usecases.requests import console, export

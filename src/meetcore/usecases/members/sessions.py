@@ -1,8 +1,4 @@
-"""Sessions, and the ways to begin one without a link: a passkey, or an identity provider of the operator's.
-
-Where sign-up is open, an identity without an account gets one. The provider is called outside any
-transaction. Each way raises `RateLimited` after too many attempts from one address.
-"""
+"""Sessions: find, list and end them, and begin one by a passkey."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -14,7 +10,6 @@ from attrs import frozen
 from meetcore.domain.errors import Gone, NotFound, RateLimited, Unprocessable
 from meetcore.domain.members import passkeys
 from meetcore.domain.members.audit import Detail
-from meetcore.domain.members.identities import Identity, flow_secrets, identity_refused, is_state, proved_at
 from meetcore.domain.members.roles import Action, is_allowed
 from meetcore.domain.members.sessions import (
     ABSOLUTE_LIMIT,
@@ -26,9 +21,7 @@ from meetcore.domain.members.sessions import (
 )
 from meetcore.domain.members.sign_in import (
     SignInMethod,
-    SignUpMode,
     is_token,
-    name_of,
     request_window,
     token_digest,
 )
@@ -36,12 +29,8 @@ from meetcore.domain.members.views import AccountMembership, SignedIn, SignedInO
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass, decide, window_start
 from meetcore.ports import members, requests
 from meetcore.ports.identity import (
-    IdentityProvider,
-    IdentityRefused,
-    IdentityUnavailable,
     PasskeyInvalid,
     PasskeyVerifier,
-    ProviderAnswer,
 )
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.members.audit import record_action
@@ -56,7 +45,6 @@ from meetcore.usecases.members.sign_in_links import (
     start_session,
     start_user_session,
 )
-from meetcore.usecases.members.sign_up import enter_or_open
 from meetcore.usecases.runtime import Runtime
 
 MAX_LISTED = 100
@@ -289,98 +277,5 @@ class SignInWithPasskey:
         now = self.runtime.now()
         hits = await self.counters.hit(
             passkeys.attempts_counter(step, client_address), OperationClass.WRITE, request_window(now)
-        )
-        passkeys.check_attempts(hits, now)
-
-
-DASHBOARD_CALLBACK = "/dashboard/sign-in/oidc/callback"
-CONSOLE_CALLBACK = "/console/sign-in/oidc/callback"
-
-
-@frozen
-class SignInWithIdentity:
-    """Signs in customers, or operators where `is_operators`, at a provider; `NotFound` without one.
-
-    The provider sends browsers back to `redirect_uri`. `report` is called with the reason why nobody
-    was signed in, a short code, and `is_operators`.
-    """
-
-    store: Store
-    counters: requests.RateCounters
-    runtime: Runtime
-    provider: IdentityProvider | None
-    redirect_uri: str
-    is_operators: bool = False
-    sign_up: SignUpMode = SignUpMode.CLOSED
-    report: Callable[[str, bool], object] = lambda _reason, _is_operators: None
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether there is a provider."""
-        return self.provider is not None
-
-    async def ask(self, token: str, client_address: str | None, asks_again: bool) -> str:
-        """Return the address that the browser with this token is sent to; `Unprocessable` without an answer.
-
-        Whether the session is fresh does not depend on `asks_again`, but on what the provider answers.
-        """
-        provider = self._provider()
-        await self._count(client_address)
-        try:
-            return await provider.authorization_url(flow_secrets(token), self.redirect_uri, asks_again)
-        except IdentityUnavailable as error:
-            raise self._refused(str(error)) from None
-
-    async def enter(
-        self, token: str | None, state: str, answer: ProviderAnswer, browser: Browser
-    ) -> NewSession | NewOperatorSession:
-        """Begin a session by the answer that the browser with this token brings back.
-
-        Raises `Unprocessable`: the answer is another browser's or not valid, or the address is unknown.
-        """
-        provider = self._provider()
-        await self._count(browser.client_address)
-        if token is None or not is_token(token) or not is_state(state, flow := flow_secrets(token)):
-            raise self._refused("state")
-        try:
-            identity = await provider.identify(answer, flow, self.redirect_uri)
-            return await self._begin(identity, browser)
-        except (IdentityRefused, IdentityUnavailable) as error:
-            raise self._refused(str(error)) from None
-        except Gone:
-            raise self._refused("no access") from None
-
-    async def _begin(self, identity: Identity, browser: Browser) -> NewSession | NewOperatorSession:
-        now = self.runtime.now()
-        since, how = proved_at(identity, now), SignInMethod.SINGLE_SIGN_ON
-        async with self.store.begin() as tx:
-            if self.is_operators:
-                operator = await tx.sign_in.find_operator(identity.email)
-                if operator is None:
-                    raise self._refused("no access")
-                return await start_operator_session(tx, self.runtime, now, operator.id, browser, how, since)
-            user = await tx.sign_in.find_member(identity.email)
-            if user is not None:
-                return await start_user_session(
-                    tx, self.runtime, now, user.id, browser, how, authenticated_at=since
-                )
-            if self.sign_up is not SignUpMode.OPEN:
-                raise self._refused("no access")
-            full_name = name_of(identity.email, identity.full_name)
-            return await enter_or_open(tx, self.runtime, now, identity.email, full_name, browser, how, since)
-
-    def _refused(self, reason: str) -> Unprocessable:
-        self.report(reason, self.is_operators)
-        return identity_refused()
-
-    def _provider(self) -> IdentityProvider:
-        if self.provider is None:
-            raise NotFound("There is no single sign-on here.")
-        return self.provider
-
-    async def _count(self, client_address: str | None) -> None:
-        now = self.runtime.now()
-        hits = await self.counters.hit(
-            passkeys.attempts_counter("provider", client_address), OperationClass.WRITE, request_window(now)
         )
         passkeys.check_attempts(hits, now)

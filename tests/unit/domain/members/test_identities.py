@@ -2,17 +2,20 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 
 from meetcore.domain.members.identities import (
     CLOCK_SKEW,
     Identity,
+    OtherSubject,
     flow_secrets,
     identity_refused,
     is_state,
     proved_at,
 )
+from meetcore.domain.members.passkeys import PasskeyOwner
 from meetcore.domain.members.sessions import FRESH_FOR
 
 AT = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -48,7 +51,9 @@ def test_the_values_are_those_of_any_release() -> None:
     ],
 )
 def test_a_session_is_as_old_as_its_proof(authenticated_at: datetime | None, expected: datetime) -> None:
-    assert proved_at(Identity("dewi@example.com", "Dewi", authenticated_at), AT) == expected
+    assert (
+        proved_at(Identity("https://id", "1", "dewi@example.com", "Dewi", authenticated_at), AT) == expected
+    )
 
 
 def test_a_state_is_that_of_the_sign_in() -> None:
@@ -62,3 +67,9 @@ def test_one_refusal_stands_for_every_reason() -> None:
     assert identity_refused().message == (
         "The sign-in did not work, or this address has no access. Try again, or ask an owner of the account."
     )
+
+
+def test_another_subject_names_its_owner_and_what_to_do() -> None:
+    refusal = OtherSubject(PasskeyOwner(UUID(int=1)))
+    assert refusal.owner == PasskeyOwner(UUID(int=1))
+    assert "knows another person" in refusal.message

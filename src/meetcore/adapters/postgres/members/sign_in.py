@@ -53,6 +53,15 @@ class PostgresSignInRepository(Repository):
         )
         return None if row is None else LINK.read(row)
 
+    async def bind_identity(self, owner: PasskeyOwner, issuer: str, subject: str, at: datetime) -> bool:
+        identity = asdict(owner) | {"issuer": issuer}
+        await self._run(SQL["bind_identity"], identity, subject=subject, at=at)
+        row = await self._one(SQL["find_identity"], identity)
+        return row is not None and row["subject"] == subject
+
+    async def forget_identities(self, owner: PasskeyOwner) -> int:
+        return await self._run(SQL["forget_identities"], asdict(owner))
+
     async def find_link(self, digest: bytes, is_operators: bool) -> SignInLink | None:
         return await self._find(LINK, SQL["find_link"], {"digest": digest, "is_operators": is_operators})
 

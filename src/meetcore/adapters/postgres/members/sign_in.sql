@@ -30,6 +30,17 @@ WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s
     AND (l.purpose = 'operator') = %(is_operators)s
 RETURNING {LINK.select}
 
+-- bind_identity: Write who a user or an operator is at an issuer, unless that is known.
+INSERT INTO identities (user_id, operator_id, issuer, subject, bound_at)
+VALUES (%(user_id)s, %(operator_id)s, %(issuer)s, %(subject)s, %(at)s) ON CONFLICT DO NOTHING
+
+-- find_identity: Who a user or an operator is at an issuer.
+SELECT subject FROM identities
+WHERE issuer = %(issuer)s AND (user_id = %(user_id)s OR operator_id = %(operator_id)s)
+
+-- forget_identities: Delete who a user or an operator is at every issuer.
+DELETE FROM identities WHERE user_id = %(user_id)s OR operator_id = %(operator_id)s
+
 -- find_link: A link, whether it can be used or not.
 SELECT {LINK.select} FROM sign_in_links l WHERE l.digest = %(digest)s AND (l.purpose = 'operator') = %(is_operators)s
 

@@ -218,6 +218,18 @@ CREATE TABLE operator_sessions (
 CREATE INDEX operator_sessions_of_operator ON operator_sessions (operator_id) WHERE ended_at IS NULL;
 CREATE INDEX operator_sessions_last_seen ON operator_sessions (last_seen_at);
 
+-- Who a user or an operator is at an OpenID provider, from the first sign-in there on.
+CREATE TABLE identities (
+    user_id      uuid REFERENCES users,
+    operator_id  uuid REFERENCES operators,
+    issuer       text NOT NULL,
+    subject      text NOT NULL,
+    bound_at     timestamptz NOT NULL,
+    CONSTRAINT identities_of_one CHECK (num_nonnulls(user_id, operator_id) = 1),
+    CONSTRAINT identities_of_user UNIQUE (user_id, issuer),
+    CONSTRAINT identities_of_operator UNIQUE (operator_id, issuer)
+);
+
 -- Passkeys: each is a user's or an operator's. `public_key` is a COSE key; the private one is on the owner's device.
 CREATE TABLE passkeys (
     id             uuid PRIMARY KEY,

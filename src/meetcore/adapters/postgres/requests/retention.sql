@@ -144,7 +144,10 @@ WHERE NOT EXISTS (SELECT FROM memberships o WHERE o.user_id = u.id AND o.account
 -- erase_user: A user without name and address.
 UPDATE users SET email = %(email)s, full_name = %(erased)s WHERE id = %(id)s
 
--- delete_passkeys: The passkeys of a user.
+-- delete_passkeys: The passkeys of a user, and who that is at an OpenID provider.
+WITH identities AS (
+    DELETE FROM identities WHERE user_id = %(id)s
+)
 DELETE FROM passkeys WHERE user_id = %(id)s
 
 -- delete_mails_to: Delete the mails to an address, whatever they are about.

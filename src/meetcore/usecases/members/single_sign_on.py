@@ -1,0 +1,183 @@
+"""Sign in at an OpenID provider of the operator's.
+
+The person is found by the verified e-mail address, and known from the first sign-in on by issuer and subject:
+whoever gets the address later is another person, who is refused. Where sign-up is open, an identity without
+an account gets one. The provider is called outside any transaction.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from attrs import frozen
+
+from meetcore.domain.errors import Gone, NotFound, Unprocessable
+from meetcore.domain.members import audit, passkeys
+from meetcore.domain.members.identities import (
+    Identity,
+    OtherSubject,
+    flow_secrets,
+    identity_refused,
+    is_state,
+    proved_at,
+)
+from meetcore.domain.members.passkeys import PasskeyOwner
+from meetcore.domain.members.sign_in import SignInMethod, SignUpMode, is_token, name_of, request_window
+from meetcore.domain.requests.accounts import check_email
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.ports import requests
+from meetcore.ports.identity import IdentityProvider, IdentityRefused, IdentityUnavailable, ProviderAnswer
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.audit import record_action
+from meetcore.usecases.members.refused_sign_ins import RefusedSignIns
+from meetcore.usecases.members.sign_in_links import (
+    Browser,
+    NewOperatorSession,
+    NewSession,
+    start_operator_session,
+    start_user_session,
+)
+from meetcore.usecases.members.sign_up import enter_or_open
+from meetcore.usecases.runtime import Runtime
+
+DASHBOARD_CALLBACK = "/dashboard/sign-in/oidc/callback"
+CONSOLE_CALLBACK = "/console/sign-in/oidc/callback"
+
+
+@frozen
+class SignInWithIdentity:
+    """Signs in customers, or operators where `is_operators`, at a provider; `NotFound` without one.
+
+    The provider sends browsers back to `redirect_uri`. `report` is called with the reason why nobody
+    was signed in, a short code, and `is_operators`.
+    """
+
+    store: Store
+    counters: requests.RateCounters
+    runtime: Runtime
+    refused: RefusedSignIns
+    provider: IdentityProvider | None
+    redirect_uri: str
+    is_operators: bool = False
+    sign_up: SignUpMode = SignUpMode.CLOSED
+    report: Callable[[str, bool], object] = lambda _reason, _is_operators: None
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a provider."""
+        return self.provider is not None
+
+    async def ask(self, token: str, client_address: str | None, asks_again: bool) -> str:
+        """Return the address that the browser with this token is sent to; `Unprocessable` without an answer.
+
+        Whether the session is fresh does not depend on `asks_again`, but on what the provider answers.
+        """
+        provider = self._provider()
+        await self._count(client_address)
+        try:
+            return await provider.authorization_url(flow_secrets(token), self.redirect_uri, asks_again)
+        except IdentityUnavailable as error:
+            raise self._refused(str(error)) from None
+
+    async def enter(
+        self, token: str | None, state: str, answer: ProviderAnswer, browser: Browser
+    ) -> NewSession | NewOperatorSession:
+        """Begin a session by the answer that the browser with this token brings back.
+
+        Raises `Unprocessable`: the answer is another browser's or not valid, or the address is unknown;
+        `OtherSubject`: the address was another person's at its first sign-in.
+        """
+        provider = self._provider()
+        await self._count(browser.client_address)
+        if token is None or not is_token(token) or not is_state(state, flow := flow_secrets(token)):
+            raise self._refused("state")
+        try:
+            identity = await provider.identify(answer, flow, self.redirect_uri)
+            return await self._begin(identity, browser)
+        except (IdentityRefused, IdentityUnavailable) as error:
+            raise self._refused(str(error)) from None
+        except Gone:
+            raise self._refused("no access") from None
+        except OtherSubject as other:
+            self.report("another subject", self.is_operators)
+            how = SignInMethod.SINGLE_SIGN_ON
+            await self.refused.of_owner(other.owner, how, browser.client_address)
+            raise
+
+    async def _begin(self, identity: Identity, browser: Browser) -> NewSession | NewOperatorSession:
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            begun = await self._start(tx, identity, browser, now)
+            owner = (
+                PasskeyOwner(begun.session.user_id)
+                if isinstance(begun, NewSession)
+                else PasskeyOwner(operator_id=begun.session.operator_id)
+            )
+            if not await tx.sign_in.bind_identity(owner, identity.issuer, identity.subject, now):
+                raise OtherSubject(owner)
+        return begun
+
+    async def _start(
+        self, tx: Transaction, identity: Identity, browser: Browser, now: datetime
+    ) -> NewSession | NewOperatorSession:
+        since, how = proved_at(identity, now), SignInMethod.SINGLE_SIGN_ON
+        if self.is_operators:
+            operator = await tx.sign_in.find_operator(identity.email)
+            if operator is None:
+                raise self._refused("no access")
+            return await start_operator_session(tx, self.runtime, now, operator.id, browser, how, since)
+        user = await tx.sign_in.find_member(identity.email)
+        if user is not None:
+            return await start_user_session(
+                tx, self.runtime, now, user.id, browser, how, authenticated_at=since
+            )
+        if self.sign_up is not SignUpMode.OPEN:
+            raise self._refused("no access")
+        full_name = name_of(identity.email, identity.full_name)
+        return await enter_or_open(tx, self.runtime, now, identity.email, full_name, browser, how, since)
+
+    def _refused(self, reason: str) -> Unprocessable:
+        self.report(reason, self.is_operators)
+        return identity_refused()
+
+    def _provider(self) -> IdentityProvider:
+        if self.provider is None:
+            raise NotFound("There is no single sign-on here.")
+        return self.provider
+
+    async def _count(self, client_address: str | None) -> None:
+        now = self.runtime.now()
+        hits = await self.counters.hit(
+            passkeys.attempts_counter("provider", client_address), OperationClass.WRITE, request_window(now)
+        )
+        passkeys.check_attempts(hits, now)
+
+
+@frozen
+class ForgetIdentities:
+    """Lets people sign in as other persons of the provider than before, as `origin` asks."""
+
+    store: Store
+    runtime: Runtime
+    origin: audit.ActionOrigin = audit.SERVICE
+
+    async def __call__(self, email: str) -> int:
+        """Forget the persons that a member and an operator of an address were; return how many.
+
+        Raises `InvalidEmail`, and `NotFound` for an address that nobody has. Sessions go on.
+        """
+        check_email(email)
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            user, operator = await tx.sign_in.find_member(email), await tx.sign_in.find_operator(email)
+            owners = [PasskeyOwner(user.id)] if user else []
+            owners += [PasskeyOwner(operator_id=operator.id)] if operator else []
+            if not owners:
+                raise NotFound("No member and no operator has this e-mail address.")
+            forgotten = 0
+            for owner in owners:
+                if count := await tx.sign_in.forget_identities(owner):
+                    forgotten += count
+                    await record_action(
+                        tx, self.runtime, now, self.origin, "identity.forgotten", None, owner.id
+                    )
+        return forgotten
