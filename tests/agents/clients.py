@@ -79,8 +79,8 @@ class Agent:
         headers: dict[str, str] = {}
         if self.era == SINGLE:
             headers["Mcp-Method"] = method
-            if "name" in params:
-                headers["Mcp-Name"] = params["name"]
+            if name := params.get("name") or params.get("uri"):
+                headers["Mcp-Name"] = name
             meta = {"protocolVersion": SINGLE, "clientInfo": _CLIENT, "clientCapabilities": {}}
             params["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in meta.items()}
         message = {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}

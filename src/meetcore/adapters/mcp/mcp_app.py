@@ -20,7 +20,16 @@ import structlog
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, ListToolsResult, TextContent, ToolAnnotations
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+    ToolAnnotations,
+)
 from mcp_types import Tool as ListedTool
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from starlette.requests import ClientDisconnect, Request
@@ -30,6 +39,8 @@ from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.api import answers, http_common, operation, request_pipeline
 from meetcore.adapters.api.operations import OPERATIONS
+from meetcore.adapters.api.operations.notes import get_note
+from meetcore.adapters.mcp import resources
 from meetcore.adapters.mcp.arguments import McpRequest, Message, ids_of, present, read_arguments, read_message
 from meetcore.adapters.mcp.tools import INSTRUCTIONS, Tool, tools_of
 from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
@@ -66,7 +77,8 @@ class McpApp:
             "meetcore", version=_version(), title="Meetings and notes",
             instructions=INSTRUCTIONS, website_url=f"{base_url}/docs",
             get_tool_input_schema=self._input_schema, on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
+            on_call_tool=self._call_tool, on_list_resource_templates=_list_templates,
+            on_read_resource=self._read_resource,
         )  # fmt: skip
         self._manager = StreamableHTTPSessionManager(
             server, stateless=True, json_response=True, max_request_body_size=http_common.MAX_BODY_BYTES
@@ -179,6 +191,22 @@ class McpApp:
         mcp_request.outcome = rendered
         return tool_result(rendered, context)
 
+    async def _read_resource(self, context: Any, wanted: ReadResourceRequestParams) -> ReadResourceResult:
+        mcp_request = _mcp_request_of(context)
+        context, caller = mcp_request.context, mcp_request.caller
+        assert caller is not None
+        try:
+            require_scope(caller.key, get_note.scopes)
+            parsed = resources.note_request(wanted.uri, caller, context.now)
+            rendered = await self._pipeline.dispatch(context, get_note, parsed)
+        except Exception as error:  # noqa: BLE001  (any fault becomes an envelope)
+            refusal = self._pipeline.to_domain_error(error, context)
+            mcp_request.outcome = refused(refusal, self._base_url, context.request_id)
+            error_data = msgspec.json.decode(mcp_request.outcome.body)["error"]
+            raise MCPError(_REFUSED, refusal.message, error_data) from None
+        mcp_request.outcome = rendered
+        return resources.resource_of(wanted.uri, rendered.body)
+
     async def _work(self, mcp_request: McpRequest, tool: Tool | None) -> answers.ApiResponse:
         message, caller = mcp_request.message, mcp_request.caller
         if mcp_request.refusal is not None:
@@ -220,6 +248,10 @@ def _replayed(raw: bytes, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return replay
+
+
+async def _list_templates(_context: Any, _wanted: object) -> ListResourceTemplatesResult:
+    return resources.TEMPLATES
 
 
 def _version() -> str:
