@@ -146,18 +146,18 @@ def test_an_error_shows_its_message_and_is_immutable(kind: type[DomainError]) ->
 
 
 @pytest.mark.parametrize(
-    ("error", "message"),
+    ("make", "message"),
     [
-        (InvalidRequest({"title": [], "date": []}),
+        (lambda: InvalidRequest({"title": [], "date": []}),
          "The request is not valid: see details.fields (date, title)."),
-        (InvalidRequest({"title": []}, "Not JSON."), "Not JSON."),
-        (CreationsUsedUp(MIDNIGHT, MIDNIGHT, is_share=False),
+        (lambda: InvalidRequest({"title": []}, "Not JSON."), "Not JSON."),
+        (lambda: CreationsUsedUp(MIDNIGHT, MIDNIGHT, is_share=False),
          "The hosts that are large enough cannot be given another meeting today. "
          "More can be made from 2026-12-01T17:00:00Z."),
     ],
 )  # fmt: skip
-def test_a_message_names_every_field_or_its_own_cause(error: DomainError, message: str) -> None:
-    assert error.message == message
+def test_a_message_names_every_field_or_its_own_cause(make: Callable[[], DomainError], message: str) -> None:
+    assert make().message == message
 
 
 def test_details_are_a_copy_of_the_argument() -> None:

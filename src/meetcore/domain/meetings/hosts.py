@@ -26,8 +26,7 @@ def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
         raise ValueError(f"{attribute.name} must be a whole number of at least 1")
 
 
-def _bounded(host: "Host", attribute: "Attribute[Any]", value: int) -> None:
-    _at_least_one(host, attribute, value)
+def _at_most_concurrent(_: object, attribute: "Attribute[Any]", value: int) -> None:
     if value > MAX_CONCURRENT:
         raise ValueError(f"{attribute.name} must be at most {MAX_CONCURRENT}")
 
@@ -44,7 +43,7 @@ class Host:
     id: UUID
     provider_user_id: str
     capacity: int = field(validator=_at_least_one)
-    max_concurrent: int = field(default=1, validator=_bounded)
+    max_concurrent: int = field(default=1, validator=[_at_least_one, _at_most_concurrent])
     uses: int = 0
     is_active: bool = True
     creations: int = 0

@@ -27,7 +27,7 @@ def read_amount(
     groups = (
         "" if language is None else rf"|[0-9]{{1,3}}(?:{re.escape(SEPARATORS[language])}[0-9]{{3}}){{1,5}}"
     )
-    found = re.fullmatch(rf"([+-]?)({_DIGITS}{groups})", text.strip(), re.ASCII)
+    found = re.fullmatch(rf"([+-]?)({_DIGITS}{groups})", text.strip())
     if found is None:
         raise InvalidAmount("it must be a whole number")
     amount = int(found[1] + re.sub("[.,]", "", found[2]))

@@ -86,15 +86,16 @@ def test_a_new_mail_is_due_at_once():
     assert (mail.due_at, mail.attempts_made, mail.kind, mail.recipient, mail.language, mail.account_id) == (
         NOW, 0, contents.MailKind.SIGN_IN_LINK, "dewi@example.com", Language.ENGLISH, None,
     )  # fmt: skip
-    assert mail.content == LINK
+    assert (mail.content, mail.counted_as) == (LINK, "")
 
 
 def test_a_mail_belongs_to_the_account_that_it_is_about():
     account_id = UUID(int=7)
     mail = mails.open_mail(
-        id=ID, account_id=account_id, recipient=mails.Recipient("a@example.com"), content=LINK, created_at=NOW
-    )
-    assert (mail.id, mail.account_id) == (ID, account_id)
+        id=ID, account_id=account_id, recipient=mails.Recipient("a@example.com"), content=LINK,
+        created_at=NOW, counted_as="a client",
+    )  # fmt: skip
+    assert (mail.id, mail.account_id, mail.counted_as) == (ID, account_id, "a client")
 
 
 @pytest.mark.parametrize("email", ["", "dewi", "dewi@example.com\r\nBcc: a@example.com", "é@example.com"])

@@ -46,8 +46,9 @@ def test_errors_are_kept_whatever_succeeds(errors: list[bool]) -> None:
     assert of_successes == kept([False] * len(of_successes))
 
 
-def test_errors_have_a_limit_too() -> None:
-    assert sum(kept([True] * (request_log.MOST_ERRORS_OF_MINUTE + 5))) == request_log.MOST_ERRORS_OF_MINUTE
+def test_errors_have_a_limit_too_which_a_success_does_not_lift() -> None:
+    most = request_log.MOST_ERRORS_OF_MINUTE
+    assert kept([True] * (most + 1) + [False, True]) == [True] * most + [False, True, False]
 
 
 @pytest.mark.parametrize(("status", "expected"), [(200, False), (399, False), (400, True), (503, True)])
@@ -119,6 +120,8 @@ NAME = b"traceparent"
         ([(NAME, GOOD.encode()), (NAME, b"")], False),
         ([(b"tracestate", GOOD.encode())], False),
         ([(NAME, b"\xff" * 55)], False),
+        ([(NAME, GOOD.encode() + b"\n")], False),
+        ([(NAME, GOOD.encode() + b"X")], False),
     ],
 )
 def test_a_request_has_one_header_or_none(headers: list[tuple[bytes, bytes]], is_found: bool) -> None:

@@ -18,6 +18,7 @@ def results(*of: tuple[int, str, str | None]) -> Collection[HostResult]:
 @pytest.mark.parametrize("error", sorted(TRANSPORT_ERRORS))
 def test_an_error_of_most_hosts_and_accounts_is_the_senders(error: str) -> None:
     assert shared_error(results((1, "a", error), (2, "b", error), (3, "c", error), (4, "d", None))) == error
+    assert shared_error(results((1, "a", error), (1, "b", error), (2, "c", error))) == error, "two accounts"
 
 
 @pytest.mark.parametrize("of", [
