@@ -186,12 +186,21 @@ def schemas_of(ref_template: str, *, bodies: Iterable[type] = (), records: Itera
 
 def _with_open_values(schema: Any, enums: Container[str]) -> Any:
     """Let a field have other values than those of its enum."""
-    match schema:
-        case {"$ref": str(pointer), **beside} if pointer in enums:
-            return beside | {"anyOf": [{"$ref": pointer}, {"type": "string"}]}
-        case dict():
-            return {name: _with_open_values(each, enums) for name, each in schema.items()}
-        case list():
-            return [_with_open_values(each, enums) for each in schema]
-        case _:
-            return schema
+
+    def opened(part: Any) -> Any:
+        match part:
+            case {"$ref": str(pointer), **beside} if pointer in enums:
+                return beside | {"anyOf": [{"$ref": pointer}, {"type": "string"}]}
+            case _:
+                return part
+
+    return rewritten(schema, opened)
+
+
+def rewritten(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a schema, or another value of JSON, whose parts `change` replaced, the inner ones first."""
+    if isinstance(value, dict):
+        value = {name: rewritten(each, change) for name, each in value.items()}
+    elif isinstance(value, list):
+        value = [rewritten(each, change) for each in value]
+    return change(value)

@@ -260,12 +260,11 @@ def moved_to(today: date, document: Any) -> Any:
 
 
 def _moved(example: Any, by: timedelta) -> Any:
-    match example:
-        case str():
-            return _DAY.sub(lambda day: str(date.fromisoformat(day[0]) + by), example)
-        case dict():
-            return {name: _moved(each, by) for name, each in example.items()}
-        case list():
-            return [_moved(each, by) for each in example]
-        case _:
-            return example
+    def moved(part: Any) -> Any:
+        return (
+            _DAY.sub(lambda day: str(date.fromisoformat(day[0]) + by), part)
+            if isinstance(part, str)
+            else part
+        )
+
+    return wire_types.rewritten(example, moved)

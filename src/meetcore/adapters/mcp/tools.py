@@ -245,35 +245,24 @@ def _body_schema(body: type) -> Json:
 def _whole(name: str, schemas: Json) -> Json:
     """Return a schema with all references replaced by their targets."""
 
-    def resolved(value: Any) -> Any:
-        match value:
-            case {"$ref": str(pointer)}:
-                return resolved(schemas[pointer.removeprefix(_POINTER)] | _beside(value))
-            case dict():
-                return {name: resolved(each) for name, each in value.items()}
-            case list():
-                return [resolved(each) for each in value]
+    def resolved(part: Any) -> Any:
+        match part:
+            case {"$ref": str(pointer), **beside}:
+                return _whole(pointer.removeprefix(_POINTER), schemas) | beside
             case _:
-                return value
+                return part
 
-    whole: Json = resolved(schemas[name])
+    whole: Json = wire_types.rewritten(schemas[name], resolved)
     return whole
-
-
-def _beside(pointing: Mapping[str, Any]) -> Json:
-    return {name: value for name, value in pointing.items() if name != "$ref"}
 
 
 def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     """Replace the method and path of an operation by its tool's name, in all texts."""
-    match value:
-        case str():
+
+    def renamed(part: Any) -> Any:
+        if isinstance(part, str):
             for place, name in names.items():
-                value = re.sub(rf"`?{re.escape(place)}(?![\w/{{-])`?", name, value)
-            return value
-        case dict():
-            return {name: _renamed(each, names) for name, each in value.items()}
-        case list():
-            return [_renamed(each, names) for each in value]
-        case _:
-            return value
+                part = re.sub(rf"`?{re.escape(place)}(?![\w/{{-])`?", name, part)
+        return part
+
+    return wire_types.rewritten(value, renamed)
