@@ -253,6 +253,31 @@ async def test_the_two_pages_lead_to_each_other_and_an_empty_one_says_so() -> No
     assert_contains(mails, '<a href="/inbox">Webhooks</a>', "No mail yet")
 
 
+async def test_mails_are_for_the_holder_of_the_token_alone() -> None:
+    service, one = Service(), mail()
+    await service.mails.send(one)
+    app = Starlette(routes=inbox_routes(service.inbox, mails=service.mails, mail_token="t0ken"))
+    paths = ("/inbox/mails", "/inbox/mails.json", f"/inbox/mails/{one.id}")
+
+    def browser() -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+
+    async with browser() as stranger, browser() as owner:
+        for path in paths:
+            for query in ("", "?token=", "?token=another", "?token=%C3%A9"):
+                refused = await stranger.get(path + query)
+                assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+                assert "Masuk" not in refused.text
+        assert (await stranger.get("/inbox")).status_code == 200
+        opened = await owner.get("/inbox/mails?token=t0ken")
+        assert (opened.status_code, opened.headers["referrer-policy"]) == (200, "no-referrer")
+        assert_contains(opened.headers["set-cookie"], "HttpOnly", "SameSite=strict", "Path=/inbox/mails")
+        assert [(await owner.get(path)).status_code for path in ("/inbox/mails?pause", *paths[::2])] == [
+            200
+        ] * 3
+        assert (await owner.get("/inbox/mails.json?token=t0ken")).status_code == 200
+
+
 # Its certificate
 
 

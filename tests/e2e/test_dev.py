@@ -142,6 +142,8 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         assert httpx.post(agents, json={}, trust_env=False, timeout=20).status_code == 401
         (mails,) = re.findall(r"mail inbox +(\S+)", dev.output)
         assert "No mail yet" in httpx.get(mails, trust_env=False, timeout=20).text
+        bare = mails.partition("?")[0]
+        assert httpx.get(bare, trust_env=False, timeout=20).status_code == 403, "another user of the machine"
         assert meeting["status"] == "scheduled"
         (event,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
         assert event["payload"]["data"]["id"] == meeting["id"]

@@ -5,6 +5,8 @@ the API and the join page of the sandbox as a customer and a host would make it;
 follow within seconds, by the worker. The message has addresses, links that sign in, and lines to paste.
 """
 
+import hashlib
+import hmac
 import json
 import os
 import shlex
@@ -21,6 +23,7 @@ import httpx
 from attrs import frozen
 
 from meetcore.adapters.dev_inbox import INBOX_HOST
+from meetcore.adapters.dev_inbox.pages import MAIL_PATH
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres
 from meetcore.adapters.settings import Settings
 from meetcore.app import AGENT_PATH, has_agent_interface, has_dashboard
@@ -148,6 +151,12 @@ async def hold_demo_meeting(base_url: str, key: str, webhook_url: str, now: date
                 answer.raise_for_status()
 
 
+def mail_token(settings: Settings) -> str:
+    """Return the token of the mail inbox, the same at every start: it follows from the secrets key."""
+    key = str(settings.secrets_key).encode()
+    return hmac.digest(key, b"mail inbox of meetcore dev", hashlib.sha256).hex()[:32]
+
+
 def start_message(
     settings: Settings, demo: Demo, data_dir: Path, database: EmbeddedPostgres, dashboard: Sequence[str],
     *, is_registered: bool,
@@ -157,7 +166,11 @@ def start_message(
     `is_registered`: the demo account has its webhook.
     """
     base_url = settings.base_url
-    mails = [] if str(settings.smtp_url) else [f"  mail inbox       {base_url}/inbox/mails"]
+    mails = (
+        []
+        if str(settings.smtp_url)
+        else [f"  mail inbox       {base_url}{MAIL_PATH}?token={mail_token(settings)}"]
+    )
     agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
     return "\n".join(
         (
@@ -193,7 +206,7 @@ def _new_link_lines(base_url: str) -> list[str]:
     return [
         f"  new sign-in link ask for it as {DEMO_EMAIL} at {base_url}/dashboard/sign-in,",
         f"                   or as {DEMO_OPERATOR_EMAIL} at {base_url}/console/sign-in;",
-        f"                   its mail appears at {base_url}/inbox/mails",
+        "                   its mail appears in the mail inbox",
     ]
 
 

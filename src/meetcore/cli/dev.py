@@ -38,6 +38,7 @@ from meetcore.cli.demo import (
     hold_demo_meeting,
     is_inbox_registered,
     keep_demo_account,
+    mail_token,
     page_lines,
     start_message,
     write_private,
@@ -235,7 +236,7 @@ async def _inbox(settings: Settings, data_dir: Path) -> AsyncIterator[tuple[Netw
         try:
             own = urlsplit(settings.base_url).hostname or LOOPBACK
             there = evolve(network, dial_overrides={INBOX_HOST: (LOOPBACK, inbox_port)})
-            yield there, inbox_routes(inbox, own, mails=mails)
+            yield there, inbox_routes(inbox, own, mails=mails, mail_token=mail_token(settings))
         finally:
             server.should_exit = True
             await serving

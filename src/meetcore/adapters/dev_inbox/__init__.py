@@ -5,7 +5,8 @@ Webhooks go to public HTTPS addresses only. A developer without one registers
 its signature is valid. `certificates` provides TLS, `receiver` takes deliveries and mails, `pages` shows
 them.
 
-It must not be exposed: it shows everything that it received to any client on loopback.
+It must not be exposed: it shows every delivery that it received to any client on loopback, and the mails to
+the holder of a token.
 """
 
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST, make_dev_certificate

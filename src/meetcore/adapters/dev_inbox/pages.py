@@ -4,14 +4,15 @@ Everything received is escaped; there are no scripts and no other files. Pages a
 they hold meeting passwords and one-time links.
 """
 
+import hmac
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from html import escape
 from typing import Any, Final
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -111,6 +112,10 @@ _DELIVERY: Final = """
 """
 _LINK: Final = re.compile(r"https?://[^\s<>\"']+")
 
+_Page = Callable[[Request], Awaitable[Response]]
+_COOKIE: Final = "meetcore-mail-inbox"
+_NO_TOKEN: Final = "Open the address of the mail inbox that `meetcore dev` printed: it has a token.\n"  # noqa: S105
+
 _NO_MAIL: Final = """
 <div class="empty"><h2>No mail yet</h2>
 <p>Ask for a link to sign in, or let a webhook fail until it is disabled.</p>
@@ -126,7 +131,9 @@ _MAIL: Final = """
 """
 
 
-def inbox_routes(inbox: InboxApp, *hosts: str, mails: MailInbox | None = None) -> list[Route]:
+def inbox_routes(
+    inbox: InboxApp, *hosts: str, mails: MailInbox | None = None, mail_token: str = ""
+) -> list[Route]:
     """Serve the received deliveries and mails, newest first.
 
     Only requests for this machine or one of `hosts` are answered: a foreign page whose name resolves here
@@ -138,19 +145,43 @@ def inbox_routes(inbox: InboxApp, *hosts: str, mails: MailInbox | None = None) -
 
     `GET /inbox/mails` is the page of mails; `GET /inbox/mails.json` answers `{"data": [{"id", "created_at",
     "recipient", "subject", "text", "html", "language"}]}`, and `GET /inbox/mails/{id}` the HTML of one.
+    Mails hold links that sign in, and other users of the machine reach the port, too: with a `mail_token`
+    they are for a browser that has once opened an address with `?token=` and that token.
     """
     pages = _Pages(inbox, MailInbox() if mails is None else mails)
+    guard = _MailGuard(mail_token)
     own = [Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_HOSTS, *hosts], www_redirect=False)]
     return [
         Route(path, page, methods=["GET"], middleware=own)
         for path, page in (
             (INBOX_PATH, pages.page),
             (f"{INBOX_PATH}.json", pages.json),
-            (MAIL_PATH, pages.mail_page),
-            (f"{MAIL_PATH}.json", pages.mails_json),
-            (f"{MAIL_PATH}/{{id:uuid}}", pages.mail),
+            (MAIL_PATH, guard.of(pages.mail_page)),
+            (f"{MAIL_PATH}.json", guard.of(pages.mails_json)),
+            (f"{MAIL_PATH}/{{id:uuid}}", guard.of(pages.mail)),
         )
     ]
+
+
+@frozen
+class _MailGuard:
+    """Lets the holder of a token see the mails, by the address at first and by a cookie then."""
+
+    token: str = field(repr=False)
+
+    def of(self, page: _Page) -> _Page:
+        """Return a page that is for the holder alone."""
+
+        async def guarded(request: Request) -> Response:
+            given = request.query_params.get("token") or request.cookies.get(_COOKIE, "")
+            if not hmac.compare_digest(given.encode(), self.token.encode()):
+                return PlainTextResponse(_NO_TOKEN, 403, _HEADERS)
+            answer = await page(request)
+            if self.token:
+                answer.set_cookie(_COOKIE, self.token, path=MAIL_PATH, httponly=True, samesite="strict")
+            return answer
+
+        return guarded
 
 
 @frozen
