@@ -22,8 +22,7 @@ from uuid import UUID
 import httpx
 from attrs import frozen
 
-from meetcore.adapters.dev_inbox import INBOX_HOST
-from meetcore.adapters.dev_inbox.pages import MAIL_PATH
+from meetcore.adapters.dev_inbox import INBOX_HOST, MAIL_PATH
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres
 from meetcore.adapters.settings import Settings
 from meetcore.app import AGENT_PATH, has_agent_interface, has_dashboard

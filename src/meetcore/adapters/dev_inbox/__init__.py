@@ -10,7 +10,15 @@ the holder of a token.
 """
 
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST, make_dev_certificate
-from meetcore.adapters.dev_inbox.pages import inbox_routes
+from meetcore.adapters.dev_inbox.pages import MAIL_PATH, inbox_routes
 from meetcore.adapters.dev_inbox.receiver import Delivery, InboxApp, MailInbox
 
-__all__ = ["INBOX_HOST", "Delivery", "InboxApp", "MailInbox", "inbox_routes", "make_dev_certificate"]
+__all__ = [
+    "INBOX_HOST",
+    "MAIL_PATH",
+    "Delivery",
+    "InboxApp",
+    "MailInbox",
+    "inbox_routes",
+    "make_dev_certificate",
+]
