@@ -145,7 +145,7 @@ SERVICE = server notes redis rabbitmq mcp web metrics traces
 lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones
 	@$(PY) -c 'import uv' 2>/dev/null || $(PIP) install uv
 	@$(UV_COMPILE) $(SERVICE:%=--extra %) --extra embedded --group build pyproject.toml -o requirements/run.txt
-	@$(UV_COMPILE) --extra all --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
+	@$(UV_COMPILE) --extra all --extra testing --group dev -c requirements/run.txt pyproject.toml -o requirements/dev.txt
 	@$(UV_COMPILE) $(SERVICE:%=--extra %) -c requirements/run.txt pyproject.toml -o requirements/image.txt
 	@$(UV_COMPILE) -c requirements/run.txt --group build -o requirements/build.txt
 	@! grep -nE '^-|://|file:|(^|[^a-z])/[a-z]' requirements/*.txt \

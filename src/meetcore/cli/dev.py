@@ -111,7 +111,7 @@ def dev(*, port: inputs.Whole = 8000, data_dir: Path = Path(".meetcore")) -> Non
     key_file, database = data_dir / "secrets.key", EmbeddedPostgres(data_dir / "postgres")
     is_new_key = _keep_secrets_key(key_file)
     try:
-        _say("starting PostgreSQL" + (", with new data" if is_new_key else ""))
+        _say("starting PostgreSQL")
         with database as url:
             _say("bringing its schema up to date")
             is_new_database = any(step.number == 1 for step in migrate(url))
@@ -166,7 +166,7 @@ def _refuse_new_key_for_old_data(file: Path, directory: Path) -> None:
     file.unlink()
     message = (
         f"{file} is missing, but the database in {directory} holds what was encrypted with it; "
-        "put it back, or start over with another --data-dir"
+        f"put it back, or remove {directory}, too, to start over"
     )
     complain("secrets_key", message, as_json=False)
     raise SystemExit(ExitCode.REFUSED)

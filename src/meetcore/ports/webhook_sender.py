@@ -1,6 +1,7 @@
 """Posting one webhook delivery to a customer's receiver, and looking up host names.
 
-When to post, what to sign and what a response means are decided in `meetcore.domain.webhooks.deliveries`.
+When to post is decided by `meetcore.domain.webhooks.retry_schedule`, what a response means by
+`meetcore.domain.webhooks.deliveries`; `meetcore.domain.webhooks.signature` signs.
 """
 
 from collections.abc import Mapping

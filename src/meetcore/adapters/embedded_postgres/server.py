@@ -216,7 +216,8 @@ def _locked(file: Path, within_s: float) -> int:
             if time.monotonic() >= deadline:
                 os.close(lock)
                 raise EmbeddedPostgresError(
-                    f"{file.parent} is in use by process {holder}: stop it, or choose another data directory"
+                    f"{file.parent} is in use by process {holder}: "
+                    "stop it, or choose another directory (--data-dir)"
                 ) from None
             if holder and not sys.platform.startswith("linux"):  # no parent death signal there
                 os.kill(int(holder), signal.SIGINT)

@@ -1,7 +1,8 @@
 """Licensed hosts: which one runs a meeting, its share of a day's creations, its key; meeting passwords.
 
 The smallest host that fits is chosen, then the least used; the store guarantees that it is free and stays
-so. Passwords and keys are drawn from random bytes (rule 4.1/password).
+so (constraint `host_reservations_no_overlap`). Passwords and keys are drawn from random bytes (rule
+4.1/password).
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,8 @@
-"""Turn facts of the domain into the events that customers are sent."""
+"""Turn facts of the domain into the events that customers are sent.
+
+The statement that saves an event also inserts a delivery for each endpoint that wants it (`INSERT INTO
+deliveries` in `adapters/postgres`), so that no crash comes between the two.
+"""
 
 from collections.abc import Iterator
 from datetime import datetime

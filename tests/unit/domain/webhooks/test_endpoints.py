@@ -414,7 +414,7 @@ def test_an_endpoint_alone_at_its_host_has_20_failures_each_time() -> None:
 @pytest.mark.spec("3/disable-at-20")
 @pytest.mark.parametrize(("delays_s", "longest"), [((5, 60), 60), ((5, 7200, 10), 3600)])
 def test_a_host_disables_after_it_has_failed_for_the_longest_wait(
-    delays_s: tuple[float, ...], longest: float
+    delays_s: tuple[int, ...], longest: int
 ) -> None:
     host = Host(30, RetrySchedule(delays_s))
     for which in range(30):
