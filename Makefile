@@ -11,6 +11,9 @@ PYTHON ?=
 VENV ?= .venv
 ARGS ?=
 JOBS ?= 4
+# Some images set it. Each process of the tests would compile all modules again, which takes twice as long as the rest of
+# its collection.
+unexport PYTHONDONTWRITEBYTECODE
 # More for the end-to-end tests, which mostly wait for the programs that they started.
 E2E_JOBS ?= 6
 # File by file, in the order of collection: xdist's own order begins with the most tests, and the few that take
