@@ -120,7 +120,7 @@ async def test_each_endpoint_disabled_with_its_host_is_one_line(rig: PostgresRig
     other = await register(rig, new_endpoint(customer, secret=SECRET))
     for number in range(DISABLE_AFTER_FAILURES // 2):
         await top_up(rig, customer, 5, f"more-{number}", KIND)
-    worker = deliver(rig, sender, RetrySchedule((5,)))
+    worker = deliver(rig, sender, RetrySchedule((0,)))
     made = [await worker.post(one) for one in await worker.claim(100)]
     while made and made[-1].claimed.url != endpoint.url:
         made.insert(0, made.pop())

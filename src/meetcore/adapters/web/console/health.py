@@ -55,6 +55,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "durability": _("Durability"),
     "mail": _("Mail server"),
     "oidc": _("OpenID provider"),
+    "outbound": _("Outgoing connections"),
     "partitions": _("Partitions"),
     "pooler": _("Pooler"),
     "provider": _("Video provider"),
