@@ -123,10 +123,10 @@ async def test_an_operator_signs_in_to_the_console_alone(stage: Stage, customer:
 async def test_whoever_gets_an_address_later_is_another_person_until_an_operator_says_otherwise(
     area: str, stage: Stage, customer: Customer
 ) -> None:
-    email, application = customer.email, customer.application
+    email, person_id, application = customer.email, customer.user_id, customer.application
     if area == "/console":
         email = f"{uuid4().hex}@example.com"
-        await application.access.operators.add(email, OperatorRole.FINANCE)
+        person_id = (await application.access.operators.add(email, OperatorRole.FINANCE)).id
 
     async def enter(subject: str) -> httpx.Response:
         browser = await stage.site.browser()
@@ -141,8 +141,13 @@ async def test_whoever_gets_an_address_later_is_another_person_until_an_operator
         each for each in refused.headers.get_list("set-cookie") if each.startswith(f"{COOKIES[area]}=")
     ]
     account_id = customer.account_id if area == "/dashboard" else None
-    [entry] = await application.ports.queries.list_audit_entries(account_id, 1, None)
-    assert (entry.action, entry.details["how"]) == ("session.refused", "single_sign_on")
+    entries = await application.ports.queries.list_audit_entries(account_id, 1000, None)
+    found = [
+        (each.action, each.details["how"])
+        for each in entries
+        if each.target_id == str(person_id) and each.action == "session.refused"
+    ]
+    assert found == [("session.refused", "single_sign_on")]
     assert await application.access.forget_identities(email) == 1
     assert [(await enter(subject)).status_code for subject in ("another", "one")] == [303, 422]
     with pytest.raises(NotFound):
