@@ -64,7 +64,7 @@ async def sign_in(application: Application, account: Account) -> str:
     [owner] = await application.ports.queries.list_members(account.id)
     runtime = application.runtime
     async with application.ports.store.begin() as tx:
-        made = await start_session(tx, runtime, runtime.now(), account.id, owner.user.id, Browser())
+        made = await start_session(tx, runtime, runtime.now(), account.id, owner.user.id, Browser(), None)
     return made.token
 
 
