@@ -33,6 +33,7 @@ __all__ = ["ACCOUNTS", "SERVER_VERSIONS", "Account", "Endpoint", "Place", "add_e
 
 ACCOUNTS = 64
 CREDITS = 10**12
+_QUOTAS = ("quota_read", "quota_credit", "quota_write", "quota_page")
 SERVER_VERSIONS: set[str] = set()
 """Of PostgreSQL, as the databases of this process had them."""
 
@@ -97,7 +98,7 @@ def place() -> Iterator[Place]:
             "database_url": url, "rate_store_url": redis, "broker_url": redis, "secrets_key": key,
             "webhook_allowed_networks": "127.0.0.0/8",
         }  # fmt: skip
-        yield Place(url, given | dict.fromkeys(("quota_read", "quota_credit", "quota_write"), 10**9))
+        yield Place(url, given | dict.fromkeys(_QUOTAS, 10**9))
 
 
 @contextmanager
