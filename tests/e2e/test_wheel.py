@@ -96,9 +96,8 @@ def test_what_only_notes_need_comes_with_no_other_extra_of_the_service(wheel: Pa
     }
     assert named["notes"] == {"av"}
     assert {extra for extra, names in named.items() if "av" in names} == {"notes", "speech", "all"}
-    assert named["all"] == set().union(
-        *(names for extra, names in named.items() if extra not in ("all", "dev"))
-    )
+    of_the_service = (names for extra, names in named.items() if extra not in ("all", "testing"))
+    assert named["all"] == set().union(*of_the_service)
 
 
 def required(distribution: metadata.Distribution, extra: str) -> set[str]:
