@@ -63,7 +63,7 @@ def make_portal_link(
 
 @sign_on.command(name="forget")
 def forget_identities(*, email: str, json: Json = False) -> None:
-    """Let the person who has an address now sign in at the provider, whoever had it before.
+    """Forget which person of the provider has an address: the next one to sign in with it has it.
 
     Parameters
     ----------

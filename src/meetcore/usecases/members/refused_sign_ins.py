@@ -17,7 +17,7 @@ from meetcore.usecases.members.audit import BoundedAuditLog
 class RefusedSignIns:
     """Writes refusals, a few for each user, operator or account in a window.
 
-    The actor is the service: whoever tried has not proved to be anybody.
+    The actor is the service: the caller is not authenticated.
     """
 
     log: BoundedAuditLog

@@ -108,7 +108,7 @@ class Sessions:
                 await tx.sign_in.end_operator_session(session.id, now)
 
     async def list_own(self, who: SignedIn | SignedInOperator) -> Sequence[Session | OperatorSession]:
-        """Return the open sessions that somebody can end, the latest first.
+        """Return the open sessions that a person can end, the latest first.
 
         These are a user's own in every account, or an operator's own. One who manages the account's members
         ends those of its guests, and operators' views, too; another guest has the own session alone.

@@ -1,7 +1,7 @@
 """Sign in at an OpenID provider of the operator's.
 
 The person is found by the verified e-mail address, and known from the first sign-in on by issuer and subject:
-whoever gets the address later is another person, who is refused. Where sign-up is open, an identity without
+another person who gets the address later is refused. Where sign-up is open, an identity without
 an account gets one. The provider is called outside any transaction.
 """
 
@@ -47,8 +47,8 @@ CONSOLE_CALLBACK = "/console/sign-in/oidc/callback"
 class SignInWithIdentity:
     """Signs in customers, or operators where `is_operators`, at a provider; `NotFound` without one.
 
-    The provider sends browsers back to `redirect_uri`. `report` is called with the reason why nobody
-    was signed in, a short code, and `is_operators`.
+    The provider sends browsers back to `redirect_uri`. `report` is called for a refused sign-in, with the
+    reason, a short code, and `is_operators`.
     """
 
     store: Store
@@ -163,7 +163,7 @@ class ForgetIdentities:
     async def __call__(self, email: str) -> int:
         """Forget the persons that a member and an operator of an address were; return how many.
 
-        Raises `InvalidEmail`, and `NotFound` for an address that nobody has. Sessions go on.
+        Raises `InvalidEmail`, and `NotFound` for an address without a user. Sessions go on.
         """
         check_email(email)
         now = self.runtime.now()
