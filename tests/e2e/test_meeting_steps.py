@@ -327,7 +327,7 @@ FOUND = ("GET /meetings", "GET /meetings 200", "GET /meetings/n", "GET /meetings
 TAKE_OVER = TRANSACTION * 3  # it is found unfinished, taken, and read
 LATE_CREATION = Work(
     "taking over a creation",
-    (*TAKE_OVER, *TOKEN, *FOUND, *FINISH, *TRANSACTION, *TRANSACTION),
+    (*TAKE_OVER, *TOKEN, *FOUND, *FINISH, *TRANSACTION),
     lambda place: place.left(CREATE, CREATE.steps.index("POST /meetings 201") + 1), MeetingCustomer.create,
 )  # fmt: skip
 LATE_CANCELLATION = Work(
