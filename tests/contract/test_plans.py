@@ -214,7 +214,7 @@ async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_pla
         many = await blocks_of(rig, use(rig, customer, hour := hour + 1))
         return len(before) >= 12 and await read_through(rig) == before and many < 3 * few
 
-    await until(has_found_plans, seconds=120)
+    await until(has_found_plans, seconds=60)
 
 
 # Reservations behind every meeting of the tests, as many on each host as it has in months.

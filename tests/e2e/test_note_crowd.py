@@ -27,7 +27,7 @@ RECORDINGS = 50 if IS_LONG else 20
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
 IN_FLIGHT = 3
 AI_LATENCY_S = 1.0
-"""Longer than a machine takes to cut a piece: calls of several notes coincide, unless it is very busy."""
+"""Longer than a busy machine takes to cut a piece: calls of several notes coincide."""
 TIMEOUT_S = 240.0
 
 
@@ -88,7 +88,7 @@ def test_simultaneous_notes_stay_within_the_ai_provider_limit(place: Place, rece
     assert list(records.statuses.values()) == ["completed"] * len(wanted)
     counts = place.ai.counts()
     print(f"{len(wanted)} notes: asked for in {took_in_s:.1f} s, there after {took_s:.1f} s, {counts}")
-    assert counts["most_in_flight"] <= IN_FLIGHT
+    assert 1 < counts["most_in_flight"] <= IN_FLIGHT
     assert counts["done"] == {TRANSCRIPTION: RECORDINGS, WRITING: len(wanted)}, (
         "a transcript serves both languages"
     )
