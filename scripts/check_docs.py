@@ -65,6 +65,8 @@ ABOUT = {
     "ai_api_key": "its key; empty for one that wants none",
     "ai_transcribe_model": "the model that transcribes",
     "ai_transcribe_format": "`json` for a model that returns no times: seconds are then approximate",
+    "ai_spoken_language": "the language that is spoken: `note` for that of the note, `auto` to let the model "
+    "find out",
     "ai_write_model": "the model that writes",
     "ai_context_chars": "of a transcript given to the model at a time; a longer one goes in parts",
     "ai_timeout_s": "seconds for one call of that endpoint as a whole",

@@ -11,6 +11,7 @@ from email.utils import format_datetime
 from itertools import pairwise
 from typing import Any
 
+import httpx
 import pytest
 from attrs import evolve
 from hypothesis import given
@@ -91,7 +92,7 @@ class TestNoteWriterPartByPart(NoteWriterContract):
 
 
 async def transcribes(ai: Ai) -> object:
-    return await ai.transcriber.transcribe(piece(3.0))
+    return await ai.transcriber.transcribe(piece(3.0), Language.INDONESIAN)
 
 
 async def writes(ai: Ai) -> object:
@@ -180,7 +181,8 @@ async def test_the_proxy_of_the_environment_is_not_used(
 
 
 @pytest.mark.parametrize(("value", "wait_s"), [
-    ("7", 7), ("0", 0), ("9" * 20, 86_400), ("", None), ("soon", None), ("-3", None), ("1.5", None),
+    ("7", 7), ("0", 0), ("9" * 20, 86_400), ("", None), ("soon", None), ("-3", None), ("1.5", 1.5),
+    ("7.66s", 7.66), ("1.5.5", None),
     (format_datetime(NOW + timedelta(seconds=90), usegmt=True), 90),
     (format_datetime(NOW - timedelta(seconds=90), usegmt=True), 0),
     (format_datetime(NOW + timedelta(days=9), usegmt=True), 86_400),
@@ -191,6 +193,12 @@ async def test_how_long_it_asks_to_wait(ai: Ai, call: AiCall, value: str, wait_s
     with pytest.raises(AiUnavailable) as unavailable:
         await call(ai)
     assert unavailable.value.retry_after_s == wait_s
+
+
+@pytest.mark.parametrize("name", ["retry-after-ms", "x-ms-retry-after-ms"])
+def test_milliseconds_are_more_exact_than_seconds(name: str):
+    headers = httpx.Headers({"retry-after": "2", name: "1234.5"})
+    assert retry_after_s(HttpResponse(429, headers, b""), NOW) == pytest.approx(1.2345)
 
 
 @given(st.text(max_size=40))
@@ -240,7 +248,7 @@ async def test_pieces_joined_lose_no_second(ai: Ai):
     lengths_s = (20.0, 20.0, 13.5)
     pieces, before_s = [], 0.0
     for length_s in lengths_s:
-        transcript = await ai.transcriber.transcribe(piece(length_s))
+        transcript = await ai.transcriber.transcribe(piece(length_s), Language.INDONESIAN)
         pieces.append((before_s, transcript))
         before_s += length_s
     whole = join(pieces)
@@ -252,15 +260,16 @@ async def test_pieces_joined_lose_no_second(ai: Ai):
 
 async def test_copied_sound_is_sent_unchanged(ai: Ai):
     content = tones(Form("ipod", "aac", 44100), 12.0, ())
-    transcript = await ai.transcriber.transcribe(Sound(io.BytesIO(content), 12.0, is_copied=True))
+    sound = Sound(io.BytesIO(content), 12.0, is_copied=True)
+    transcript = await ai.transcriber.transcribe(sound, Language.INDONESIAN)
     assert [(one.at_s, one.until_s) for one in transcript] == [(0, 5), (5, 10), (10, 12)]
     assert ai.stand_in.tally.transcribed_s == 12.0
 
 
 async def test_without_times_a_sentence_stands_where_its_place_in_the_text_is(ai: Ai):
     async with ai_at_hand(transcribe_model=Models().plain, returns_timestamps=False) as plain:
-        guessed = await plain.transcriber.transcribe(piece(30.0))
-    known = await ai.transcriber.transcribe(piece(30.0))
+        guessed = await plain.transcriber.transcribe(piece(30.0), Language.INDONESIAN)
+    known = await ai.transcriber.transcribe(piece(30.0), Language.INDONESIAN)
     assert [one.text for one in guessed] == [one.text for one in known]
     for one, other in zip(guessed, known, strict=True):
         assert one.at_s == pytest.approx(other.at_s, abs=1.0)
@@ -268,15 +277,16 @@ async def test_without_times_a_sentence_stands_where_its_place_in_the_text_is(ai
 
 
 async def test_what_is_too_large_is_not_sent(ai: Ai):
+    sound = Sound(io.BytesIO(bytes(MAX_FILE_BYTES + 1)), 60.0)
     with pytest.raises(AiRefused):
-        await ai.transcriber.transcribe(Sound(io.BytesIO(bytes(MAX_FILE_BYTES + 1)), 60.0))
+        await ai.transcriber.transcribe(sound, Language.INDONESIAN)
     assert ai.stand_in.tally.calls.total() == 0
 
 
 async def test_a_piece_too_short_is_not_sent_and_has_no_text(ai: Ai):
-    assert await ai.transcriber.transcribe(piece(0.06)) == ()
+    assert await ai.transcriber.transcribe(piece(0.06), Language.ENGLISH) == ()
     assert ai.stand_in.tally.calls.total() == 0
-    assert await ai.transcriber.transcribe(piece(0.1)) != ()
+    assert await ai.transcriber.transcribe(piece(0.1), Language.ENGLISH) != ()
 
 
 def verbose(*segments: dict[str, Any]) -> bytes:
@@ -296,10 +306,31 @@ def segment(start: float, end: float, text: str = "ya", **more: Any) -> dict[str
     ([segment(1, 2, no_speech_prob=0.9, avg_logprob=-1.5)], []),
     ([segment(1, 2, no_speech_prob=0.9, avg_logprob=-0.3)], [Utterance(1, 2, "ya")]),
     ([segment(1, 2, no_speech_prob=None, avg_logprob=None)], [Utterance(1, 2, "ya")]),
-    ([], []),
+    ([], [Utterance(0, 10, "x")]),
+    ([segment(1, 2, compression_ratio=2.5)], []),
+    ([segment(1, 2, compression_ratio=2.4)], [Utterance(1, 2, "ya")]),
+    ([segment(1, 2, "ya " * 60)], []),
+    ([segment(at, at + 1, "Terima kasih telah menonton.", no_speech_prob=0.95, avg_logprob=-0.4)
+      for at in range(9)], []),
+    ([segment(at, at + 1, "Baik, lanjut.") for at in range(9)], [Utterance(0, 9, "Baik, lanjut.")]),
 ])  # fmt: skip
 def test_what_segments_mean(segments: list[dict[str, Any]], expected: list[Utterance]):
     assert _transcript(verbose(*segments), 10.0) == tuple(expected)
+
+
+@pytest.mark.parametrize("body", [b'{"text": ""}', b'{"text": "", "segments": []}', b"{}"])
+def test_no_text_is_silence(body: bytes):
+    assert _transcript(body, 10.0) == ()
+
+
+@pytest.mark.parametrize(("setting", "language", "sent"), [
+    ("note", Language.INDONESIAN, "id"), ("note", Language.ENGLISH, "en"), ("id", Language.ENGLISH, "id"),
+    ("auto", Language.INDONESIAN, None),
+])  # fmt: skip
+async def test_the_language_is_sent(setting: str, language: Language, sent: str | None):
+    async with ai_at_hand(spoken_language=setting) as ai:
+        await ai.transcriber.transcribe(piece(3.0), language)
+        assert ai.stand_in.languages == [sent]
 
 
 @pytest.mark.parametrize("body", [

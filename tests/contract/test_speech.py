@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from meetcore.adapters.speech import LocalTranscriber, _end, can_transcribe
+from meetcore.domain.notes.notes import Language
 from meetcore.ports.ai import AiUnavailable, Sound
 from meetcore.testing.contracts import TranscriberContract
 from meetcore.testing.sounds import silence, sound_of
@@ -60,12 +61,12 @@ async def test_without_the_extra_nothing_can_transcribe(monkeypatch: pytest.Monk
 
 async def test_a_child_that_takes_too_long_is_ended(piece: Sound, hanging: None):
     with pytest.raises(AiUnavailable, match="timeout"):
-        await LocalTranscriber(timeout_s=0.3).transcribe(piece)
+        await LocalTranscriber(timeout_s=0.3).transcribe(piece, Language.ENGLISH)
     assert children() == []
 
 
 async def test_a_cancelled_caller_leaves_no_child(piece: Sound, hanging: None):
-    task = asyncio.create_task(LocalTranscriber().transcribe(piece))
+    task = asyncio.create_task(LocalTranscriber().transcribe(piece, Language.ENGLISH))
     await until(children)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -74,7 +75,7 @@ async def test_a_cancelled_caller_leaves_no_child(piece: Sound, hanging: None):
 
 async def test_one_transcription_runs_at_a_time(piece: Sound, hanging: None):
     transcriber = LocalTranscriber(timeout_s=0.6)
-    waiting = [asyncio.create_task(transcriber.transcribe(piece)) for _ in range(3)]
+    waiting = [asyncio.create_task(transcriber.transcribe(piece, Language.ENGLISH)) for _ in range(3)]
     await until(children)
     most = 0
     while not all(task.done() for task in waiting):
@@ -96,7 +97,7 @@ async def test_a_child_that_fails_is_away(
     (tmp_path / "transcribe_child.py").write_text(program)
     monkeypatch.setattr("meetcore.adapters.speech._PROGRAM", tmp_path / "transcribe_child.py")
     with pytest.raises(AiUnavailable, match=expected):
-        await LocalTranscriber().transcribe(piece)
+        await LocalTranscriber().transcribe(piece, Language.ENGLISH)
     assert children() == []
 
 
@@ -123,11 +124,12 @@ def hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 PARENT = """
 import asyncio
 from meetcore.adapters.speech import LocalTranscriber
+from meetcore.domain.notes.notes import Language
 from meetcore.testing.sounds import silence, sound_of
 
 with sound_of(silence(110.0), 110.0) as sound:
     print("begun", flush=True)
-    asyncio.run(LocalTranscriber().transcribe(sound))
+    asyncio.run(LocalTranscriber().transcribe(sound, Language.ENGLISH))
 """
 
 

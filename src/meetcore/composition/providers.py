@@ -229,6 +229,7 @@ def _ai_access(settings: Settings) -> AiAccess:
         write_model=settings.ai_write_model,
         timeout_s=settings.ai_timeout_s,
         returns_timestamps=settings.ai_transcribe_format == "verbose_json",
+        spoken_language=settings.ai_spoken_language,
         context_chars=settings.ai_context_chars,
     )
 

@@ -84,8 +84,11 @@ class Transcriber(Protocol):
     def takes_copies(self) -> bool:
         """Whether it accepts sound that `is_copied`."""
 
-    async def transcribe(self, sound: Sound) -> transcripts.Transcript:
-        """Transcribe a chunk, with times in seconds from its beginning. The caller closes it."""
+    async def transcribe(self, sound: Sound, language: notes.Language) -> transcripts.Transcript:
+        """Transcribe a chunk, with times in seconds from its beginning. The caller closes it.
+
+        `language` is that of the notes, and most likely the spoken one.
+        """
 
 
 class NoteWriter(Protocol):

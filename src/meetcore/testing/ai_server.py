@@ -98,6 +98,7 @@ class AiStandIn(stand_in.StandIn[Fault]):
         super().__init__(Fault)
         self.models, self.latency_s, self.tally = models, latency_s, Tally()
         self.conversations: list[list[Any]] = []
+        self.languages: list[str | None] = []  # of each transcription
         self._digests: set[bytes] = set()
 
     @property
@@ -168,6 +169,7 @@ class AiStandIn(stand_in.StandIn[Fault]):
     def _transcribed(self, request: stand_in.Request) -> stand_in.Reply:
         form = form_of(request.headers.get("content-type", ""), request.body)
         model, wanted = form.fields.get("model"), form.fields.get("response_format", "json")
+        self.languages.append(form.fields.get("language"))
         if model not in (self.models.transcribes, self.models.plain):
             return _no_model(model)
         if wanted not in _FORMATS or (model == self.models.plain and wanted != "json"):

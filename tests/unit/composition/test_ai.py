@@ -92,7 +92,7 @@ async def test_a_key_without_an_address_is_refused_without_being_shown():
 @pytest.mark.parametrize(("name", "value"), [
     ("AI_BASE_URL", "ftp://x"), ("AI_BASE_URL", "https://user:pw@x/v1"), ("AI_API_KEY", "two words"),
     ("AI_TRANSCRIBE_MODEL", "two words"), ("AI_TRANSCRIBE_FORMAT", "vtt"), ("AI_TIMEOUT_S", "0"),
-    ("AI_CONTEXT_CHARS", "100"),
+    ("AI_CONTEXT_CHARS", "100"), ("AI_SPOKEN_LANGUAGE", "indonesian"),
 ])  # fmt: skip
 def test_an_invalid_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
     monkeypatch.setenv(f"MEETCORE_{name}", value)

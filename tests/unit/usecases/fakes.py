@@ -181,12 +181,14 @@ class FakeTranscriber:
     max_piece_s: int = 300
     transcribed: Counter[str] = field(factory=Counter)
     refused: Counter[str] = field(factory=Counter)
+    languages: set[Language] = field(factory=set)
     is_deaf: bool = False
     takes_copies: bool = True
     reads_copies: bool = True
 
-    async def transcribe(self, sound: Sound) -> Transcript:
+    async def transcribe(self, sound: Sound, language: Language) -> Transcript:
         """What was cut, said in its second second."""
+        self.languages.add(language)
         await self.fault_plan.meet("transcribe")
         text = sound.file.read().decode()
         if sound.is_copied and not self.reads_copies:

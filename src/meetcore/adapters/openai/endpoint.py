@@ -31,6 +31,9 @@ _SETTINGS: Final = frozenset({401, 402, 403, 404, 405, 407})
 _NOT_NOW: Final = frozenset({408, 409, 425, 429})
 _OUR_PARAMETERS: Final = frozenset({"model", "response_format"})
 _LONGEST_WAIT_S: Final = 86_400.0
+# OpenAI and Azure send milliseconds, the more exact ones, beside whole seconds; Groq sends fractions.
+_DELAYS: Final = {"Retry-After-Ms": 0.001, "X-Ms-Retry-After-Ms": 0.001, "Retry-After": 1.0}
+_SECONDS: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)s?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 
 
@@ -39,7 +42,8 @@ class AiAccess:
     """Settings of an endpoint; `base_url` ends with the version, and self-hosted ones may have no `api_key`.
 
     `timeout_s` is for one call, the upload included. `returns_timestamps`: the model supports `verbose_json`,
-    with the second of each segment; others return bare text and get shorter pieces. `context_chars` are the
+    with the second of each segment; others return bare text and get shorter pieces. `spoken_language` is
+    an ISO 639-1 code, `note` for that of the note, `auto` to let the model find out. `context_chars` are the
     characters of a transcript per call; a longer one is written in parts.
     """
 
@@ -49,6 +53,7 @@ class AiAccess:
     write_model: str
     timeout_s: float = 120.0
     returns_timestamps: bool = True
+    spoken_language: str = "note"
     context_chars: int = 200_000
 
 
@@ -126,12 +131,12 @@ def require_done(response: HttpResponse, log: Log, now: Callable[[], datetime]) 
 
 
 def retry_after_s(response: HttpResponse, now: datetime) -> float | None:
-    """Return the seconds of `Retry-After`, at most a day; `None` without one."""
-    text = response.headers.get("Retry-After", "").strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:12]), _LONGEST_WAIT_S)
+    """Return the seconds of `Retry-After` or `Retry-After-Ms`, at most a day; `None` without one."""
+    for name, unit_s in _DELAYS.items():
+        if found := _SECONDS.fullmatch(response.headers.get(name, "").strip()):
+            return min(float(found[1]) * unit_s, _LONGEST_WAIT_S)
     try:
-        at = parsedate_to_datetime(text)
+        at = parsedate_to_datetime(response.headers.get("Retry-After", "").strip())
     except (ValueError, OverflowError):
         return None
     at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)

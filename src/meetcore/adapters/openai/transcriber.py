@@ -1,6 +1,6 @@
 """Speech to text: `POST /audio/transcriptions`.
 
-Times of segments are put into order; segments that the model marks as unlikely are dropped.
+Times of segments are put into order; what the model wrote of silence, and its loops, are dropped.
 """
 
 import os
@@ -13,6 +13,8 @@ import msgspec
 from attrs import frozen
 
 from meetcore.adapters.openai import drafts, endpoint
+from meetcore.domain.notes import recognition
+from meetcore.domain.notes.notes import Language
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable, Sound
 from meetcore.ports.observability import NO_TRACING, Log, Tracing
@@ -29,9 +31,6 @@ _LONGEST_TEXT: Final = 10_000
 # Endpoints detect the format by the file name.
 _AS_RECORDED: Final = "piece.m4a", "audio/mp4"
 _ENCODED_HERE: Final = "piece.ogg", "audio/ogg"
-# Whisper's own rule for text hallucinated from silence.
-_DOUBT: Final = 0.6
-_UNLIKELY: Final = -1.0
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…。？！])\s+")  # noqa: RUF001  # full-width marks are meant
 
 
@@ -42,6 +41,7 @@ class _Segment:
     text: str
     no_speech_prob: float | None = None
     avg_logprob: float | None = None
+    compression_ratio: float | None = None
 
 
 @frozen
@@ -51,7 +51,7 @@ class _Transcription:
 
 
 class OpenAiTranscriber:
-    """Transcribes with a model that detects the language itself."""
+    """Transcribes with a model that is told the language, unless the settings leave it to the model."""
 
     def __init__(
         self, access: endpoint.AiAccess, log: Log, now: Callable[[], datetime], tracing: Tracing = NO_TRACING
@@ -68,7 +68,7 @@ class OpenAiTranscriber:
     def takes_copies(self) -> bool:
         return True
 
-    async def transcribe(self, sound: Sound) -> Transcript:
+    async def transcribe(self, sound: Sound, language: Language) -> Transcript:
         if sound.file.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
             raise AiRefused("ai: audio larger than 25 MiB")
         if sound.length_s < _SHORTEST_S:
@@ -78,6 +78,9 @@ class OpenAiTranscriber:
             "model": self._access.transcribe_model,
             "response_format": "verbose_json" if self._access.returns_timestamps else "json",
         }
+        spoken = language.value if self._access.spoken_language == "note" else self._access.spoken_language
+        if spoken != "auto":
+            fields["language"] = spoken
         name, media_type = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
         body = await self._endpoint.post_file("/audio/transcriptions", fields, name, sound.file, media_type)
         return _transcript(body, sound.length_s)
@@ -91,18 +94,23 @@ def _transcript(body: bytes, length_s: float) -> Transcript:
         transcription = msgspec.json.decode(body, type=_Transcription)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise AiUnavailable("ai: malformed transcript") from None
-    if transcription.segments is None:
-        return tuple(_spread(drafts.one_line(transcription.text, _LONGEST_TEXT * 10), length_s))
-    return tuple(sorted(_utterances(transcription.segments, length_s), key=lambda one: one.at_s))
+    if not transcription.segments:
+        text = drafts.one_line(transcription.text, _LONGEST_TEXT * 10)
+        if transcription.segments is not None:  # a server that gives no times, though it was asked
+            return recognition.without_loops([Utterance(0.0, length_s, text)] if text else [])
+        return recognition.without_loops(_spread(text, length_s))
+    utterances = sorted(_utterances(transcription.segments, length_s), key=lambda one: one.at_s)
+    return recognition.without_loops(utterances)
 
 
 def _utterances(segments: list[_Segment], length_s: float) -> Iterator[Utterance]:
-    for segment in segments:
-        is_unlikely = (segment.no_speech_prob or 0) > _DOUBT and (segment.avg_logprob or 0) < _UNLIKELY
-        text = drafts.one_line(segment.text, _LONGEST_TEXT)
-        if text and not is_unlikely:
-            at_s = min(max(0.0, segment.start), length_s)
-            yield Utterance(at_s, min(max(at_s, segment.end), length_s), text)
+    for one in segments:
+        text = drafts.one_line(one.text, _LONGEST_TEXT)
+        if text and not recognition.is_hallucinated(
+            text, one.no_speech_prob, one.avg_logprob, one.compression_ratio
+        ):
+            at_s = min(max(0.0, one.start), length_s)
+            yield Utterance(at_s, min(max(at_s, one.end), length_s), text)
 
 
 def _spread(text: str, length_s: float) -> Iterator[Utterance]:

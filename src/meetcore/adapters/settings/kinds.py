@@ -207,6 +207,13 @@ KeyPrefix = Annotated[str, Rule("must be 1 to 16 lower-case letters and digits, 
 Word = Annotated[str, _WORD]
 SecretWord = Annotated[SecretStr, _WORD]
 ModelName = Annotated[str, Rule("must be one word of ASCII, or empty to do it on this machine", _is_one_word)]
+SpokenLanguage = Annotated[
+    str,
+    Rule(
+        "must be note, auto, or an ISO 639-1 code such as id",
+        lambda text: text in ("note", "auto") or bool(re.fullmatch("[a-z]{2}", text)),
+    ),
+]
 Duration = Annotated[str, Rule("must be a duration such as 24h, 90m or 3600 (seconds), or 0", duration_s)]
 Schedule = Annotated[str, Rule("must be whole seconds, comma separated", schedule)]
 PrivateNetworks = Annotated[str, Rule("must be networks such as 10.0.0.0/8, comma separated", networks)]

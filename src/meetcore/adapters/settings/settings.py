@@ -59,6 +59,7 @@ class Settings:
     ai_api_key: kinds.SecretWord = _NONE
     ai_transcribe_model: kinds.ModelName = "whisper-1"
     ai_transcribe_format: Annotated[str, kinds.one_of("verbose_json", "json")] = "verbose_json"
+    ai_spoken_language: kinds.SpokenLanguage = "note"
     ai_write_model: kinds.ModelName = "gpt-4o-mini"
     ai_context_chars: Annotated[int, kinds.at_least(8_000)] = 200_000
     ai_timeout_s: kinds.Positive = 120

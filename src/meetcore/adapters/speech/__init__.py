@@ -17,6 +17,8 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.recognition import without_loops
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable, Sound
 
@@ -59,7 +61,7 @@ class LocalTranscriber:
         """False: the child has no limits for untrusted encodings."""
         return False
 
-    async def transcribe(self, sound: Sound) -> Transcript:
+    async def transcribe(self, sound: Sound, language: Language) -> Transcript:
         async with self._turns:
             child = await self._start(sound.file)
             try:
@@ -74,7 +76,7 @@ class LocalTranscriber:
             raise AiRefused("speech: undecodable audio")
         if status != 0:
             raise AiUnavailable(f"speech: the child ended with {status}")
-        return tuple(Utterance(at_s, until_s, text) for at_s, until_s, text in output)
+        return without_loops(Utterance(at_s, until_s, text) for at_s, until_s, text in output)
 
     async def _start(self, sound: BinaryIO) -> Process:
         try:

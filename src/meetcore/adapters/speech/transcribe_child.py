@@ -31,9 +31,10 @@ WINDOW_S = 30
 QUIET_FROM_S = 20
 FRAME = RATE // 20
 PR_SET_PDEATHSIG = 1
-# Whisper's own rule for text hallucinated from silence.
+# Whisper's own rules for text hallucinated from silence, and for a loop.
 DOUBT = 0.6
 UNLIKELY = -1.0
+LOOPING = 2.4
 
 
 def main() -> int:
@@ -88,6 +89,7 @@ def utterances(model: Any, window: Any, begin_s: float) -> Iterator[tuple[float,
     )
     for one in segments:
         is_unlikely = one.no_speech_prob > DOUBT and one.avg_logprob < UNLIKELY
+        is_unlikely = is_unlikely or one.compression_ratio > LOOPING
         if one.start < length_s and not is_unlikely and any(map(str.isalnum, one.text)):
             yield begin_s + one.start, begin_s + min(one.end, length_s), one.text.strip()
 

@@ -4,6 +4,7 @@
 `downloads`    signed links to those files, and how many run at once
 `notes`        the life of a note
 `transcripts`  utterances, audio chunks, citations
+`recognition`  what a speech model writes without having heard it
 `vtt`          a provider's transcript
 `markdown`     a note as text
 `views`        records that the store reads and writes

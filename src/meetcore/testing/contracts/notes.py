@@ -151,25 +151,25 @@ class TranscriberContract:
     @pytest.mark.parametrize("length_s", [0.5, 7.25, 31.0])
     async def test_utterances_lie_within_the_piece(self, transcriber: Transcriber, length_s: float) -> None:
         with _piece(length_s) as sound:
-            _check(await transcriber.transcribe(sound), length_s)
+            _check(await transcriber.transcribe(sound, Language.INDONESIAN), length_s)
 
     async def test_the_longest_piece_is_transcribed(self, transcriber: Transcriber) -> None:
         with _piece(transcriber.max_piece_s) as sound:
-            _check(await transcriber.transcribe(sound), transcriber.max_piece_s)
+            _check(await transcriber.transcribe(sound, Language.INDONESIAN), transcriber.max_piece_s)
 
     async def test_a_piece_stays_open_and_can_be_transcribed_again(self, transcriber: Transcriber) -> None:
         with _piece(11.0) as sound:
-            first = await transcriber.transcribe(sound)
+            first = await transcriber.transcribe(sound, Language.INDONESIAN)
             assert not sound.file.closed
             sound.file.seek(0)
-            assert await transcriber.transcribe(sound) == first
+            assert await transcriber.transcribe(sound, Language.INDONESIAN) == first
 
     async def test_pieces_at_one_time_do_not_mix(self, transcriber: Transcriber) -> None:
         lengths_s = (0.5, 12.0)
 
         async def transcribe(length_s: float) -> Transcript:
             with _piece(length_s) as sound:
-                return await transcriber.transcribe(sound)
+                return await transcriber.transcribe(sound, Language.INDONESIAN)
 
         alone = [await transcribe(length_s) for length_s in lengths_s]
         assert await asyncio.gather(*map(transcribe, lengths_s)) == alone
@@ -177,11 +177,13 @@ class TranscriberContract:
     @pytest.mark.parametrize("content", [b"", b"no sound at all", silence(1.0)[:30]])
     async def test_no_sound_is_refused(self, transcriber: Transcriber, content: bytes) -> None:
         with sound_of(content, 1.0) as sound, pytest.raises(AiRefused):
-            await transcriber.transcribe(sound)
+            await transcriber.transcribe(sound, Language.INDONESIAN)
 
     async def test_a_cancelled_call_cancels_no_other(self, transcriber: Transcriber) -> None:
         with _piece(6.0) as one, _piece(6.0) as other:
-            kept = await _cancel_first(transcriber.transcribe(one), transcriber.transcribe(other))
+            kept = await _cancel_first(
+                *(transcriber.transcribe(sound, Language.ENGLISH) for sound in (one, other))
+            )
             _check(kept, 6.0)
 
 

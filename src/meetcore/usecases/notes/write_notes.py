@@ -47,19 +47,20 @@ class _BoundTranscriber:
 
     editor: ai.AudioEditor
     transcriber: ai.Transcriber
+    language: notes.Language
     takes_copies: bool
 
     async def transcribe(self, media: BinaryIO, piece: transcripts.Piece) -> transcripts.Transcript:
         if self.takes_copies:
             with await self.editor.cut(media, piece.from_s, piece.length_s, may_copy=True) as sound:
                 try:
-                    return await self.transcriber.transcribe(sound)
+                    return await self.transcriber.transcribe(sound, self.language)
                 except ai.AiRefused:
                     if not sound.is_copied:
                         raise
             self.takes_copies = False
         with await self.editor.cut(media, piece.from_s, piece.length_s) as sound:
-            return await self.transcriber.transcribe(sound)
+            return await self.transcriber.transcribe(sound, self.language)
 
 
 @frozen
@@ -115,7 +116,8 @@ class TranscribeRecording:
         kept: Callable[[int], object],
     ) -> Mapping[int, transcripts.Transcript]:
         chunks: dict[int, transcripts.Transcript] = {}
-        bound = _BoundTranscriber(self.editor, transcriber, transcriber.takes_copies)
+        language = task.note.language
+        bound = _BoundTranscriber(self.editor, transcriber, language, transcriber.takes_copies)
         with closing(self.editor.scratch()) as media:
             await downloads.copy_file(self.files, file, media)
             for piece in pieces:

@@ -280,6 +280,14 @@ async def test_two_languages_share_one_transcription() -> None:
     one.prove()
 
 
+@pytest.mark.parametrize("language", Language)
+async def test_the_transcriber_is_told_the_language_of_the_note(language: Language) -> None:
+    one = await note_scenario()
+    await one.ask(language)
+    await one.finish()
+    assert one.harness.listener.languages == {language}
+
+
 async def test_a_transcriber_that_refuses_the_original_gets_encoded_audio_from_then_on() -> None:
     one = await note_asked(recorded("rapat", 900.0))
     one.harness.listener.reads_copies = False
