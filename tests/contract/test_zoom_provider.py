@@ -17,8 +17,9 @@ from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import HostUnavailable, HostUnknown, ProviderRefused, ProviderUnknown
 from meetcore.testing.contracts.providers import InteractiveProviderContract, VideoProviderContract, order_for
-from meetcore.testing.zoom_account import REFUSALS, StandInMeeting
+from meetcore.testing.zoom_account import REFUSALS
 from meetcore.testing.zoom_server import Fault, Terms, ZoomStandIn
+from meetcore.testing.zoom_sessions import StandInMeeting
 from tests.support.zoom_adapter import NOW, Zoom, zoom_at_hand
 
 

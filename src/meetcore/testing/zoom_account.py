@@ -4,14 +4,14 @@ import base64
 import hashlib
 import re
 import secrets
-from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 
 from meetcore.testing.stand_in import Reply, as_json
+from meetcore.testing.zoom_sessions import StandInMeeting, StandInSession, StandInUser
 
 
 @frozen
@@ -99,31 +99,6 @@ class Terms:
     clock_ahead_s: float = 0.0  # of the given clock
 
 
-@define
-class StandInUser:
-    """A user by the name that callers use: an id or an address. Type 1 has no licence, type 2 has one."""
-
-    name: str
-    id: str
-    type: int = 2
-    exists: bool = True
-    host_key: str = field(default="482913", repr=False)
-    creations: Counter[date] = field(factory=Counter)
-
-
-@define
-class StandInMeeting:
-    """A meeting. `status` is waiting, started, ended or deleted."""
-
-    number: int
-    uuid: str
-    user: StandInUser
-    fields: dict[str, Any] = field(repr=False)
-    created_at: datetime
-    status: str = "waiting"
-    recording_files: list[dict[str, Any]] = field(factory=list, repr=False)
-
-
 def utc_now() -> datetime:
     """Return the present instant by the machine's clock."""
     return datetime.now(UTC)
@@ -203,7 +178,7 @@ class ZoomAccount:
         user.creations[self.now().date()] += 1
         self.created += 1
         number = self._first_number + 7919 * self.created
-        meeting = StandInMeeting(number, _uuid(number), user, fields, self.now())
+        meeting = StandInMeeting(number, user, fields, self.now())
         self.meetings[number] = meeting
         return meeting
 
@@ -227,14 +202,43 @@ class ZoomAccount:
             raise Refused("delete_in_progress")
         if meeting.status == "ended":
             raise Refused("delete_ended")
-        meeting.status = "deleted"
+        meeting.is_deleted = True
 
     def end(self, number: str) -> None:
         """End a meeting; raise Refused where it does not run or does not exist."""
         meeting = self.meeting(number)
         if meeting.status != "started":
             raise Refused("not_running")
-        meeting.status = "ended"
+        meeting.close_session(meeting.latest, self.now())
+
+    def open_session(self, number: str | int) -> str:
+        """Let somebody come to a meeting; return the uuid of the session that runs, new where none did.
+
+        Raises Refused where the meeting does not exist.
+        """
+        return self.meeting(str(number)).open_session(self.now()).uuid
+
+    def close_session(self, uuid: str) -> None:
+        """Let the last one leave a session, as Zoom ends one; raise Refused where there is none."""
+        meeting, session = self.session(uuid)
+        meeting.close_session(session, self.now())
+
+    def session(self, name: str) -> tuple[StandInMeeting, StandInSession]:
+        """Return a session by its uuid, of deleted meetings too, or the latest of a meeting by its number.
+
+        Raises Refused where there is none.
+        """
+        if name.isascii() and name.isdigit():
+            return (meeting := self.meeting(name)), meeting.latest
+        for meeting in self.meetings.values():
+            for session in meeting.sessions:
+                if session.uuid == name:
+                    return meeting, session
+        raise Refused("meeting_not_found", name)
+
+    def held(self, number: str) -> list[StandInSession]:
+        """List the sessions of a meeting that have ended; raise Refused where it does not exist."""
+        return [each for each in self.meeting(number).sessions if each.status == "ended"]
 
     def content(self, file_id: str) -> bytes:
         """Return the content of a recording's file; raise Refused where there is none."""
@@ -242,13 +246,13 @@ class ZoomAccount:
             raise Refused("no_recording")
         return self.contents[file_id]
 
-    def delete_file(self, number: str, file_id: str) -> None:
-        """Delete a file of a meeting's recording; raise Refused where either does not exist."""
-        meeting = self.meeting(number)
-        kept = [each for each in meeting.recording_files if each["id"] != file_id]
-        if len(kept) == len(meeting.recording_files):
+    def delete_file(self, name: str, file_id: str) -> None:
+        """Delete a file of a session, named as in `session`; raise Refused where either does not exist."""
+        _, session = self.session(name)
+        kept = [each for each in session.recording_files if each["id"] != file_id]
+        if len(kept) == len(session.recording_files):
             raise Refused("no_recording")
-        meeting.recording_files = kept
+        session.recording_files = kept
         self.contents.pop(file_id, None)
 
     def set_host_key(self, name: str, host_key: object) -> None:
@@ -286,9 +290,3 @@ def _is_instant(text: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _uuid(number: int) -> str:
-    """Make a UUID as Zoom writes it; every fourth has slashes, which callers must encode twice."""
-    text = base64.b64encode(hashlib.sha256(str(number).encode()).digest()[:16]).decode()
-    return f"/{text[1:9]}//{text[11:]}" if number % 4 == 0 else text

@@ -21,12 +21,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Final, TypeAlias
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from attrs import define, evolve, field, frozen
 
 from meetcore.testing.stand_in import BROKEN, PlannedFault, Reply, Request, StandIn, as_json, broken
-from meetcore.testing.zoom_account import REFUSALS, Refused, StandInMeeting, StandInUser, ZoomAccount, refusal
+from meetcore.testing.zoom_account import REFUSALS, Refused, ZoomAccount, refusal
+from meetcore.testing.zoom_sessions import StandInMeeting, StandInUser, instant
 
 _FAULTS: Final = (*BROKEN, "late", "answered", "stall", "page")
 _LIST_AGENDA: Final = 250
@@ -46,7 +47,7 @@ class Fault(PlannedFault):
     """A planned fault; its `marker` may also stand in the topic of the meeting in question."""
 
     CALLS: ClassVar[tuple[str, ...]] = (
-        "token", "create", "get", "list", "delete", "status", "recordings", "user", "host_key",
+        "token", "create", "get", "list", "delete", "status", "recordings", "instances", "user", "host_key",
         "download", "content", "delete_file",
     )  # fmt: skip
     FAULTS: ClassVar[tuple[str, ...]] = (*_FAULTS, *REFUSALS)
@@ -213,10 +214,12 @@ class ZoomApi(StandIn[Fault]):
                 return "delete", lambda: account.delete(number)
             case "PUT", "v2", "meetings", number, "status":
                 return "status", lambda: self._put_status(number, request)
-            case "GET", "v2", "meetings", number, "recordings":
-                return "recordings", lambda: self._recordings(number)
-            case "DELETE", "v2", "meetings", number, "recordings", file_id:
-                return "delete_file", lambda: self._delete_file(number, file_id, request)
+            case "GET", "v2", "past_meetings", number, "instances":
+                return "instances", lambda: self._instances(number)
+            case "GET", "v2", "meetings", name, "recordings":
+                return "recordings", lambda: self._recordings(name)
+            case "DELETE", "v2", "meetings", name, "recordings", file_id:
+                return "delete_file", lambda: self._delete_file(name, file_id, request)
             case "GET", "rec", "download", file_id:
                 return "download", lambda: self._download(file_id)
             case "GET", "files", file_id:
@@ -256,21 +259,30 @@ class ZoomApi(StandIn[Fault]):
             raise Refused("validation", "action")
         self.account.end(number)
 
-    def _recordings(self, number: str) -> Reply:
-        meeting = self.account.meeting(number)
-        if not meeting.recording_files:
-            raise Refused("no_recording")
-        files, fields = meeting.recording_files, meeting.fields
+    def _instances(self, number: str) -> Reply:
+        held = self.account.held(number)
         return as_json({
-            "uuid": meeting.uuid, "id": meeting.number, "host_id": meeting.user.id, "topic": fields["topic"],
+            "meetings": [
+                {"uuid": each.uuid, "start_time": instant(each.started_at or self.account.now())}
+                for each in held
+            ]
+        })  # fmt: skip
+
+    def _recordings(self, name: str) -> Reply:
+        meeting, session = self.account.session(_as_encoded(name))
+        if not session.recording_files:
+            raise Refused("no_recording")
+        files, fields = session.recording_files, meeting.fields
+        return as_json({
+            "uuid": session.uuid, "id": meeting.number, "host_id": meeting.user.id, "topic": fields["topic"],
             "type": "2", "start_time": fields["start_time"], "recording_count": len(files),
             "recording_files": files, "download_access_token": "eyJFAKE.FAKE.FAKE",
         })  # fmt: skip
 
-    def _delete_file(self, number: str, file_id: str, request: Request) -> None:
+    def _delete_file(self, name: str, file_id: str, request: Request) -> None:
         if request.query.get("action") != "delete":  # any other action keeps it in the bin for a month
             raise Refused("validation", "action")
-        self.account.delete_file(number, file_id)
+        self.account.delete_file(_as_encoded(name), file_id)
 
     def _download(self, file_id: str) -> Reply:
         self.account.content(file_id)
@@ -290,6 +302,13 @@ class ZoomApi(StandIn[Fault]):
             return Reply(416, b"", {"Content-Range": f"bytes */{len(content)}"})
         headers = {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
         return Reply(206, content[first : last + 1], {**kind, **headers})
+
+
+def _as_encoded(segment: str) -> str:
+    """Return the number or uuid of a segment that was decoded once; some uuids must be encoded twice."""
+    if segment.startswith("/") or "//" in segment:
+        raise Refused("meeting_not_found", segment)
+    return unquote(segment)
 
 
 def _listed(meeting: StandInMeeting) -> dict[str, object]:

@@ -14,8 +14,8 @@ As a process, `python -m meetcore.testing.zoom_server --port 8700` prints one li
 paths need no token::
 
     GET /stand-in/meetings[?all=1]                    the meetings; with `all` the deleted ones too
-    POST /stand-in/meetings/{id}/start, /end          starts or ends a meeting
-    GET, PUT /stand-in/meetings/{id}/recordings       its `recording_files`, as a JSON list
+    POST /stand-in/meetings/{id}/start, /end          begins a session, or ends the one that runs
+    GET, PUT /stand-in/meetings/{id}/recordings       `recording_files` of the latest session, as a JSON list
     PUT /stand-in/files/{id}                          the bytes of a file at `{url}/rec/download/{id}`
     GET /stand-in/counts                              meetings made and to come, calls of each kind
     GET /stand-in/users                               every user that was named, with its host key
@@ -30,15 +30,28 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from attrs import asdict
 
 from meetcore.testing.stand_in import Reply, Request, Switch, as_json, run_stand_in, serving
-from meetcore.testing.zoom_account import Refused, StandInMeeting, StandInUser, Terms, ZoomAccount, utc_now
+from meetcore.testing.zoom_account import Refused, Terms, ZoomAccount, utc_now
 from meetcore.testing.zoom_api import Credentials, Fault, ZoomApi
+from meetcore.testing.zoom_sessions import (
+    SignedWebhook,
+    StandInMeeting,
+    StandInUser,
+    instant,
+    signed_webhook,
+    webhook_body,
+)
 
 __all__ = ["Credentials", "Fault", "Terms", "ZoomStandIn", "zoom_stand_in"]
+
+_TYPES: Final = {
+    "MP4": "shared_screen_with_speaker_view", "M4A": "audio_only", "TRANSCRIPT": "audio_transcript",
+    "CHAT": "chat_file", "TIMELINE": "timeline",
+}  # fmt: skip
 
 
 class ZoomStandIn(ZoomApi):
@@ -65,6 +78,23 @@ class ZoomStandIn(ZoomApi):
         self.account.land()
         return [each for each in self.account.meetings.values() if each.status != "deleted"]
 
+    def open_session(self, number: str | int) -> str:
+        """Let somebody come to a meeting; return the uuid of the session that runs, new where none did."""
+        self.account.land()
+        return self.account.open_session(number)
+
+    def close_session(self, uuid: str) -> None:
+        """Let the last one leave a session, as Zoom ends one."""
+        self.account.close_session(uuid)
+
+    def webhook(self, name: str, uuid: str, secret: str, at: datetime | None = None) -> SignedWebhook:
+        """Make the signed webhook of this name about a session: at this instant, else now.
+
+        `recording.completed` has the media that the session has, `recording.transcript_completed` its texts.
+        """
+        at = at or self.account.now()
+        return signed_webhook(webhook_body(name, *self.account.session(uuid), at), secret, at)
+
     def record(
         self,
         meeting: StandInMeeting,
@@ -73,14 +103,21 @@ class ZoomStandIn(ZoomApi):
         content: bytes,
         start: datetime,
         end: datetime,
+        *,
+        uuid: str = "",
+        recording_type: str = "",
     ) -> None:
-        """Add a file to a meeting's recording; `file_type` is Zoom's: MP4, M4A, TRANSCRIPT."""
+        """Add a file to a session's recording, the latest's unless `uuid` names one.
+
+        `file_type` is Zoom's: MP4, M4A, TRANSCRIPT; so is `recording_type`.
+        """
         self.account.contents[file_id] = content
-        meeting.recording_files.append({
-            "id": file_id, "meeting_id": meeting.uuid, "file_type": file_type, "file_size": len(content),
-            "recording_start": start.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "recording_end": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "download_url": f"{self.url}/rec/download/{file_id}", "status": "completed",
+        session = self.account.session(uuid)[1] if uuid else meeting.latest
+        session.recording_files.append({
+            "id": file_id, "meeting_id": session.uuid, "file_type": file_type, "file_size": len(content),
+            "recording_start": instant(start), "recording_end": instant(end), "status": "completed",
+            "recording_type": recording_type or _TYPES.get(file_type, ""),
+            "download_url": f"{self.url}/rec/download/{file_id}",
         })  # fmt: skip
 
     async def handle(self, request: Request) -> Reply | None:
@@ -99,7 +136,7 @@ class ZoomStandIn(ZoomApi):
                 found = account.meetings.values() if request.query.get("all") else self.meetings
                 return lambda: [_shown(each) for each in found]
             case "POST", "meetings", number, ("start" | "end") as step:
-                return lambda: self._step(number, "started" if step == "start" else "ended")
+                return lambda: self._step(number, step)
             case "GET", "meetings", number, "recordings":
                 return lambda: account.meeting(number).recording_files
             case "PUT", "meetings", number, "recordings":
@@ -121,10 +158,12 @@ class ZoomStandIn(ZoomApi):
             case _:
                 return None
 
-    def _step(self, number: str, status: str) -> object:
-        meeting = self.account.meeting(number)
-        meeting.status = status
-        return _shown(meeting)
+    def _step(self, number: str, step: str) -> object:
+        if step == "start":
+            self.account.open_session(number)
+        else:
+            self.account.close_session(self.account.meeting(number).uuid)
+        return _shown(self.account.meeting(number))
 
     def _record(self, number: str, files: list[dict[str, Any]]) -> object:
         self.account.meeting(number).recording_files = files

@@ -8,14 +8,19 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 
+from meetcore.adapters.zoom.events import zoom_webhook_parser
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.testing.zoom_account import REFUSALS
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 
+START = datetime(2026, 12, 1, 2, tzinfo=UTC)
 MEETING = {
     "topic": "Rapat",
     "type": 2,
@@ -146,9 +151,83 @@ async def test_a_token_ends(zoom: ZoomStandIn, http: httpx.AsyncClient):
     assert (answer.status_code, answer.json()["code"]) == (401, 124)
 
 
-async def test_some_uuids_have_the_slashes_of_the_trap(zoom: ZoomStandIn, http: httpx.AsyncClient):
-    uuids = [(await made(http))["uuid"] for _ in range(4)]
+async def test_uuids_of_a_number_have_the_slashes_of_the_trap(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    number, uuids = (await made(http))["id"], []
+    for _ in range(4):
+        uuids.append(zoom.open_session(number))
+        zoom.close_session(uuids[-1])
     assert [uuid.startswith("/") and "//" in uuid for uuid in uuids].count(True) == 1
+    assert sum(uuid.startswith("/") and "//" not in uuid for uuid in uuids) == 1
+    assert sum("/" in uuid[1:] and not uuid.startswith("/") for uuid in uuids) == 1
+
+
+async def test_a_number_is_held_in_sessions(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    number = (await made(http))["id"]
+    first = zoom.open_session(number)
+    assert zoom.open_session(number) == first  # it runs: nobody begins another
+    assert (await http.get(f"/v2/past_meetings/{number}/instances")).json() == {"meetings": []}
+    zoom.close_session(first)
+    second = zoom.open_session(number)
+    assert (await http.get(f"/v2/meetings/{number}")).json()["uuid"] == second != first
+    assert (await http.delete(f"/v2/meetings/{number}")).json()["code"] == 3002
+    zoom.close_session(first)  # again: the other one runs on
+    assert (await http.get(f"/v2/meetings/{number}")).json()["status"] == "started"
+    await http.put(f"/v2/meetings/{number}/status", json={"action": "end"})
+    past = (await http.get(f"/v2/past_meetings/{number}/instances")).json()["meetings"]
+    assert [each["uuid"] for each in past] == [first, second]
+    assert (await http.get("/v2/past_meetings/1/instances")).json()["code"] == 3001
+
+
+async def test_a_number_means_the_latest_session(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    number = (await made(http))["id"]
+    (meeting,) = zoom.meetings
+    uuids = []
+    for k in range(4):
+        uuids.append(zoom.open_session(number))
+        zoom.record(meeting, f"f{k}", "M4A", b"sound", START, START)
+        zoom.close_session(uuids[-1])
+
+    async def files_of(name: str) -> list[str]:
+        body = (await http.get(f"/v2/meetings/{name}/recordings")).json()
+        return [each["id"] for each in body["recording_files"]]
+
+    assert await files_of(str(number)) == ["f3"]
+    for k, uuid in enumerate(uuids):
+        twice = quote(quote(uuid, safe=""), safe="")
+        assert await files_of(twice) == [f"f{k}"]
+        once = await http.get(f"/v2/meetings/{quote(uuid, safe='')}/recordings")
+        assert once.is_success is not (uuid.startswith("/") or "//" in uuid)
+    of_the_first = quote(quote(uuids[0], safe=""), safe="")
+    refused = await http.delete(f"/v2/meetings/{number}/recordings/f0?action=delete")
+    assert (refused.status_code, refused.json()["code"]) == (404, 3301)
+    await http.delete(f"/v2/meetings/{of_the_first}/recordings/f0?action=delete")
+    assert "f0" not in zoom.account.contents
+    assert (await http.get(f"/v2/meetings/{of_the_first}/recordings")).json()["code"] == 3301
+
+
+async def test_the_webhooks_of_a_session_are_signed(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    number = (await made(http))["id"]
+    (meeting,) = zoom.meetings
+    uuid = zoom.open_session(number)
+    read = zoom_webhook_parser("secret")
+
+    def event_of(name: str) -> ProviderEvent:
+        webhook = zoom.webhook(name, uuid, "secret", START)
+        event = read(webhook.body, webhook.headers, START).event
+        assert event is not None
+        return event
+
+    started = event_of("meeting.started")
+    assert (started.kind, started.happened_at) == (ProviderEventKind.MEETING_STARTED, START)
+    assert started.provider_meeting_id == str(number)
+    zoom.record(meeting, "a1", "M4A", b"sound", START, START)
+    zoom.record(meeting, "a2", "TRANSCRIPT", b"WEBVTT", START, START)
+    zoom.close_session(uuid)
+    assert event_of("meeting.ended").kind is ProviderEventKind.MEETING_ENDED
+    names = ("recording.completed", "recording.transcript_completed")
+    assert [[file.provider_file_id for file in event_of(name).files] for name in names] == [["a1"], ["a2"]]
+    with pytest.raises(ValueError, match="is none of"):
+        zoom.webhook("recording.paused", uuid, "secret")
 
 
 async def test_it_runs_as_a_process_and_reports_when_it_is_ready():
