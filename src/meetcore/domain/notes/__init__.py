@@ -6,6 +6,7 @@
 `transcripts`  utterances, audio chunks, citations
 `recognition`  what a speech model writes without having heard it
 `vtt`          a provider's transcript
+`speakers`     the names in it
 `markdown`     a note as text
 `views`        records that the store reads and writes
 """

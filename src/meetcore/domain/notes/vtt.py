@@ -5,27 +5,17 @@ with unreadable times). Cues are returned in the order of time. The time of read
 file raises.
 
 A speaker is named by the recommendation's ``<v Budi Santoso>Selamat pagi``; a file that uses it anywhere uses
-it everywhere. Or as Zoom writes it, ``Budi Santoso: Selamat pagi``, where the words before a colon may be a
-name or a heading. They are a name when
-
-- a space follows the colon, which excludes ``10:30`` and ``https://``,
-- they are one to six words of at most 64 characters that begin with a letter that is not a small one, and
-  have none of ``,;!?<>"/`` in them,
-- and the file supports it: they stand before another cue too, or they are two words or more that are all
-  capitalised, or at least half of the file's cues begin with such words.
-
-A cue without a name has none, even after a named one: the writer may have lost the speaker.
+it everywhere. Or as Zoom writes it, ``Budi Santoso: Selamat pagi``, which `speakers` tells from other words
+before a colon. A cue without a name has none, even after a named one: the writer may have lost the speaker.
 """
 
 import html
 import re
-from collections import Counter
 from collections.abc import Iterator
-from itertools import chain
+from operator import itemgetter
 from typing import Final
 
-from attrs import evolve
-
+from meetcore.domain.notes import speakers
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 
 MAX_UTTERANCES: Final = 100_000
@@ -37,11 +27,8 @@ _TIMES: Final = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![0-9])")
 _TAG: Final = re.compile(r"<([^<>]*)>")
 _VOICE: Final = re.compile(r"v(?:\.[^ \t\n]*)?[ \t\n](.*)", re.DOTALL)
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
-_LINE: Final = re.compile(r"^.*$", re.MULTILINE)
-_BLANK_LINES: Final = re.compile(r"\n{3,}")
-_LONGEST_NAME: Final = 64
-_MAX_NAME_WORDS: Final = 6
-_NO_NAME: Final = frozenset(',;!?<>"/')
+_Said = tuple[float, float, str, str | None]
+"""Beginning, end, text and speaker of an utterance."""
 
 
 def read_vtt(file: bytes) -> Transcript:
@@ -50,13 +37,14 @@ def read_vtt(file: bytes) -> Transcript:
     Invalid UTF-8 is replaced. Empty where the file is no WebVTT or has no text. A cue with several voices is
     one utterance for each.
     """
-    text = _BLANK_LINES.sub("\n\n", _decoded(file))
+    text = _decoded(file)
     if re.match(r"WEBVTT(?:[ \t\n]|$)", text) is None:
         return ()
-    utterances, has_voices = _utterances(text)
+    said, has_voices = _said(text)
     if not has_voices:
-        utterances = _named(utterances)
-    return tuple(sorted(utterances, key=lambda one: one.at_s))
+        said = _named(said)
+    said.sort(key=itemgetter(0))
+    return tuple(Utterance(*one) for one in said)
 
 
 def _decoded(file: bytes) -> str:
@@ -64,34 +52,36 @@ def _decoded(file: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _utterances(text: str) -> tuple[list[Utterance], bool]:
+def _said(text: str) -> tuple[list[_Said], bool]:
     """Return the cues' utterances in the order of the file, and whether any cue has a voice tag."""
-    utterances: list[Utterance] = []
+    said: list[_Said] = []
     has_voices = False
     for at_s, until_s, payload in _cues(text):
         for voice, content in _spans(payload):
             has_voices = has_voices or voice is not None
             if content:
-                utterances.append(Utterance(at_s, until_s, content, voice))
-            if len(utterances) == MAX_UTTERANCES:
-                return utterances, has_voices
-    return utterances, has_voices
+                said.append((at_s, until_s, content, voice))
+            if len(said) == MAX_UTTERANCES:
+                return said, has_voices
+    return said, has_voices
 
 
 def _cues(text: str) -> Iterator[tuple[float, float, str]]:
-    """Yield each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not."""
-    times: tuple[float, float] | None = None
-    payload: list[str] = []
-    # A blank line ends the last one. The lines are not split beforehand: a stranger's file can be all lines.
-    for line in chain((found[0] for found in _LINE.finditer(text)), [""]):
-        has_arrow = "-->" in line
-        if line and not has_arrow:
-            if times is not None:
-                payload.append(line)
-            continue
+    """Yield each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not.
+
+    A blank line or the next cue ends it. Nothing is searched for twice, and the lines are not split: a
+    stranger's file can be all lines.
+    """
+    text += "\n\n"
+    blank, arrow = -1, text.find("-->")
+    while arrow >= 0:
+        end = text.index("\n", arrow)
+        times = _times(text[text.rfind("\n", 0, arrow) + 1 : end])
+        blank = blank if blank >= end else text.index("\n\n", end)
+        arrow = text.find("-->", end)
         if times is not None:
-            yield *times, "\n".join(payload)
-        times, payload = _times(line), []
+            next_line = text.rfind("\n", end, arrow) if arrow >= 0 else blank
+            yield *times, text[end : min(blank, next_line)]
 
 
 def _times(line: str) -> tuple[float, float] | None:
@@ -109,6 +99,9 @@ def _seconds(hours: str | None, minutes: str, seconds: str, thousandths: str) ->
 
 def _spans(payload: str) -> Iterator[tuple[str | None, str]]:
     """Yield each voice of a cue with its text without tags; `None` where the cue names no voice."""
+    if "<" not in payload:
+        yield None, _plain(payload)
+        return
     voice: str | None = None
     fragments: list[str] = []
     begin = 0
@@ -123,31 +116,15 @@ def _spans(payload: str) -> Iterator[tuple[str | None, str]]:
 
 
 def _plain(text: str) -> str:
-    return " ".join(_REFERENCE.sub(lambda reference: html.unescape(reference[0]), text).split())
+    if "&" in text:
+        text = _REFERENCE.sub(lambda reference: html.unescape(reference[0]), text)
+    return " ".join(text.split())
 
 
-def _named(utterances: list[Utterance]) -> list[Utterance]:
-    """Take the names before colons for speakers, where the file supports it."""
-    candidates = [(one, _candidate(one.text)) for one in utterances]
-    counts = Counter(name for _, name in candidates if name is not None)
-    is_habit = 2 * counts.total() >= len(utterances)
+def _named(said: list[_Said]) -> list[_Said]:
+    """Take the names before colons for speakers."""
+    names = speakers.find_names([text for _, _, text, _ in said])
     return [
-        evolve(one, speaker=name, text=one.text[len(name) + 2 :])
-        if name is not None and (is_habit or counts[name] > 1 or _is_full_name(name))
-        else one
-        for one, name in candidates
+        one if name is None else (*one[:2], one[2][len(name) + 2 :], name)
+        for one, name in zip(said, names, strict=True)
     ]
-
-
-def _candidate(text: str) -> str | None:
-    """Return the words before a first colon and a space, if they have the form of a name."""
-    name, colon, remainder = text[: _LONGEST_NAME + 2].partition(":")
-    if not colon or not remainder.startswith(" ") or not name or name[-1] == " ":
-        return None
-    fits = name[0].isalpha() and not name[0].islower() and len(name.split()) <= _MAX_NAME_WORDS
-    return name if fits and _NO_NAME.isdisjoint(name) else None
-
-
-def _is_full_name(name: str) -> bool:
-    parts = name.split()
-    return len(parts) > 1 and all(word[0].isupper() for word in parts)

@@ -82,7 +82,7 @@ class TranscribeRecording:
                 text = await self._text(segment.transcript)
             except FileGone:  # the sound may be there all the same
                 return None
-            parts.append((before_s, vtt.read_vtt(text)))
+            parts.append((before_s, await asyncio.to_thread(vtt.read_vtt, text)))  # seconds for a large one
         return transcripts.join(parts)
 
     async def transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> transcripts.Transcript:
