@@ -53,7 +53,10 @@ note = _builder(
     id=ID, recording_id=ID, meeting_id=ID, status="completed", language="id", summary="Anggaran disetujui.",
     decisions=[{"text": "Anggaran disetujui", "quote": "Kita setujui anggarannya.", "at": 126}],
     action_items=[
-        {"task": "Kirim jadwal", "owner": "Ani", "due": None, "quote": "Saya kirim Kamis.", "at": 140}
+        {
+            "task": "Kirim jadwal", "owner": "Ani", "due": "Kamis", "due_on": "2026-12-03",
+            "quote": "Saya kirim Kamis.", "at": 140,
+        }
     ],
     topics=["Anggaran"], transcript=[{"speaker": None, "at": 0, "text": "Selamat pagi."}], duration=52,
     credits_charged=52, error=None, created_at="2026-12-01T03:05:00Z", completed_at="2026-12-01T03:09:12Z",

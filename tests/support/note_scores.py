@@ -12,6 +12,7 @@ another of its utterance. Owners and due dates count out of all labelled actions
 neither.
 """
 
+import asyncio
 import json
 import re
 import sys
@@ -23,6 +24,8 @@ from typing import Any, Final, TypeVar
 from attrs import field, frozen
 
 from meetcore.adapters.local_notes.writer import _draft
+from meetcore.adapters.public_holidays import HolidaysCalendar
+from meetcore.domain.notes.due_dates import with_due_dates
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 
@@ -97,7 +100,8 @@ def _label(content: dict[str, Any]) -> Label:
 
 def draft_of(meeting: Meeting) -> NoteDraft:
     """Write the notes of a meeting."""
-    return _draft(meeting.transcript, Language.INDONESIAN)
+    draft = _draft(meeting.transcript, Language.INDONESIAN)
+    return with_due_dates(draft, meeting.day, asyncio.run(HolidaysCalendar().holidays_from(meeting.day)))
 
 
 def score(file: Path) -> Score:
@@ -132,8 +136,8 @@ def _misses(label: Label, action: ActionItem | None) -> Iterator[str]:
     if not _is_owner_right(label, action):
         yield f"owner {label.utterance}: {sorted(label.owners)} not {action.owner}: {label.sentence}"
     if not _is_due_right(label, action):
-        due_on = getattr(action, "due_on", None)
-        yield f"due {label.utterance}: {label.due} {label.due_on} not {action.due} {due_on}: {label.sentence}"
+        due = f"{label.due} {label.due_on} not {action.due} {action.due_on}"
+        yield f"due {label.utterance}: {due}: {label.sentence}"
 
 
 def _matched(
@@ -169,7 +173,7 @@ def _is_owner_right(label: Label, action: ActionItem) -> bool:
 
 
 def _is_due_right(label: Label, action: ActionItem) -> bool:
-    if getattr(action, "due_on", None) != label.due_on:
+    if action.due_on != label.due_on:
         return False
     if label.due is None or action.due is None:
         return label.due == action.due

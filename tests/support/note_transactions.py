@@ -1,6 +1,6 @@
 """Transactions of notes, as their use cases write them, without transcriber and writer."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
@@ -27,7 +27,10 @@ TRANSCRIPT = (
 DRAFT = NoteDraft(
     "SEALED-summary ✓",
     (Decision("SEALED-decision", "kita pakai Postgres", 0.25),),
-    (ActionItem("SEALED-task", "ok", 61.125, owner="SEALED-owner"), ActionItem("more", "ok", 61.125)),
+    (
+        ActionItem("SEALED-task", "ok", 61.125, "SEALED-owner", "SEALED-due", date(2026, 12, 3)),
+        ActionItem("more", "ok", 61.125),
+    ),
     ("SEALED-topic",),
 )
 

@@ -1,15 +1,15 @@
 """Decode untrusted bytes to a record, or to None.
 
-A record is an attrs class whose fields are texts, whole numbers, booleans, aware datetimes, JSON objects,
-other records, tuples of these, or None. The shape is checked and unknown fields are ignored; a missing field
-needs a default. The reason of a failure is dropped, because it would quote what may be secret.
+A record is an attrs class whose fields are texts, whole numbers, booleans, dates, aware datetimes, JSON
+objects, other records, tuples of these, or None. The shape is checked and unknown fields are ignored; a
+missing field needs a default. The reason of a failure is dropped, because it would quote what may be secret.
 """
 
 import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -127,10 +127,15 @@ def _instant(value: object) -> object:
     return datetime.fromisoformat(text.upper())
 
 
+def _day(value: object) -> object:
+    return date.fromisoformat(cast(str, _text(value)))
+
+
 _READERS: Final[Mapping[object, _Read]] = {
     str: _text,
     int: _plain(int),
     bool: _plain(bool),
+    date: _day,
     datetime: _instant,
     Any: lambda value: value,
 }

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meetcore.ports.queries import Lists, Queries
     from meetcore.ports.recording_files import RecordingFiles
     from meetcore.ports.requests import KeyUses, RateCounters, Registry, RequestLog
-    from meetcore.ports.runtime import Clock, DocumentPrinter, Entropy, WorkerNotifier
+    from meetcore.ports.runtime import Clock, DocumentPrinter, Entropy, HolidayCalendar, WorkerNotifier
     from meetcore.ports.store import Store
     from meetcore.ports.video_provider import VideoProvider
     from meetcore.ports.webhook_sender import Resolver, WebhookSender
@@ -86,6 +86,7 @@ class NotePorts:
     editor: AudioEditor
     transcriber: Transcriber | None
     note_writer: NoteWriter
+    calendar: HolidayCalendar
 
 
 @frozen

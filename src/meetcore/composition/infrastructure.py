@@ -336,12 +336,13 @@ async def _open_sender(stack: AsyncExitStack, settings: Settings, network: Netwo
 @asynccontextmanager
 async def _open_notes(settings: Settings, tracing: Tracing) -> AsyncIterator[NotePorts]:
     from meetcore.adapters.media import AvAudioEditor
+    from meetcore.adapters.public_holidays import HolidaysCalendar
 
     editor = AvAudioEditor(
         settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None
     )
     async with open_ai(settings, tracing) as (transcriber, note_writer):
-        yield NotePorts(editor, transcriber, note_writer)
+        yield NotePorts(editor, transcriber, note_writer, HolidaysCalendar())
 
 
 @asynccontextmanager

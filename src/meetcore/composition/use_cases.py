@@ -203,7 +203,7 @@ def build_notes(app: Application) -> Notes | None:
         write_notes.WriteNotes(
             store, recordings.sync_files,
             write_notes.TranscribeRecording(store, ports.files, own.editor, own.transcriber),
-            own.note_writer,
+            own.note_writer, own.calendar,
             note_charges.FinalizeNote(store, policy.catalogue, notifier, runtime, reports.failed_note),
             runtime, policy.note_schedule, policy.notes_in_flight, lease_s, policy.transcript_wait_s,
             reports.expired_note,

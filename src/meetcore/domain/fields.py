@@ -1,7 +1,7 @@
 """Fields of requests and records: their meaning for schemas, their JSON form, types that records share."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar
@@ -35,6 +35,8 @@ def as_json(record: Any) -> Mapping[str, object]:
 def _json_value(_: object, __: object, value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -1,12 +1,13 @@
-"""Services of the process: time, randomness, encryption, notification of workers, printing; leases."""
+"""Services of the process: time, holidays, randomness, encryption, notifying workers, printing; leases."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.notes.due_words import Holidays
 from meetcore.domain.records.documents import Document
 
 
@@ -18,6 +19,13 @@ class Clock(Protocol):
 
     def uptime(self) -> float:
         """Return seconds that only go forward, also while the machine is suspended, from any beginning."""
+
+
+class HolidayCalendar(Protocol):
+    """The public holidays of Indonesia."""
+
+    async def holidays_from(self, day: date) -> Holidays:
+        """Return the holidays of a day's year and the next."""
 
 
 class Entropy(Protocol):

@@ -432,7 +432,10 @@ NOTE = Note(
     NoteStep.SETTLE, 61, START,
     draft=NoteDraft(
         "Ringkasan", (Decision("Postgres", "kita pakai Postgres", 3.9),),
-        (ActionItem("menulis", "saya menulis besok", 64.0, "Dewi", "besok"), ActionItem("b", "c", 65.0)),
+        (
+            ActionItem("menulis", "saya menulis besok", 64.0, "Dewi", "besok", date(2026, 12, 2)),
+            ActionItem("b", "c", 65.0),
+        ),
         ("anggaran",),
     ),
     transcript=(
@@ -469,8 +472,15 @@ def test_a_completed_note_as_the_contract_writes_it() -> None:
         "summary": "Ringkasan",
         "decisions": [{"text": "Postgres", "quote": "kita pakai Postgres", "at": 3}],
         "action_items": [
-            {"task": "menulis", "owner": "Dewi", "due": "besok", "quote": "saya menulis besok", "at": 64},
-            {"task": "b", "owner": None, "due": None, "quote": "c", "at": 65},
+            {
+                "task": "menulis",
+                "owner": "Dewi",
+                "due": "besok",
+                "due_on": "2026-12-02",
+                "quote": "saya menulis besok",
+                "at": 64,
+            },
+            {"task": "b", "owner": None, "due": None, "due_on": None, "quote": "c", "at": 65},
         ],
         "topics": ["anggaran"],
         "transcript": [

@@ -64,6 +64,7 @@ from tests.support.postgres_rig import ENTRIES, PostgresRig, StoreClock, current
 from tests.support.sandbox_state import MemorySandboxState
 from tests.unit.usecases.fakes import (
     FakeAudioEditor,
+    FakeHolidayCalendar,
     FakeNoteWriter,
     FakeRecordings,
     FakeTranscriber,
@@ -243,7 +244,8 @@ class ApplicationHarness:
             self.clock, self.runtime.entropy, store, rig.queries, rig.registry, rig.audit, rig.housekeeping,
             rig.key_uses, rig.request_log, rig.retention, InProcessRateCounters(),
             self.notifier, self.notes_notifier, self.resolver, FakeDocumentPrinter(), provider,
-            self.fake_recordings, notes=NotePorts(self.editor, self.listener, self.scribe),
+            self.fake_recordings,
+            notes=NotePorts(self.editor, self.listener, self.scribe, FakeHolidayCalendar()),
             metrics=self.metrics,
         )  # fmt: skip
         return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
 from typing import BinaryIO
 
 from attrs import define, evolve, field
 
+from meetcore.domain.notes.due_words import Holiday, Holidays
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.domain.notes.transcripts import Transcript, Utterance
@@ -209,14 +210,24 @@ class FakeNoteWriter:
         return draft_of(transcript, language)
 
 
+DUE = "H-3 Natal"
+
+
 def draft_of(transcript: Transcript, language: Language) -> NoteDraft:
     """What the scribe makes of a transcript."""
     first = transcript[0]
     summary = f"{language}: " + " / ".join(one.text for one in transcript)
     decision = Decision("decided", first.text, first.at_s)
     return NoteDraft(
-        summary, (decision,), (ActionItem("do", first.text, first.at_s, "Budi", "Friday"),), ("topic",)
+        summary, (decision,), (ActionItem("do", first.text, first.at_s, "Budi", DUE),), ("topic",)
     )
+
+
+class FakeHolidayCalendar:
+    """One holiday a year. Fills `ports.runtime.HolidayCalendar`."""
+
+    async def holidays_from(self, day: date) -> Holidays:
+        return {Holiday.CHRISTMAS: (date(day.year, 12, 25), date(day.year + 1, 12, 25))}
 
 
 def grown(file: tuple[RecordingFile, bytes], seconds: float) -> tuple[RecordingFile, bytes]:

@@ -140,8 +140,9 @@ NOTE: Json = {
         {
             "task": "Kirim jadwal",
             "owner": "Ani",
-            "due": "2026-12-03",
-            "quote": "Saya kirim Kamis.",
+            "due": "Kamis",
+            "due_on": "2026-12-03",
+            "quote": "Saya kirim jadwalnya Kamis.",
             "at": 1402,
         }
     ],

@@ -82,5 +82,6 @@ def _decision_line(one: Decision) -> str:
 
 def _action_line(one: ActionItem, head: Mapping[str, str]) -> str:
     owner = f"**{_escaped(one.owner)}**: " if one.owner else ""
-    due = f" ({head['due']}: {_escaped(one.due)})" if one.due else ""
+    due_on = f", {one.due_on}" if one.due_on else ""
+    due = f" ({head['due']}: {_escaped(one.due)}{due_on})" if one.due else ""
     return f"- [ ] {owner}{_escaped(one.task)}{due}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"

@@ -138,13 +138,14 @@ class Decision:
 
 @frozen
 class ActionItem:
-    """A task. Owner and due date are set when they were said, in the spoken words."""
+    """A task. Owner and due are the spoken words, if they were said; `due_on` is the day that they mean."""
 
     task: str = field(repr=False)
     quote: str = field(repr=False)
     at_s: float
     owner: str | None = field(default=None, repr=False)
     due: str | None = field(default=None, repr=False)
+    due_on: date | None = None
 
 
 @frozen

@@ -1,6 +1,6 @@
 """The records of recordings and of the notes on them. Seconds count from the beginning of the recording."""
 
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -69,6 +69,7 @@ class ActionItem:
     task: str = field(repr=False)
     owner: str | None = field(default=None, repr=False)
     due: str | None = field(default=None, repr=False)
+    due_on: Annotated[date | None, FieldInfo("The day of `due`.")] = None
     quote: str = field(repr=False)
     at: _Moment
 

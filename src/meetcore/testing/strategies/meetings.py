@@ -176,7 +176,8 @@ def drafts() -> SearchStrategy[NoteDraft]:
     """Draw the result of a writer."""
     seconds, maybe = st.floats(0, 10_000, allow_nan=False), st.none() | _TEXTS
     decisions = st.lists(st.builds(Decision, _TEXTS, _TEXTS, seconds), max_size=3).map(tuple)
-    items = st.lists(st.builds(ActionItem, _TEXTS, _TEXTS, seconds, maybe, maybe), max_size=3).map(tuple)
+    item = st.builds(ActionItem, _TEXTS, _TEXTS, seconds, maybe, maybe, st.none() | st.dates())
+    items = st.lists(item, max_size=3).map(tuple)
     return st.builds(NoteDraft, _TEXTS, decisions, items, st.lists(_TEXTS, max_size=3).map(tuple))
 
 

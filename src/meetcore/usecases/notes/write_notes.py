@@ -21,13 +21,14 @@ from typing import BinaryIO
 
 from attrs import define, evolve, frozen
 
-from meetcore.domain.notes import notes, recordings, transcripts, vtt
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.notes import due_dates, notes, recordings, transcripts, vtt
 from meetcore.domain.notes.notes import NoteFault, NoteStep
 from meetcore.domain.notes.views import NoteTask
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule, next_attempt
 from meetcore.ports import ai, observability
 from meetcore.ports.recording_files import FileGone, FilesUnavailable, RecordingFiles
-from meetcore.ports.runtime import Lease
+from meetcore.ports.runtime import HolidayCalendar, Lease
 from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.usecases.notes import downloads, note_charges
 from meetcore.usecases.notes.recordings import SyncRecordingFiles
@@ -180,6 +181,7 @@ class WriteNotes:
     look: SyncRecordingFiles
     transcribe: TranscribeRecording
     writer: ai.NoteWriter
+    calendar: HolidayCalendar
     end: note_charges.FinalizeNote
     runtime: Runtime
     schedule: RetrySchedule
@@ -259,8 +261,16 @@ class WriteNotes:
             return await self._fetch(task)
         if task.note.step is NoteStep.TRANSCRIBE:
             return await self._transcribe(task, kept)
-        draft = await self.writer.write(task.note.transcript, task.note.language)
+        draft = await self._dated(await self.writer.write(task.note.transcript, task.note.language), task)
         return await self._keep(task, evolve(notes.advance(task.note, NoteStep.SETTLE), draft=draft))
+
+    async def _dated(self, draft: notes.NoteDraft, task: NoteTask) -> notes.NoteDraft:
+        """Set the due dates, counted from the day of the recording in WIB."""
+        day = cap_day(task.recording.recorded_at)
+        dues = (item.due for item in draft.action_items if item.due is not None)
+        needs_holidays = any(map(due_dates.names_holiday, dues))
+        holidays = await self.calendar.holidays_from(day) if needs_holidays else {}
+        return due_dates.with_due_dates(draft, day, holidays)
 
     async def _fetch(self, task: NoteTask) -> NoteTask | _Later:
         recording = await self.look(task.recording)

@@ -1,6 +1,6 @@
 """A note as people read it: headings in its language, and nobody's words taken for markup."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from uuid import UUID
 
 import pytest
@@ -17,8 +17,10 @@ DRAFT = notes.NoteDraft(
     "Inti pembicaraan:\n\n- Anggaran disetujui.\n- Jadwal *tetap*.",
     (notes.Decision("Anggaran disetujui", "Kita setujui anggarannya.", 66.4),),
     (
-        notes.ActionItem("Kirim jadwal", "Ani, tolong kirim jadwal besok.", 3_725.0, "Ani", "besok"),
-        notes.ActionItem("Pesan ruang", "Tolong pesan ruang.", 70.0),
+        notes.ActionItem(
+            "Kirim jadwal", "Ani, tolong kirim jadwal besok.", 3_725.0, "Ani", "besok", date(2026, 12, 2)
+        ),
+        notes.ActionItem("Pesan ruang", "Tolong pesan ruang.", 70.0, due="segera"),
     ),
     ("anggaran", "jadwal"),
 )
@@ -35,8 +37,9 @@ def test_a_note_is_written_out() -> None:
         "Inti pembicaraan:\n\n- Anggaran disetujui.\n- Jadwal \\*tetap\\*.\n\n"
         "## Keputusan\n\n- Anggaran disetujui\n  > 1:06 Kita setujui anggarannya.\n\n"
         "## Tindak lanjut\n\n"
-        "- [ ] **Ani**: Kirim jadwal (tenggat: besok)\n  > 1:02:05 Ani, tolong kirim jadwal besok.\n"
-        "- [ ] Pesan ruang\n  > 1:10 Tolong pesan ruang.\n\n"
+        "- [ ] **Ani**: Kirim jadwal (tenggat: besok, 2026-12-02)\n"
+        "  > 1:02:05 Ani, tolong kirim jadwal besok.\n"
+        "- [ ] Pesan ruang (tenggat: segera)\n  > 1:10 Tolong pesan ruang.\n\n"
         "## Topik\n\n- anggaran\n- jadwal\n\n"
         "## Transkrip\n\n**0:00** Ani: Selamat pagi.\n\n**1:01** Pagi.\n"
     )

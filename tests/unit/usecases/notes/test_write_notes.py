@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import date, timedelta
 
 import pytest
 from attrs import evolve
@@ -16,7 +16,7 @@ from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.notes.write_notes import MAX_LEASE_EXPIRATIONS
 from tests.unit.usecases.application import LEASE_S, CrashPoint, SimulatedCrash
-from tests.unit.usecases.fakes import draft_of, grown, recorded, written
+from tests.unit.usecases.fakes import DUE, draft_of, grown, recorded, written
 from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_asked, note_scenario
 
 pytestmark = pytest.mark.spec("1/notes")
@@ -39,7 +39,12 @@ async def test_a_note_is_transcribed_written_charged_by_the_media_and_reported()
     assert [utterance.at_s for utterance in note.transcript] == pytest.approx(
         [1.0, 201.333, 401.667], abs=0.001
     )
-    assert note.draft == draft_of(note.transcript, Language.INDONESIAN)
+    assert note.draft is not None
+    (item,) = note.draft.action_items
+    assert (item.due, item.due_on) == (DUE, date(2026, 12, 22))
+    assert evolve(note.draft, action_items=(evolve(item, due_on=None),)) == draft_of(
+        note.transcript, Language.INDONESIAN
+    )
     assert note.credits_charged == 11
     assert one.harness.money() == (974, 0)
     (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.api.http_common import download_url
 from meetcore.adapters.catalogues import translations
-from meetcore.adapters.web.formats import CATALOGUES, format_instant, format_offset
+from meetcore.adapters.web.formats import CATALOGUES, format_day, format_instant, format_offset
 from meetcore.adapters.web.forms import PAGE_SIZE, first_page, read_before, send_file
 from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
 from meetcore.adapters.web.visit import Page, Visit
@@ -61,7 +61,8 @@ def _draft(note: Note, draft: NoteDraft) -> Iterator[Block]:
     if draft.action_items:
         yield Heading(_in_its_language(note, _("Action items")))
         for item in draft.action_items:
-            parts = [part for part in (item.task, item.owner, item.due) if part]
+            due_on = item.due_on and format_day(item.due_on, note.language)
+            parts = [part for part in (item.task, item.owner, item.due, due_on) if part]
             yield Points([" \N{EM DASH} ".join(parts)])
             yield Quotation(item.quote, format_offset(item.at_s))
     if draft.topics:

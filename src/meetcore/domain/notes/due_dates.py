@@ -1,0 +1,240 @@
+"""Due dates: the day that spoken words mean, counted from the day of the meeting.
+
+A rule is a pattern and its meaning; the first that matches decides. Words that name no one day ("minggu
+depan", "awal Januari", "Q1 2027", "secepatnya") have none. "By", "before" and their like name the day that
+follows. A weekday is the next one after the meeting's day, "Senin depan" that of the next week, which begins
+on a Monday; a day of a month is the next one on or after the meeting's. The end of a week is its Friday.
+"""
+
+import re
+from calendar import monthrange
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Final
+
+from attrs import evolve
+
+from meetcore.domain.notes.due_words import (
+    HOLIDAYS,
+    MONTHS,
+    NUMBERS,
+    ORDINALS,
+    WEEKDAYS,
+    Holidays,
+    any_of,
+    number_of,
+)
+from meetcore.domain.notes.notes import NoteDraft
+
+_MOST_CHARS: Final = 200
+_FRIDAY: Final = 4
+_Means = Callable[[re.Match[str], date, Holidays], date | None]
+
+
+def resolve(words: str, day: date, holidays: Holidays) -> date | None:
+    """Return the date of due words; `None` where they name no day, or a holiday that is not known."""
+    text = " ".join(words.casefold().replace("\u2019", "'").split())[:_MOST_CHARS]
+    for pattern, means in _RULES:
+        if found := pattern.search(text):
+            try:
+                return means(found, day, holidays)
+            except (ValueError, OverflowError):  # 31 April; past the last year
+                return None
+    return None
+
+
+def names_holiday(words: str) -> bool:
+    """Return whether the date of due words depends on a holiday."""
+    return _NAMES_HOLIDAY.search(words.casefold()) is not None
+
+
+def with_due_dates(draft: NoteDraft, day: date, holidays: Holidays) -> NoteDraft:
+    """Set the dates of a draft's action items, for a meeting on this day."""
+    items = (
+        one if one.due is None else evolve(one, due_on=resolve(one.due, day, holidays))
+        for one in draft.action_items
+    )
+    return evolve(draft, action_items=tuple(items))
+
+
+def _iso(found: re.Match[str], _: date, __: Holidays) -> date:
+    return date(int(found["y"]), int(found["m"]), int(found["d"]))
+
+
+def _digits(found: re.Match[str], day: date, _: Holidays) -> date | None:
+    """The day comes first, as in Indonesia, unless only the other order makes a date."""
+    number, month = int(found["d"]), int(found["m"])
+    number, month = (month, number) if month > 12 else (number, month)
+    return _in_month(number, month, found["y"], day)
+
+
+def _named_month(found: re.Match[str], day: date, _: Holidays) -> date | None:
+    return _in_month(number_of(found["d"]), MONTHS[found["m"]], found["y"], day)
+
+
+def _in_month(number: int, month: int, year: str | None, day: date) -> date:
+    if year:
+        return date(int(year) + (2000 if len(year) == 2 else 0), month, number)
+    this_year = date(day.year, month, number)
+    return this_year if this_year >= day else date(day.year + 1, month, number)
+
+
+def _day_of_month(found: re.Match[str], day: date, _: Holidays) -> date | None:
+    """The next such day; of this or of the next month where that is said."""
+    number, said = number_of(found["d"]), found["of"] or ""
+    is_next = "depan" in said or "next" in said
+    for months in (1,) if is_next else (0,) if said else (0, 1, 2):
+        first = _first_of_month(day, months)
+        if number <= monthrange(first.year, first.month)[1] and (said or months or number >= day.day):
+            return first.replace(day=number)
+    return None
+
+
+def _first_of_month(day: date, months: int) -> date:
+    """Return the first day of the month so many months later."""
+    years, month = divmod(day.month - 1 + months, 12)
+    return date(day.year + years, month + 1, 1)
+
+
+def _ahead(found: re.Match[str], day: date, _: Holidays) -> date:
+    return _counted(found, day, 1)
+
+
+def _counted(found: re.Match[str], day: date, sign: int) -> date:
+    """Count from a day on or back; a month away is the same day, or the last of a shorter month."""
+    unit = found["one"] or found["unit"]
+    count = sign * (1 if found["one"] else number_of(found["n"]))
+    if unit.startswith(("jam", "menit", "hour", "minute")):
+        return day
+    if unit.startswith(("bulan", "month", "tahun", "year")):
+        first = _first_of_month(day, count * (12 if unit.startswith(("tahun", "year")) else 1))
+        return first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
+    return day + timedelta(days=count * (7 if unit.startswith(("minggu", "pekan", "week")) else 1))
+
+
+def _from_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date | None:
+    """So long before or after the next such holiday."""
+    held = _next_holiday(found["holiday"], day, holidays)
+    if held is None:
+        return None
+    sign = -1 if found["side"] in ("-", "sebelum", "before") else 1
+    return _counted(found, held, sign)
+
+
+def _on_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date | None:
+    return _next_holiday(found["holiday"], day, holidays)
+
+
+def _next_holiday(name: str, day: date, holidays: Holidays) -> date | None:
+    days = holidays.get(HOLIDAYS[" ".join(name.split())], ())
+    return next((each for each in days if each >= day), None)
+
+
+def _end_of_period(found: re.Match[str], day: date, _: Holidays) -> date:
+    return _end_of(found["unit"], day, is_next="next" in found[0] or "depan" in found[0])
+
+
+def _end_of(unit: str, day: date, *, is_next: bool = False) -> date:
+    if unit in ("minggu", "pekan", "week"):
+        return day + timedelta(days=_FRIDAY - day.weekday() + 7 * (is_next or day.weekday() > _FRIDAY))
+    if unit in ("bulan", "month"):
+        return _last_of_month(_first_of_month(day, int(is_next)))
+    if unit in ("tahun", "year"):
+        return date(day.year + is_next, 12, 31)
+    return _last_of_month(_first_of_month(day, 2 - (day.month - 1) % 3 + 3 * is_next))
+
+
+def _end_of_month(found: re.Match[str], day: date, _: Holidays) -> date:
+    month = MONTHS[found["m"]]
+    year = int(found["y"]) if found["y"] else day.year + (month < day.month)
+    return _last_of_month(date(year, month, 1))
+
+
+def _end_of_quarter(found: re.Match[str], day: date, _: Holidays) -> date:
+    month = 3 * int(found["q"])
+    year = int(found["y"]) if found["y"] else day.year + (month < day.month)
+    return _last_of_month(date(year, month, 1))
+
+
+def _last_of_month(day: date) -> date:
+    return day.replace(day=monthrange(day.year, day.month)[1])
+
+
+def _weekday(found: re.Match[str], day: date, _: Holidays) -> date:
+    number = 6 if found["day"] is None else WEEKDAYS[found["day"]]
+    said = f"{found['before'] or ''} {found['after'] or ''}"
+    monday = day - timedelta(days=day.weekday())
+    if "depan" in said or "next" in said:
+        return monday + timedelta(days=7 + number)
+    if "ini" in said or "this" in said:
+        return monday + timedelta(days=number + 7 * (number < day.weekday()))
+    return day + timedelta(days=(number - day.weekday() - 1) % 7 + 1)
+
+
+def _in_days(count: int) -> _Means:
+    return lambda _, day, __: day + timedelta(days=count)
+
+
+def _unknown(_: re.Match[str], __: date, ___: Holidays) -> None:
+    """Meet the words that name no one day."""
+
+
+_NUMBER: Final = rf"(?:\d{{1,2}}(?:st|nd|rd|th)?|{any_of(NUMBERS)})"
+_ORDINAL: Final = rf"(?:\d{{1,2}}(?:st|nd|rd|th)|{any_of(ORDINALS)})"
+_MONTH: Final = rf"(?P<m>{any_of(MONTHS)})\.?"
+_YEAR: Final = r"(?:,?\s(?P<y>20\d\d))?"
+_HOLIDAY: Final = rf"(?P<holiday>{any_of(HOLIDAYS)})"
+_DAY: Final = rf"(?:(?P<day>{any_of(WEEKDAYS)})|hari\sminggu|minggu(?=\s(?:pagi|siang|sore|malam|malem)))"
+_LENGTH: Final = r"(?P<unit>jam|menit|hari|minggu|pekan|bulan|tahun|(?:hour|minute|day|week|month|year)s?)"
+_COUNT: Final = rf"(?:se(?P<one>jam|hari|minggu|pekan|bulan|tahun)|(?P<n>{_NUMBER})\s{_LENGTH})"
+_MEETING: Final = r"(?:ini|rapat|meeting|this|th(?:is|e)\s(?:meeting|call))"
+_AFTER: Final = r"(?:setelah|sesudah|habis|abis|after)"
+_LATER: Final = rf"(?:lagi|ke\sdepan|mendatang|dari\ssekarang|from\s(?:now|today)|{_AFTER}\s{_MEETING})"
+_WEEKS: Final = r"(?:(?:minggu|pekan)\s(?:depan|ini),?\s(?:hari\s)?|(?:next|this)\s(?:week\s)?(?:on\s)?)"
+_PERIODS: Final = r"(?:minggu|pekan|bulan|tahun|kuartal|triwulan)"
+_PERIODS_EN: Final = r"(?:week|month|quarter|year)"
+# White space is one space, and letters are small, before a rule is tried.
+_FORMS: Final[tuple[tuple[str, _Means], ...]] = (
+    (r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})", _iso),
+    (r"(?P<d>\d{1,2})[/.-](?P<m>\d{1,2})[/.-](?P<y>\d{4}|\d{2})", _digits),
+    (r"(?P<d>\d{1,2})/(?P<m>\d{1,2})(?P<y>)", _digits),
+    (rf"(?P<d>{_NUMBER})\s(?:of\s|bulan\s)?{_MONTH}{_YEAR}", _named_month),
+    (rf"{_MONTH}\s(?:the\s)?(?P<d>{_NUMBER}){_YEAR}", _named_month),
+    (
+        rf"h\s?(?P<side>[-+])\s?(?P<n>\d{{1,2}})\s(?:sebelum\s)?(?:hari\s)?{_HOLIDAY}(?P<unit>)(?P<one>)",
+        _from_holiday,
+    ),
+    (rf"{_COUNT}\s(?P<side>sebelum|before|setelah|sesudah|after)\s{_HOLIDAY}", _from_holiday),
+    (r"h\s?[-+]\s?\d{1,2}", _unknown),
+    (rf"{_COUNT}\s{_LATER}", _ahead),
+    (rf"(?:dalam|in|within)\s(?:waktu\s|the\snext\s)?{_COUNT}", _ahead),
+    (rf"(?:tanggal|tgl\.?|tg)\s?(?P<d>{_NUMBER})(?:\s(?P<of>bulan\s(?:depan|ini)))?", _day_of_month),
+    (
+        rf"the\s(?P<d>{_ORDINAL})(?!\s(?:week|half|quarter|month|day))(?:\s(?P<of>of\s(?:next|this)\smonth))?",
+        _day_of_month,
+    ),
+    (r"(?:akhir\shari|end\sof\s(?:the\s|this\s)?(?:business\s)?day)", _in_days(0)),
+    (rf"(?:akhir|end\sof)\s(?:bulan\s)?{_MONTH}{_YEAR}", _end_of_month),
+    (rf"(?:akhir|end\sof)\s(?:q|kuartal\s|triwulan\s)(?P<q>[1-4]){_YEAR}", _end_of_quarter),
+    (rf"akhir\s(?P<unit>{_PERIODS})(?:\s(?:depan|ini))?", _end_of_period),
+    (rf"end\sof\s(?:the\s|this\s|next\s)?(?P<unit>{_PERIODS_EN})", _end_of_period),
+    (rf"(?P<unit>{_PERIODS_EN})(?:'s)?[-\s]end", _end_of_period),
+    (r"eom", lambda _, day, __: _end_of("month", day)),
+    (r"eow", lambda _, day, __: _end_of("week", day)),
+    (
+        rf"(?P<before>{_WEEKS})?{_DAY}(?P<after>,?\s(?:(?:minggu\s|pekan\s)?(?:depan|ini)|(?:next|this)\sweek))?",
+        _weekday,
+    ),
+    (_HOLIDAY, _on_holiday),
+    (r"(?:besok\s)?lusa|day\safter\stomorrow", _in_days(2)),
+    (r"besok(?:nya)?|bsk|tomorrow", _in_days(1)),
+    (
+        r"(?:hari|pagi|siang|sore|malam|malem)\sini|(?:nanti|ntar|entar)\s(?:siang|sore|malam|malem)"
+        rf"|today|tonight|noon|this\s(?:morning|afternoon|evening)|eod|cob|{_AFTER}\s{_MEETING}",
+        _in_days(0),
+    ),
+    (rf"{_PERIODS}\s(?:ini|depan)|(?:this|next)\s{_PERIODS_EN}", _unknown),
+    (r"(?:jam|pukul)\s\w+|\d{1,2}(?::\d\d)?\s?(?:am|pm|o'clock)", _in_days(0)),
+)
+_RULES: Final = tuple((re.compile(rf"(?<!\w)(?:{form})(?!\w)"), means) for form, means in _FORMS)
+_NAMES_HOLIDAY: Final = re.compile(rf"(?<!\w){any_of(HOLIDAYS)}(?!\w)")

@@ -1,0 +1,115 @@
+"""The days that due words mean."""
+
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.notes.due_dates import names_holiday, resolve, with_due_dates
+from meetcore.domain.notes.due_words import HOLIDAYS, MONTHS, NUMBERS, WEEKDAYS, Holiday, Holidays
+from meetcore.domain.notes.notes import ActionItem, NoteDraft
+
+WEDNESDAY = date(2026, 11, 4)
+KNOWN: Holidays = {
+    Holiday.EID_AL_FITR: (date(2026, 3, 21), date(2027, 3, 10)),
+    Holiday.CHRISTMAS: (date(2026, 12, 25), date(2027, 12, 25)),
+    Holiday.NEW_YEAR: (date(2027, 1, 1),),
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    # Dates
+    ("2026-12-03", "2026-12-03"), ("30/11/2026", "2026-11-30"), ("30-11-26", "2026-11-30"),
+    ("11/30/2026", "2026-11-30"), ("sebelum 5/12", "2026-12-05"), ("3/11", "2027-11-03"),
+    ("5 Des", "2026-12-05"), ("tanggal 5 Desember 2027", "2027-12-05"), ("lima Desember", "2026-12-05"),
+    ("5 bulan Januari", "2027-01-05"), ("tanggal dua puluh lima November", "2026-11-25"),
+    ("by December 5", "2026-12-05"), ("4 November", "2026-11-04"), ("Dec. 5th, 2027", "2027-12-05"),
+    ("the 5th of December", "2026-12-05"), ("May the first", "2027-05-01"), ("31 April", None),
+    ("2026-13-01", None), ("Jumat, 13 November", "2026-11-13"),
+    # Days of a month
+    ("tgl 5", "2026-11-05"), ("tgl 4", "2026-11-04"), ("tgl. 3", "2026-12-03"), ("tgl5", "2026-11-05"),
+    ("paling lambat tanggal 28", "2026-11-28"), ("tanggal lima", "2026-11-05"), ("tanggal 31", "2026-12-31"),
+    ("tanggal dua belas", "2026-11-12"), ("tanggal 5 bulan depan", "2026-12-05"),
+    ("tgl 2 bulan ini", "2026-11-02"), ("tanggal 31 bulan ini", None), ("tanggal 99", None),
+    ("by the 3rd", "2026-12-03"), ("the fifteenth", "2026-11-15"), ("the 5th of next month", "2026-12-05"),
+    ("the first week", None), ("Senin tanggal 30", "2026-11-30"),
+    # Near days
+    ("hari ini", "2026-11-04"), ("malem ini", "2026-11-04"), ("ntar sore", "2026-11-04"),
+    ("EOD", "2026-11-04"), ("akhir hari", "2026-11-04"), ("by end of day", "2026-11-04"),
+    ("setelah rapat", "2026-11-04"), ("after the meeting", "2026-11-04"), ("tonight", "2026-11-04"),
+    ("by 5 pm", "2026-11-04"), ("jam tiga", "2026-11-04"), ("besok pagi", "2026-11-05"),
+    ("tomorrow at noon", "2026-11-05"), ("lusa", "2026-11-06"), ("the day after tomorrow", "2026-11-06"),
+    # Lengths of time
+    ("tiga hari lagi", "2026-11-07"), ("dua minggu lagi", "2026-11-18"), ("seminggu lagi", "2026-11-11"),
+    ("dalam sebulan", "2026-12-04"), ("dalam waktu 10 hari", "2026-11-14"), ("2 jam lagi", "2026-11-04"),
+    ("in two weeks", "2026-11-18"), ("within a couple of days", "2026-11-06"), ("in a year", "2027-11-04"),
+    ("in a few days", None), ("tiga hari setelah rapat", "2026-11-07"), ("two months from now", "2027-01-04"),
+    # Ends
+    ("akhir bulan", "2026-11-30"), ("akhir bulan depan", "2026-12-31"), ("end of month", "2026-11-30"),
+    ("by the end of next month", "2026-12-31"), ("EOM", "2026-11-30"), ("EOW", "2026-11-06"),
+    ("akhir minggu ini", "2026-11-06"), ("end of next week", "2026-11-13"), ("akhir tahun", "2026-12-31"),
+    ("akhir tahun depan", "2027-12-31"), ("before year-end", "2026-12-31"), ("akhir kuartal", "2026-12-31"),
+    ("the end of next quarter", "2027-03-31"), ("akhir Q1 2027", "2027-03-31"), ("end of Q3", "2027-09-30"),
+    ("akhir Januari", "2027-01-31"), ("akhir Februari 2028", "2028-02-29"), ("end of November", "2026-11-30"),
+    # Weekdays
+    ("Jumat", "2026-11-06"), ("by Friday", "2026-11-06"), ("Rabu", "2026-11-11"),
+    ("hari Rabu ini", "2026-11-04"), ("this Friday", "2026-11-06"), ("Selasa ini", "2026-11-10"),
+    ("Senin depan", "2026-11-09"), ("Jumat depan", "2026-11-13"), ("Jum\u2019at depan", "2026-11-13"),
+    ("Jumat minggu depan", "2026-11-13"), ("minggu depan hari Kamis", "2026-11-12"),
+    ("next Friday", "2026-11-13"), ("Friday next week", "2026-11-13"), ("next week on Monday", "2026-11-09"),
+    ("hari Minggu", "2026-11-08"), ("Minggu malam", "2026-11-08"), ("Friday this week", "2026-11-06"),
+    ("besok Kamis", "2026-11-05"),
+    # Holidays
+    ("H-3 Lebaran", "2027-03-07"), ("H+2 hari raya", "2027-03-12"), ("sebelum Lebaran", "2027-03-10"),
+    ("seminggu sebelum Natal", "2026-12-18"), ("dua hari setelah Natal", "2026-12-27"),
+    ("two days before Christmas", "2026-12-23"), ("before New Year", "2027-01-01"), ("Nyepi", None),
+    ("H-1 Nyepi", None), ("H-1", None), ("H-7 acara", None),
+    # No one day
+    ("secepatnya", None), ("minggu depan", None), ("next month jam 3", None), ("awal Januari", None),
+    ("Q1 2027", None), ("pertengahan Desember 2026", None), ("sebelum Minggu", None), ("", None),
+])  # fmt: skip
+def test_due_words_mean_a_day(words: str, expected: str | None):
+    found = resolve(words, WEDNESDAY, KNOWN)
+    assert (found and found.isoformat()) == expected
+
+
+@pytest.mark.parametrize(("words", "day", "expected"), [
+    ("akhir minggu", date(2026, 11, 7), date(2026, 11, 13)),
+    ("hari Senin", date(2026, 11, 2), date(2026, 11, 9)),
+    ("Senin depan", date(2026, 11, 8), date(2026, 11, 9)),
+    ("sebulan lagi", date(2027, 1, 31), date(2027, 2, 28)),
+    ("tanggal 30", date(2027, 1, 31), date(2027, 3, 30)), ("besok", date(9999, 12, 31), None),
+    ("akhir kuartal", date(2026, 12, 31), date(2026, 12, 31)), ("dua bulan lagi", date(9999, 12, 1), None),
+])  # fmt: skip
+def test_due_words_mean_a_day_by_the_day_of_the_meeting(words: str, day: date, expected: date | None):
+    assert resolve(words, day, {}) == expected
+
+
+@pytest.mark.parametrize(("words", "is_named"), [
+    ("H-3 Lebaran", True), ("before Christmas", True), ("besok", False), ("nataliteit", False),
+])  # fmt: skip
+def test_whether_words_name_a_holiday(words: str, is_named: bool):
+    assert names_holiday(words) is is_named
+
+
+def test_a_draft_gets_its_due_dates():
+    items = (
+        ActionItem("a", "a", 1.0, due="besok"),
+        ActionItem("b", "b", 2.0),
+        ActionItem("c", "c", 3.0, due="nanti"),
+    )
+    draft = with_due_dates(NoteDraft("s", action_items=items), WEDNESDAY, KNOWN)
+    assert [one.due_on for one in draft.action_items] == [date(2026, 11, 5), None, None]
+
+
+_WORDS = st.sampled_from([
+    *HOLIDAYS, *MONTHS, *NUMBERS, *WEEKDAYS, "tgl", "tanggal", "H-3", "akhir", "end of", "q9", "lagi",
+    "depan", "the", "next", "99", "0", "5/99", "9999-99-99", "week", "minggu", "dalam", "sebelum", "after",
+])  # fmt: skip
+
+
+@given(st.lists(_WORDS | st.text(max_size=9), max_size=40).map(" ".join), st.dates())
+def test_no_words_make_it_fail(words: str, day: date):
+    found = resolve(words, day, KNOWN)
+    assert found is None or isinstance(found, date)
