@@ -40,7 +40,9 @@ CONTENTS = {"audio": bytes(range(256)) * 9000 + b"end", "transcript": b"WEBVTT\n
 def memory_files() -> FakeRecordingFiles:
     files = FakeRecordingFiles()
     for name, content in CONTENTS.items():
-        file = RecordingFile(name, FileKind(name), len(content), START, END, f"memory:{name}")
+        file = RecordingFile(
+            name, FileKind(name), len(content), START, END, f"memory:{name}", session_id="session-1"
+        )
         files.put("meeting-1", file, content)
     return files
 
@@ -69,6 +71,24 @@ class TestZoom(RecordingFilesContract):
             zoom.stand_in.record(meeting, "audio", "M4A", CONTENTS["audio"], START, END)
             zoom.stand_in.record(meeting, "transcript", "TRANSCRIPT", CONTENTS["transcript"], START, END)
             yield RecordingPlace(zoom.provider.files, made, CONTENTS, (other, "80000000001", "sandbox-1"))
+
+
+class TestZoomSessions(RecordingFilesContract):
+    """A number that was held in four sessions, each with a uuid of another form."""
+
+    @pytest.fixture
+    async def place(self) -> AsyncIterator[RecordingPlace]:
+        async with zoom_at_hand() as zoom:
+            made = (await zoom.provider.create(order_for(zoom.provider))).provider_meeting_id
+            contents: dict[str, bytes] = {}
+            for k in range(4):
+                uuid = zoom.stand_in.open_session(made)
+                for name, kind in (("audio", "M4A"), ("transcript", "TRANSCRIPT")):
+                    contents[f"{name}-{k}"] = CONTENTS[name]
+                    meeting = zoom.stand_in.account.meeting(made)
+                    zoom.stand_in.record(meeting, f"{name}-{k}", kind, CONTENTS[name], START, END)
+                zoom.stand_in.close_session(uuid)
+            yield RecordingPlace(zoom.provider.files, made, contents, ("80000000001",))
 
 
 class TestZoomWithoutRanges(TestZoom):

@@ -251,6 +251,36 @@ async def test_removing_is_for_good(zoom: Zoom, file: RecordingFile):
     await zoom.provider.files.remove(made, file)
 
 
+async def test_a_file_of_a_session_of_a_deleted_meeting_is_found_by_its_session(
+    zoom: Zoom, file: RecordingFile
+):
+    (made,) = zoom.made
+    zoom.stand_in.meetings[0].is_deleted = True
+    assert await zoom.provider.files.find(made) == ()
+    assert await zoom.provider.files.find(made, [file.session_id]) == (file,)
+    await zoom.provider.files.remove(made, file)
+    assert zoom.stand_in.account.contents == {}
+
+
+async def test_no_more_than_a_bounded_number_of_sessions_is_asked_for(zoom: Zoom, file: RecordingFile):
+    (made,) = zoom.made
+    for _ in range(60):
+        zoom.stand_in.close_session(zoom.stand_in.open_session(made))
+    before = zoom.calls("recordings")
+    assert await zoom.provider.files.find(made, [file.session_id]) == (file,)
+    assert zoom.calls("recordings") - before <= 52
+    assert ("zoom_lists_too_many_sessions", {"sessions": 60, "limit": 50}) in zoom.log.lines
+
+
+@pytest.mark.parametrize("call", ["recordings", "instances"])
+@pytest.mark.parametrize("fault", ["validation", "missing_scope", "500", "garbage"])
+async def test_sessions_that_cannot_be_asked_for_are_not_taken_as_empty(zoom: Zoom, fault: str, call: str):
+    (made,) = zoom.made or [(await zoom.provider.create(order_for(zoom.provider))).provider_meeting_id]
+    zoom.stand_in.faults.plan(Fault(fault, call, times=None))
+    with pytest.raises(FilesUnavailable):
+        await zoom.provider.files.find(made)
+
+
 @pytest.mark.parametrize("fault", ["validation", "missing_scope", "500", "drop", "rate_daily_account"])
 async def test_what_may_still_be_there_is_not_removed(zoom: Zoom, file: RecordingFile, fault: str):
     zoom.stand_in.faults.plan(Fault(fault, "delete_file", times=None))

@@ -82,13 +82,14 @@ class CrashPoint:
 
 
 def call_of(method: str, url: str) -> str:
-    """Name a request without meeting numbers, host names and file names."""
+    """Name a request without numbers and uuids of meetings, host names and file names."""
     if "/v1/" in url:  # of the AI provider
         return f"{method} /{url.partition('/v1/')[2]}"
     path = re.sub(r"/users/[^/]+", "", url.partition("/v2")[2]) or "/token"
     if re.search("/recordings/.", path):
         return f"{method} file"
-    return f"{method} {re.sub('[0-9]+', 'n', path)}"
+    numbered = re.sub(r"/(meetings|past_meetings)/[^/]+", r"/\1/n", path)
+    return f"{method} {numbered}"
 
 
 def within(work: Work) -> Work:

@@ -34,6 +34,7 @@ class Stretch:
 def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[str]:
     """Add a recording at Zoom and send its event; return the ids of the audio files."""
     files: list[dict[str, Any]] = []
+    (uuid,) = [each["uuid"] for each in zoom.meetings() if each["id"] == number]
     begin = datetime.now(UTC) - sum((each.claimed + _PAUSE for each in stretches), timedelta())
     for place, stretch in enumerate(stretches):
         times = {"recording_start": _text(begin), "recording_end": _text(begin + stretch.claimed)}
@@ -43,7 +44,8 @@ def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[
             if content is not None:
                 id_ = f"{number}-{place}-{kind}"
                 lies_at = {"download_url": zoom.fill(id_, content), "file_size": len(content)}
-                files.append({"id": id_, "file_type": kind, "status": "completed"} | times | lies_at)
+                about = {"id": id_, "meeting_id": uuid, "file_type": kind, "status": "completed"}
+                files.append(about | times | lies_at)
     zoom.record(number, files)
     send_event(url, "recording.completed", number, files=files)
     return [each["id"] for each in files if each["file_type"] == "M4A"]

@@ -40,7 +40,12 @@ SETTLED_WITHIN_S = 20
 
 TRANSACTION = ("begin", "last line", "committed")
 TOKEN = ("POST /token", "POST /token 200")
-LISTED = ("GET /meetings/n/recordings", "GET /meetings/n/recordings 200")
+LISTED = (
+    "GET /meetings/n/recordings",
+    "GET /meetings/n/recordings 200",
+    "GET /past_meetings/n/instances",
+    "GET /past_meetings/n/instances 200",
+)
 LONG = long_sound(100)
 """Two pieces for a model without timestamps."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from html import escape
 from uuid import UUID
@@ -132,7 +132,9 @@ class FakeRecordingFiles:
         self._files.setdefault(provider_meeting_id, {})[file.provider_file_id] = file
         self._contents[file.provider_file_id] = content
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
         self._check()
         return tuple(self._files.get(provider_meeting_id, {}).values())
 

@@ -11,7 +11,7 @@ the title from participants.
 import base64
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import quote
@@ -134,7 +134,9 @@ class JitsiRecordingFiles:
     def provider(self) -> str:
         return "jitsi"
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
         return ()
 
     @asynccontextmanager

@@ -1,6 +1,6 @@
 """The files of recordings at the provider that made them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -50,8 +50,13 @@ class RecordingFiles(Protocol):
     def provider(self) -> str:
         """The provider's name in `ProviderAbilities`."""
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """Find the finished files of a meeting's recording. Raises `FilesUnavailable`."""
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
+        """Find the finished files of every session of a meeting. Raises `FilesUnavailable`.
+
+        `session_ids` are the known ones: a provider may list no others than those that it still names itself.
+        """
 
     def open(
         self, file: RecordingFile, wanted: ByteRange | None = None
@@ -63,4 +68,7 @@ class RecordingFiles(Protocol):
         """
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Delete a file for good, if it is there. After `FilesUnavailable` it may still be there."""
+        """Delete a file of the session `file.session_id` for good, if it is there.
+
+        After `FilesUnavailable` it may still be there.
+        """

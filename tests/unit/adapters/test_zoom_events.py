@@ -71,7 +71,7 @@ def a_file(name: str, kind: FileKind, size: int) -> RecordingFile:
         else datetime(2026, 11, 24, 3, 20, 10, tzinfo=UTC)
     )
     url = f"https://us06web.zoom.us/rec/download/FAKE-{name}"
-    return RecordingFile(name, kind, size, starts_at, ends_at, url)
+    return RecordingFile(name, kind, size, starts_at, ends_at, url, session_id="aDYlohsHRtCd4ii1uC2+hA==")
 
 
 def test_a_recording_in_two_segments() -> None:
@@ -237,6 +237,15 @@ def test_a_file_that_is_not_kept_or_not_whole_is_left_out(change: dict[str, Any]
 def test_a_file_without_a_start_time_is_malformed(start: str) -> None:
     with pytest.raises(WebhookMalformed):
         files_of(WHOLE | {"recording_start": start})
+
+
+def test_the_session_of_a_file_is_its_own_else_that_of_the_event() -> None:
+    event = about_recording("recording.completed", ID, [WHOLE, WHOLE | {"meeting_id": "/a//b=="}])
+    event["payload"]["object"]["uuid"] = "cc=="
+    notice = read_now(signed(event)).event
+    assert notice is not None
+    assert [file.session_id for file in notice.files] == ["cc==", "/a//b=="]
+    assert [file.session_id for file in files_of(WHOLE)] == [""]
 
 
 @pytest.mark.parametrize("kind", ["meeting.started", "recording.completed"])

@@ -9,7 +9,7 @@ Every call passes through `Studio.meet`, where a test can let it fail, or let so
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
@@ -32,12 +32,20 @@ __all__ = [
 RECORDED_AT = datetime(2026, 12, 2, 2, 0, tzinfo=UTC)
 
 
-def recorded(name: str, seconds: float = 600.0, *, minutes_in: int = 0, kind: FileKind = FileKind.AUDIO):
+def recorded(
+    name: str,
+    seconds: float = 600.0,
+    *,
+    minutes_in: int = 0,
+    kind: FileKind = FileKind.AUDIO,
+    session_id: str = "",
+):
     """A file of media, so many minutes after the first, and its bytes."""
     content = f"{name} {seconds}".encode()
     starts_at = RECORDED_AT + timedelta(minutes=minutes_in)
     ends_at = starts_at + timedelta(seconds=seconds or 1)
-    return RecordingFile(name, kind, len(content), starts_at, ends_at, f"https://f/{name}"), content
+    url = f"https://f/{name}"
+    return RecordingFile(name, kind, len(content), starts_at, ends_at, url, session_id=session_id), content
 
 
 def written(name: str, *lines: str, minutes_in: int = 0):
@@ -86,7 +94,8 @@ class FaultPlan:
 class FakeRecordings:
     """Where a provider keeps the files of recordings. Fills `ports.recording_files.RecordingFiles`.
 
-    `opened` are the addresses that were asked for.
+    `opened` are the addresses that were asked for, `unlisted` the sessions whose files are found only by
+    those who name them.
     """
 
     fault_plan: FaultPlan
@@ -94,6 +103,7 @@ class FakeRecordings:
     listed: dict[str, tuple[RecordingFile, ...]] = field(factory=dict)
     contents: dict[str, bytes] = field(factory=dict)
     opened: list[str] = field(factory=list)
+    unlisted: set[str] = field(factory=set)
 
     def put(self, provider_meeting_id: str, *files: tuple[RecordingFile, bytes]) -> None:
         """Have these files of a meeting from now on, beside those that are there."""
@@ -102,9 +112,13 @@ class FakeRecordings:
         self.listed[provider_meeting_id] = tuple(known.values())
         self.contents |= {file.provider_file_id: content for file, content in files}
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
         await self.fault_plan.meet("find")
-        return self.listed.get(provider_meeting_id, ())
+        hidden = self.unlisted - set(session_ids)
+        files = self.listed.get(provider_meeting_id, ())
+        return tuple(file for file in files if file.session_id not in hidden)
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:

@@ -5,7 +5,7 @@ state.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import cache
@@ -51,16 +51,18 @@ class SandboxRecordingFiles:
     def provider(self) -> str:
         return "sandbox"
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """Return audio and transcript of an ended meeting, without removed files."""
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
+        """Return audio and transcript of an ended meeting, its one session, without removed files."""
         await self._raise_fault(self._faults.due(SandboxCall.FIND_FILES))
         return tuple(await self._kept(provider_meeting_id))
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
         await self._raise_fault(self._faults.due(SandboxCall.OPEN_FILE))
-        meeting, _, name = file.provider_file_id.rpartition("-")
-        if file.provider_file_id not in {one.provider_file_id for one in await self._kept(meeting)}:
+        session, _, name = file.provider_file_id.rpartition("-")
+        if file.provider_file_id not in {one.provider_file_id for one in await self._kept(session)}:
             raise FileGone("the sandbox has no such file")
         content = _content(name)
         first, last = 0, len(content) - 1
@@ -95,7 +97,8 @@ class SandboxRecordingFiles:
         names = {name: f"{provider_meeting_id}-{name}" for name in _IN_PACKAGE}
         return [
             RecordingFile(
-                id, FileKind(name), len(_content(name)), start, ending.ended_at, f"sandbox:{id}"
+                id, FileKind(name), len(_content(name)), start, ending.ended_at, f"sandbox:{id}",
+                session_id=provider_meeting_id,
             )
             for name, id in names.items()
             if id not in ending.removed_files

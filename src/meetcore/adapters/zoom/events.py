@@ -77,6 +77,7 @@ class _MeetingEvent:
 @frozen
 class _Recording:
     id: _Id
+    uuid: str = ""
     recording_files: tuple[ListedFile, ...] = ()
 
 
@@ -134,7 +135,7 @@ def _read(key: bytes, body: bytes) -> ProviderWebhook:
         if kind in _RECORDINGS:
             about = msgspec.json.decode(body, type=_RecordingEvent)
             recording = about.payload.object
-            files = ready_files(recording.recording_files)
+            files = ready_files(recording.recording_files, recording.uuid)
             return ProviderWebhook(
                 _event(ProviderEventKind.RECORDING_READY, recording.id, about.event_ts, files)
             )

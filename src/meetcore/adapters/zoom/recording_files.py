@@ -4,10 +4,13 @@ A file is requested at the listed address with the token in a header; Zoom redir
 another host. The token is sent to Zoom's own hosts only: never along with a redirect elsewhere, never in a
 URL. Lists and deletions use the API, with its repeats and limits. A broken read is not repeated: the reader
 knows its position.
+
+A meeting's number is held in any number of sessions, each with a uuid. In calls about recordings the number
+means the latest one, so every session is asked for by its uuid.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -33,6 +36,9 @@ MAX_STREAMS: Final = 500
 _DOMAINS: Final = (".zoom.us", ".zoomgov.com")
 _REDIRECTS: Final = 5
 _MAX_CHUNK_BYTES: Final = 1024 * 1024
+# Each is a request, of those of a second that all the work shares. A meeting has one or two; whoever comes
+# and goes makes more, and files of those beyond are known from their events.
+_MAX_SESSIONS: Final = 50
 _NO_MEETING: Final = 3001
 _NO_RECORDING: Final = 3301
 _REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
@@ -63,19 +69,47 @@ class ZoomRecordingFiles:
     def provider(self) -> str:
         return "zoom"
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """Return the finished files of the meeting's last occurrence."""
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
+        """Return the finished files of the latest session, the known ones and those that Zoom lists."""
         if not is_number(provider_meeting_id):
             return ()
         try:
-            response = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
-            if response.is_done:
-                return schemas.recording_files(response)
+            latest = await self._recording(provider_meeting_id)
+            uuids = dict.fromkeys((*session_ids, *await self._sessions(provider_meeting_id)))
+            others = [await self._recording(_uuid_segment(uuid)) for uuid in uuids if uuid != latest.uuid]
+            found = [
+                file
+                for each in (latest, *others)
+                for file in schemas.ready_files(each.recording_files, each.uuid)
+            ]
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
+        except ValueError:
+            raise FilesUnavailable("zoom: malformed time of a recording") from None
+        return tuple({file.provider_file_id: file for file in found}.values())
+
+    async def _recording(self, name: str) -> schemas.ListedRecording:
+        """Return the recording of a session, by its uuid or the meeting's number; an empty one if none."""
+        response = await self._calls.ask("GET", f"/meetings/{name}/recordings")
+        if response.is_done:
+            return schemas.decoded(response, schemas.ListedRecording)
         if response.code in (_NO_RECORDING, _NO_MEETING):
-            return ()
+            return schemas.ListedRecording([])
         raise self._refusal("find", response)
+
+    async def _sessions(self, provider_meeting_id: str) -> list[str]:
+        """Return the uuids of the sessions that are over, the latest `_MAX_SESSIONS` of them."""
+        response = await self._calls.ask("GET", f"/past_meetings/{provider_meeting_id}/instances")
+        if response.code == _NO_MEETING:
+            return []
+        if not response.is_done:
+            raise self._refusal("sessions", response)
+        uuids = schemas.session_uuids(response)
+        if len(uuids) > _MAX_SESSIONS:
+            self._log.warning("zoom_lists_too_many_sessions", sessions=len(uuids), limit=_MAX_SESSIONS)
+        return uuids[:_MAX_SESSIONS]
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
@@ -95,7 +129,8 @@ class ZoomRecordingFiles:
         if not is_number(provider_meeting_id):
             return
         try:
-            path = f"/meetings/{provider_meeting_id}/recordings/{segment(file.provider_file_id)}"
+            session = _uuid_segment(file.session_id) if file.session_id else provider_meeting_id
+            path = f"/meetings/{session}/recordings/{segment(file.provider_file_id)}"
             response = await self._calls.ask("DELETE", path, params={"action": "delete"})
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
@@ -180,6 +215,12 @@ class ZoomRecordingFiles:
             "zoom_refused", call=f"recordings.{call}", status=response.status, code=response.code
         )
         return FilesUnavailable(f"zoom: recordings.{call} answered {response.status}, code {response.code}")
+
+
+def _uuid_segment(uuid: str) -> str:
+    """Encode a uuid as a path segment: twice, as Zoom asks, where it begins with a slash or holds two."""
+    is_twice = uuid.startswith("/") or "//" in uuid
+    return segment(segment(uuid)) if is_twice else segment(uuid)
 
 
 @frozen

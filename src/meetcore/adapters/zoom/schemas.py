@@ -162,19 +162,32 @@ class MeetingPage(msgspec.Struct, frozen=True):
 
 @frozen
 class ListedFile:
-    """A file in a list; unfinished ones lack most fields."""
+    """A file in a list, with the uuid of its session; unfinished ones lack most fields, or have null."""
 
-    id: str = ""
-    file_type: str = ""
-    status: str = "completed"
-    file_size: Annotated[int, msgspec.Meta(ge=0)] = 0
-    recording_start: str = ""
-    recording_end: str = ""
-    download_url: str = field(default="", repr=False)
+    id: str | None = ""
+    meeting_id: str | None = ""
+    file_type: str | None = ""
+    status: str | None = "completed"
+    file_size: Annotated[int, msgspec.Meta(ge=0)] | None = 0
+    recording_start: str | None = ""
+    recording_end: str | None = ""
+    download_url: str | None = field(default="", repr=False)
 
 
-class _Recording(msgspec.Struct, frozen=True):
+class ListedRecording(msgspec.Struct, frozen=True):
+    """The files of a session."""
+
     recording_files: list[ListedFile]
+    uuid: str = ""
+
+
+class _Instance(msgspec.Struct, frozen=True):
+    uuid: str = ""
+    start_time: str = ""
+
+
+class _Instances(msgspec.Struct, frozen=True):
+    meetings: list[_Instance]
 
 
 def decoded(response: HttpResponse, kind: type[T]) -> T:
@@ -236,31 +249,35 @@ def of_meeting(made: Made, password: str | None) -> Provisioned:
     return Provisioned(text_of(made.id), made.join_url, made.password or password)
 
 
-def recording_files(response: HttpResponse) -> tuple[RecordingFile, ...]:
-    """Return the finished video, audio and transcript files, or raise `ProviderUnknown`."""
-    try:
-        return ready_files(decoded(response, _Recording).recording_files)
-    except ValueError:
-        raise ProviderUnknown("zoom: malformed time of a recording") from None
+def session_uuids(response: HttpResponse) -> list[str]:
+    """Return the uuids of the sessions that are over, the latest first; raise `ProviderUnknown`."""
+    held = decoded(response, _Instances).meetings
+    return [each.uuid for each in sorted(held, key=lambda each: each.start_time, reverse=True) if each.uuid]
 
 
-def ready_files(listed: Iterable[ListedFile]) -> tuple[RecordingFile, ...]:
-    """Return the finished files of a kind that is kept; raise `ValueError` for a malformed time."""
-    return tuple(_file(one, _KINDS[one.file_type]) for one in listed if _is_ready(one))
+def ready_files(listed: Iterable[ListedFile], uuid: str) -> tuple[RecordingFile, ...]:
+    """Return the finished video, audio and transcript files of a session.
+
+    Raises `ValueError` for a malformed time.
+    """
+    return tuple(_file(one, uuid) for one in listed if _is_ready(one))
 
 
 def _is_ready(listed: ListedFile) -> bool:
-    is_done = listed.status == "completed" and bool(listed.recording_end)
+    is_done = listed.status == "completed" and bool(listed.recording_end) and listed.file_size is not None
     return listed.file_type in _KINDS and is_done and bool(listed.id and listed.download_url)
 
 
-def _file(listed: ListedFile, kind: FileKind) -> RecordingFile:
-    start, end = (datetime.fromisoformat(text) for text in (listed.recording_start, listed.recording_end))
+def _file(listed: ListedFile, uuid: str) -> RecordingFile:
+    start, end = (
+        datetime.fromisoformat(text or "") for text in (listed.recording_start, listed.recording_end)
+    )
     if start.tzinfo is None or end.tzinfo is None:
         raise ValueError("time without a zone")
     return RecordingFile(
-        listed.id, kind, listed.file_size, start.astimezone(UTC), end.astimezone(UTC), listed.download_url
-    )
+        listed.id or "", _KINDS[listed.file_type or ""], listed.file_size or 0, start.astimezone(UTC),
+        end.astimezone(UTC), listed.download_url or "", session_id=listed.meeting_id or uuid,
+    )  # fmt: skip
 
 
 class Limit(Enum):

@@ -42,7 +42,8 @@ class RecordingFile:
 
     A meeting that was paused has several of each kind; `starts_at` and `ends_at`, the provider's, include
     pauses and show which belong together. `url` opens the file for the holder of the provider's token; it is
-    empty once the file is gone. `media_s` is the measured length in seconds, `None` before.
+    empty once the file is gone. `media_s` is the measured length in seconds, `None` before. `session_id` is
+    the provider's id of the session that was recorded, by which it finds the file; empty if unknown.
     """
 
     provider_file_id: str
@@ -52,6 +53,7 @@ class RecordingFile:
     ends_at: datetime
     url: str = field(repr=False)
     media_s: float | None = None
+    session_id: str = ""
 
 
 class RecordingStatus(StrEnum):
@@ -191,6 +193,11 @@ def segments(recording: Recording) -> tuple[Segment, ...]:
     return tuple(one for stretch in stretches if (one := _segment(stretch)) is not None)
 
 
+def session_ids(recording: Recording) -> tuple[str, ...]:
+    """Return the sessions that files are known of, each once."""
+    return tuple(dict.fromkeys(file.session_id for file in recording.files if file.session_id))
+
+
 def is_measured(recording: Recording) -> bool:
     """Return whether there is media, and the length of all of it is known."""
     found = segments(recording)
@@ -289,6 +296,7 @@ def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:
 
 def _preferred(one: RecordingFile, other: RecordingFile) -> RecordingFile:
     preferred = max(one, other, key=_weight)
+    preferred = evolve(preferred, session_id=max(one.session_id, other.session_id))  # an event may lack it
     if one.size_bytes != other.size_bytes:  # it has grown: what was measured of it is not its length
         return preferred
     return evolve(preferred, media_s=one.media_s if other.media_s is None else other.media_s)

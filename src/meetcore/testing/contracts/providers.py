@@ -309,6 +309,20 @@ class RecordingFilesContract:
             async with place.files.open(other) as opened:
                 assert await _read(opened) == place.contents[name]
 
+    async def test_a_file_is_of_a_session_by_which_it_is_found_and_removed(
+        self, place: RecordingPlace
+    ) -> None:
+        found = await place.found()
+        sessions = {file.session_id for file in found.values()}
+        assert "" not in sessions
+        known = await place.files.find(place.provider_meeting_id, (*sessions, *sessions, "never-was"))
+        assert {one.provider_file_id: one for one in known} == found
+        assert len(known) == len(found)
+        file = next(iter(found.values()))
+        await place.files.remove(place.provider_meeting_id, evolve(file, session_id="never-was"))
+        await place.files.remove(place.provider_meeting_id, file)
+        assert file.provider_file_id not in await place.found()
+
     async def test_removing_a_missing_file_is_fine(self, place: RecordingPlace) -> None:
         found = await place.found()
         for file in found.values():

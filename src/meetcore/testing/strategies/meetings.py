@@ -139,10 +139,12 @@ def recording_files(ids: str = "abcd") -> SearchStrategy[RecordingFile]:
     """Draw a file as a provider reports it, not measured."""
     hours, urls = st.integers(0, 4), st.sampled_from(["https://f/1", "https://f/2"])
     return st.builds(
-        lambda id_, kind, size, start, length, url: RecordingFile(
-            id_, kind, size, _FIRST + start * _HOUR, _FIRST + (start + length) * _HOUR, url
+        lambda id_, kind, size, start, length, url, session_id: RecordingFile(
+            id_, kind, size, _FIRST + start * _HOUR, _FIRST + (start + length) * _HOUR, url,
+            session_id=session_id,
         ),
         st.sampled_from(ids), st.sampled_from(FileKind), st.integers(0, 3), hours, hours, urls,
+        st.sampled_from(["", "/a//b==", "cc=="]),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ provider.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime
 from typing import BinaryIO, Final, TypeVar
@@ -48,9 +48,11 @@ class MeasuredFiles:
         """Whose files these are."""
         return self.files.provider
 
-    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+    async def find(
+        self, provider_meeting_id: str, session_ids: Iterable[str] = ()
+    ) -> tuple[RecordingFile, ...]:
         """Return the files that are ready of a meeting's recording."""
-        return await self._measured("files_find", self.files.find(provider_meeting_id))
+        return await self._measured("files_find", self.files.find(provider_meeting_id, session_ids))
 
     @asynccontextmanager
     async def open(

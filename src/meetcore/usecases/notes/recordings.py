@@ -89,17 +89,21 @@ class SyncRecordingFiles:
     record: CollectRecordingFiles
     runtime: Runtime
 
-    async def of_meeting(self, provider: str, provider_meeting_id: str) -> bool:
+    async def of_meeting(
+        self, provider: str, provider_meeting_id: str, session_ids: Sequence[str] = ()
+    ) -> bool:
         """Record the files that the provider has of a meeting; return whether there are any."""
         require_own(self.files, provider)
-        found = await self.files.find(provider_meeting_id)
+        found = await self.files.find(provider_meeting_id, session_ids)
         if found:
             await self.record(provider, provider_meeting_id, found, self.runtime.now(), is_query_result=True)
         return bool(found)
 
     async def __call__(self, recording: recordings.Recording) -> recordings.Recording:
         """Return a recording with the provider's present files: a late transcript, fresh addresses."""
-        await self.of_meeting(recording.provider, recording.provider_meeting_id)
+        await self.of_meeting(
+            recording.provider, recording.provider_meeting_id, recordings.session_ids(recording)
+        )
         async with self.store.at_once() as tx:
             return await tx.recordings.load_by_id(recording.account_id, recording.id) or recording
 
@@ -171,7 +175,7 @@ class WorkOnRecordings:
     async def _remove(self, recording: recordings.Recording) -> None:
         require_own(self.files, recording.provider)
         # An event may have been lost, so listed files are removed, and known ones that are not listed.
-        listed = await self.files.find(recording.provider_meeting_id)
+        listed = await self._listed(recording)
         files = {file.provider_file_id: file for file in (*recording.files, *listed)}
         for file in files.values():
             await self.files.remove(recording.provider_meeting_id, file)
@@ -199,7 +203,7 @@ class WorkOnRecordings:
     ) -> float:
         listed: recordings.RecordingFile | None = file
         if tries > 1:  # an event's address may have aged
-            found = await self.files.find(recording.provider_meeting_id)
+            found = await self._listed(recording)
             listed = next((one for one in found if one.provider_file_id == file.provider_file_id), None)
         if listed is None and tries >= _TRIES_BEFORE_GONE:
             return 0.0
@@ -213,6 +217,9 @@ class WorkOnRecordings:
                 return 0.0
             except FileGone as error:
                 raise FilesUnavailable("the provider says that a file is gone") from error
+
+    async def _listed(self, recording: recordings.Recording) -> Sequence[recordings.RecordingFile]:
+        return await self.files.find(recording.provider_meeting_id, recordings.session_ids(recording))
 
     async def _keep(
         self, tx: Transaction, recording: recordings.Recording, lengths_s: Mapping[tuple[str, int], float]

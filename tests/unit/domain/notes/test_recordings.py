@@ -35,6 +35,7 @@ from meetcore.domain.notes.recordings import (
     readdress,
     removed,
     segments,
+    session_ids,
     shown_status,
 )
 from meetcore.testing.strategies.meetings import recording_files, recordings
@@ -117,6 +118,15 @@ def test_of_two_files_of_one_id_and_size_the_length_that_was_measured_last_is_ke
 ) -> None:
     files = gather_files(opened(a_file(media_s=known_s)), [a_file(media_s=other_s)]).files
     assert files == (a_file(media_s=kept_s),)
+
+
+def test_the_session_of_a_file_is_kept_where_an_event_lacks_it() -> None:
+    known, lacking = a_file(session_id="cc=="), a_file(size_bytes=200)
+    grown = a_file(size_bytes=200, session_id="cc==")
+    assert opened(known, lacking).files == opened(lacking, known).files == (grown,)
+    several = opened(known, a_file("b1"), a_file("b2", session_id="/a//b=="), a_file("b3", session_id="cc=="))
+    assert set(session_ids(several)) == {"cc==", "/a//b=="}
+    assert len(session_ids(several)) == 2
 
 
 def true_lengths(recording: Recording) -> dict[tuple[str, int], float]:

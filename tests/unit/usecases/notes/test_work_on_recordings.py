@@ -168,6 +168,23 @@ async def test_a_file_its_provider_lists_is_not_gone_whatever_its_address_return
     assert opened == ["https://f/fresh"]
 
 
+async def test_files_of_every_session_are_found_measured_and_removed() -> None:
+    earlier = recorded("pagi", 60.0, session_id="/a//b==")
+    one = await filmed_only(earlier, recorded("siang", 30.0, minutes_in=30, session_id="cc=="))
+    one.harness.fake_recordings.unlisted = {"/a//b=="}  # the provider lists the latest session only
+    for _ in range(6):
+        one.harness.fault_plan.plan("open audio", FilesUnavailable("x"))
+        await one.harness.work_on_recordings()()
+        one.harness.clock.advance(due_in_s(one) or 0.0)
+    await one.measure()
+    assert one.recording.duration_s == 90
+    lost, content = recorded("sore", 10.0, minutes_in=60, session_id="/a//b==")  # its event never came
+    one.harness.fake_recordings.put(one.meeting.provider_meeting_id or "", (lost, content))
+    await one.delete()
+    await one.measure()
+    assert one.harness.fake_recordings.contents == {}
+
+
 async def test_another_providers_recording_waits_for_it() -> None:
     one = await filmed_only()
     one.harness.fake_recordings.provider = "zoom"
