@@ -126,7 +126,8 @@ ABOUT = {
     "go with the partition that they are in, up to a week later",
     "notes_in_flight": "notes in progress, over all workers; each has one call to the AI provider at a time",
     "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
-    "transcript_wait_s": "seconds for which notes wait for a transcript of the video provider's",
+    "transcript_wait_s": "seconds for which notes wait for the video provider's transcript, which has names; "
+    "empty is 1800 for Zoom and 0 for the others",
     "database_pooler": "`transaction` behind PgBouncer in transaction mode; see "
     "[behind PgBouncer](deploying.md#behind-pgbouncer)",
     "database_direct_url": "where PostgreSQL itself is, for `migrate`; with a pooler required there",
@@ -151,7 +152,6 @@ MUST = {
     "room_key": "base64url of 32 bytes",
     "mcp": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
-    "transcript_wait_s": "a whole number of at least 0",
     "drain_s": "a whole number of at least 0",
     "meeting_retention_days": "a whole number of at least 0",
     "note_retention_days": "a whole number of at least 0",

@@ -33,7 +33,7 @@ class ZoomStack:
         return {
             "provider": "zoom", "zoom_account_id": "stand-in-account", "zoom_client_id": "stand-in-client",
             "zoom_client_secret": "stand-in-secret", "zoom_api_url": self.ready["api_url"],
-            "zoom_webhook_token": TOKEN,
+            "zoom_webhook_token": TOKEN, "transcript_wait_s": 0,  # tests do not wait for half an hour
         }  # fmt: skip
 
     def meetings(self) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ def policy_of(settings: Settings) -> Policy:
         retention=Retention(settings.meeting_retention_days, settings.note_retention_days),
         note_schedule=settings.note_schedule,
         notes_in_flight=settings.notes_in_flight,
-        transcript_wait_s=settings.transcript_wait_s,
+        transcript_wait_s=settings.transcript_waited_s,
         verify_every_s=settings.verify_every_s,
         sign_up=SignUpMode(settings.sign_up),
         link_keys=tuple(derive(key, LINK_PURPOSE) for key in keys),

@@ -46,6 +46,9 @@ class NoteRepository(Protocol):
     async def save_step(self, task: views.NoteTask, note: Note) -> bool: ...
     async def postpone(self, task: views.NoteTask, note: Note, seconds: float) -> bool: ...
 
+    async def wake(self, recording: Recording) -> None:
+        """Make those notes on a recording due that wait without a lease for a transcript, or to make one."""
+
     async def load_transcript_chunks(self, task: views.NoteTask, source: str) -> Mapping[int, Transcript]:
         """Read the chunks of the task's recording so far, by number, of a `source`: files and their split."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 
-from meetcore.adapters.settings import SecretStr, Settings
+import pytest
+
+from meetcore.adapters.settings import SecretStr, Settings, SettingsRefused, load_settings
 from meetcore.composition.configuration import policy_of
 from meetcore.composition.policy import Policy
 from meetcore.domain.webhooks.views import ClaimLimits
@@ -17,6 +19,23 @@ def test_the_defaults_of_settings_are_those_of_the_policy() -> None:
     assert found.claim_limits == ClaimLimits() == default.claim_limits
     for name in ("quotas", "unknown_keys_at_once", "retry_schedule", "note_schedule", "retention"):
         assert getattr(found, name) == getattr(default, name)
+
+
+@pytest.mark.parametrize(("provider", "wait_s", "expected_s"), [
+    ("zoom", "", 1800), ("sandbox", "", 0), ("jitsi", "", 0), ("zoom", "0", 0), ("sandbox", "90", 90),
+])  # fmt: skip
+def test_a_transcript_is_waited_for_as_long_as_its_provider_takes(
+    provider: str, wait_s: str, expected_s: int
+) -> None:
+    settings = Settings(secrets_key=KEY, provider=provider, transcript_wait_s=wait_s)
+    assert policy_of(settings).transcript_wait_s == expected_s
+
+
+@pytest.mark.parametrize("wait_s", ["-1", "1.5", "half an hour", "\u0661"])
+def test_a_wait_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch, wait_s: str) -> None:
+    monkeypatch.setenv("MEETCORE_TRANSCRIPT_WAIT_S", wait_s)
+    with pytest.raises(SettingsRefused, match="MEETCORE_TRANSCRIPT_WAIT_S must be"):
+        load_settings()
 
 
 def test_posts_at_a_host_and_in_flight_scale_their_limits() -> None:

@@ -193,6 +193,13 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600}
 
 Positive = Annotated[int, at_least(1)]
 AtLeastZero = Annotated[int, at_least(0)]
+SecondsOrEmpty = Annotated[
+    str,
+    or_empty(
+        "must be a whole number of at least 0, or empty for what fits the provider",
+        lambda text: text.isascii() and text.isdigit(),
+    ),
+]
 Percent = Annotated[int, Rule("must be from 1 to 100", lambda percent: 1 <= percent <= 100)]
 CpuPercent = Annotated[
     int,

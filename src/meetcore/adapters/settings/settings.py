@@ -25,6 +25,8 @@ DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 PROVIDERS = ("sandbox", "jitsi", "zoom")
 # What a provider cannot do without, by the names of the settings.
 _PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
+# A transcript of Zoom's comes minutes after the media; the sandbox's is there at once.
+_TRANSCRIPT_WAIT_S = {"zoom": 30 * 60}
 _NONE = SecretStr("")
 _DELAYS = ",".join(map(str, DEFAULT_DELAYS_S))
 _NOTE_DELAYS = ",".join(map(str, NOTE_DELAYS_S))
@@ -105,7 +107,7 @@ class Settings:
     event_retention_days: Annotated[int, kinds.at_least(14)] = EVENTS_KEPT.days
     notes_in_flight: kinds.Positive = 4
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
-    transcript_wait_s: kinds.AtLeastZero = 0
+    transcript_wait_s: kinds.SecondsOrEmpty = ""
     secrets_key: SecretStr = _NONE
     # What `meetcore secrets derive` says has to be kept of keys that are removed from secrets_key.
     ledger_keys: SecretStr = _NONE
@@ -167,6 +169,11 @@ class Settings:
     def font_files(self) -> tuple[str, ...]:
         """Fonts for characters that the font of documents lacks."""
         return kinds.paths(self.pdf_fonts)
+
+    @property
+    def transcript_waited_s(self) -> int:
+        """For how many seconds notes wait for a transcript of the video provider's."""
+        return int(self.transcript_wait_s or _TRANSCRIPT_WAIT_S.get(self.provider, 0))
 
     @property
     def note_schedule(self) -> RetrySchedule:

@@ -7,6 +7,7 @@
 `recognition`  what a speech model writes without having heard it
 `vtt`          a provider's transcript
 `speakers`     the names in it
+`sources`      the transcript of each stretch
 `due_dates`    the day that due words mean
 `due_words`    the words of days
 `markdown`     a note as text

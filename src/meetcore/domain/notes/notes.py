@@ -163,8 +163,9 @@ class Note:
     """One note on one recording in one language.
 
     `api_key_id` is the key that pays. `duration_s` is the length of the media, final from the step `write`
-    on. `tries` counts how often the present step failed for a temporary reason. `draft` and `transcript` are
-    set by their steps.
+    on. `tries` counts how often the present step failed for a temporary reason. `draft`, `transcript` and
+    `left_out` are set by their steps: the last one holds the first and the last second of each stretch of the
+    recording that there is no transcript of.
     """
 
     id: UUID
@@ -180,6 +181,7 @@ class Note:
     tries: int = 0
     draft: NoteDraft | None = None
     transcript: Transcript = field(default=(), repr=False)
+    left_out: tuple[tuple[float, float], ...] = ()
     credits_charged: int | None = None
     charge_id: UUID | None = None
     error: str | None = None
@@ -285,11 +287,19 @@ def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> tuple[N
 def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
     """Fail a note; it costs nothing and keeps no transcript. IllegalStep: it is over already."""
     status = step(TRANSITIONS, note.status, NoteEvent.FAIL)
-    failed = evolve(note, status=status, error=describe(fault), credits_charged=0, draft=None, transcript=())
+    failed = evolve(
+        note,
+        status=status,
+        error=describe(fault),
+        credits_charged=0,
+        draft=None,
+        transcript=(),
+        left_out=(),
+    )
     return failed, NoteFailed(failed)
 
 
 def erase(note: Note) -> Note:
     """Erase all but the ids and the money. IllegalStep: it is in progress, or erased already."""
     status = step(TRANSITIONS, note.status, NoteEvent.ERASE)
-    return evolve(note, status=status, draft=None, transcript=(), error=None)
+    return evolve(note, status=status, draft=None, transcript=(), left_out=(), error=None)

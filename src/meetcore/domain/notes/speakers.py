@@ -64,17 +64,20 @@ def find_names(texts: Sequence[str]) -> list[str | None]:
 
 def _prefixes(texts: Sequence[str]) -> list[str | None]:
     """Return the prefix of each text, up to its second colon where that ends the name."""
-    firsts = [_prefix(text, 0) for text in texts]
-    seconds = [first and _prefix(text, len(first) + 2) for first, text in zip(firsts, texts, strict=True)]
-    counts = Counter(firsts)
-    pairs = tuple(zip(firsts, seconds, strict=True))
+    pairs = [_first_two(text) for text in texts]
+    counts = Counter(first for first, _ in pairs)
     alone = {first for first, second in pairs if second is None or counts[first] < _OFTEN}
     return [first if first in alone else f"{first}: {second}" for first, second in pairs]
 
 
-def _prefix(text: str, begin: int) -> str | None:
-    """Return the words from `begin` to a colon and a space, if they can be a name."""
-    prefix, colon, remainder = text[begin : _LONGEST + 2].partition(":")
+def _first_two(text: str) -> tuple[str | None, str | None]:
+    first = _prefix(text[: _LONGEST + 2])
+    return first, first and _prefix(text[len(first) + 2 : _LONGEST + 2])
+
+
+def _prefix(text: str) -> str | None:
+    """Return the words before a colon and a space, if they can be a name."""
+    prefix, colon, remainder = text.partition(":")
     if not (colon and prefix and remainder.startswith(" ")) or prefix[-1] == " ":
         return None
     word = _FIRST_WORD.search(prefix)

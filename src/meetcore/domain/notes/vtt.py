@@ -23,6 +23,9 @@ MAX_UTTERANCES: Final = 100_000
 
 _TIME: Final = r"(?:([0-9]{1,6}):)?([0-5][0-9]):([0-5][0-9])[.,]([0-9]{3})"
 _TIMES: Final = re.compile(rf"[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![0-9])")
+# A blank line ends a cue, and so does the line with the next arrow. The lines are not split beforehand: a
+# stranger's file can be all lines.
+_CUE: Final = re.compile(r"^(.*-->.*)$((?:\n(?!.*-->).+)*+)", re.MULTILINE)
 # Never more than one "<" to a tag: a text full of them is still read once.
 _TAG: Final = re.compile(r"<([^<>]*)>")
 _VOICE: Final = re.compile(r"v(?:\.[^ \t\n]*)?[ \t\n](.*)", re.DOTALL)
@@ -67,21 +70,11 @@ def _said(text: str) -> tuple[list[_Said], bool]:
 
 
 def _cues(text: str) -> Iterator[tuple[float, float, str]]:
-    """Yield each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not.
-
-    A blank line or the next cue ends it. Nothing is searched for twice, and the lines are not split: a
-    stranger's file can be all lines.
-    """
-    text += "\n\n"
-    blank, arrow = -1, text.find("-->")
-    while arrow >= 0:
-        end = text.index("\n", arrow)
-        times = _times(text[text.rfind("\n", 0, arrow) + 1 : end])
-        blank = blank if blank >= end else text.index("\n\n", end)
-        arrow = text.find("-->", end)
+    """Yield each cue's beginning, end and payload. A line with an arrow begins a cue, readable or not."""
+    for cue in _CUE.finditer(text):
+        times = _times(cue[1])
         if times is not None:
-            next_line = text.rfind("\n", end, arrow) if arrow >= 0 else blank
-            yield *times, text[end : min(blank, next_line)]
+            yield *times, cue[2]
 
 
 def _times(line: str) -> tuple[float, float] | None:
@@ -124,7 +117,9 @@ def _plain(text: str) -> str:
 def _named(said: list[_Said]) -> list[_Said]:
     """Take the names before colons for speakers."""
     names = speakers.find_names([text for _, _, text, _ in said])
-    return [
-        one if name is None else (*one[:2], one[2][len(name) + 2 :], name)
-        for one, name in zip(said, names, strict=True)
-    ]
+    return list(map(_spoken_by, names, said))
+
+
+def _spoken_by(name: str | None, one: _Said) -> _Said:
+    at_s, until_s, text, _ = one
+    return one if name is None else (at_s, until_s, text[len(name) + 2 :], name)

@@ -31,7 +31,10 @@ from meetcore.usecases.webhooks.events import events_of
 
 @frozen
 class CollectRecordingFiles:
-    """Gathers a meeting's files in its one recording, kept for `retention`; notified workers measure it."""
+    """Gathers a meeting's files in its one recording, kept for `retention`.
+
+    Notified workers measure it. A transcript makes the notes due that wait for it.
+    """
 
     store: Store
     notifier: WorkerNotifier
@@ -70,8 +73,15 @@ class CollectRecordingFiles:
             if recording is None or recording == known:
                 return provider_events.EventOutcome.IGNORED
             await tx.recordings.save(recording)
+            if known is not None and _transcripts(recording) - _transcripts(known):
+                await tx.notes.wake(recording)
         self.notifier.notify()
         return provider_events.EventOutcome.APPLIED
+
+
+def _transcripts(recording: recordings.Recording) -> set[tuple[str, int]]:
+    transcripts = [file for file in recording.files if file.kind is recordings.FileKind.TRANSCRIPT]
+    return {(file.provider_file_id, file.size_bytes) for file in transcripts}
 
 
 def require_own(files: RecordingFiles, provider: str) -> None:

@@ -2,8 +2,8 @@
 
 ::
 
-    fetch       the provider's transcript, if it wrote one
-    transcribe  else our own transcript, chunk by chunk
+    fetch       the provider's transcripts of all stretches, waited for
+    transcribe  our own, chunk by chunk, of the stretches that have none
     write       summary, decisions, action items, topics
     settle      the charge in place of the hold; `note.completed`
 
@@ -11,6 +11,10 @@ Every step is written under the lease of the note and by its holder only. A work
 that expires; the next worker resumes at the unfinished step. A temporary failure is tried again, as the
 schedule says; a permanent one ends the note. Transcripts are stored chunk by chunk, so that only missing
 chunks are transcribed after a crash; a file is copied to an unlinked file on disk.
+
+A provider's transcript has names, and comes minutes after the media. A note waits for it, neither failed nor
+counted as in progress; `CollectRecordingFiles` makes it due when one comes, and it looks each minute. Without
+a transcriber, stretches that still have none are left out, where another one has speech: the note says so.
 """
 
 import asyncio
@@ -22,7 +26,7 @@ from typing import BinaryIO
 from attrs import define, evolve, frozen
 
 from meetcore.domain.meetings.schedule import cap_day
-from meetcore.domain.notes import due_dates, notes, recordings, transcripts, vtt
+from meetcore.domain.notes import due_dates, notes, recordings, sources, transcripts, vtt
 from meetcore.domain.notes.notes import NoteFault, NoteStep
 from meetcore.domain.notes.views import NoteTask
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule, next_attempt
@@ -73,39 +77,51 @@ class TranscribeRecording:
     editor: ai.AudioEditor
     transcriber: ai.Transcriber | None
 
-    async def read(self, recording: recordings.Recording) -> transcripts.Transcript | None:
-        """Return the provider's transcript; `None` where a segment has no transcript any more."""
-        parts: list[tuple[float, transcripts.Transcript]] = []
-        for segment, before_s in transcripts.offsets(recording):
-            if segment.transcript is None:
-                return None
-            try:
-                text = await self._text(segment.transcript)
-            except FileGone:  # the sound may be there all the same
-                return None
-            parts.append((before_s, await asyncio.to_thread(vtt.read_vtt, text)))  # seconds for a large one
-        return transcripts.join(parts)
+    async def read(self, recording: recordings.Recording) -> Mapping[int, transcripts.Transcript]:
+        """Return the provider's transcripts by the place of their segments, as far as it has them."""
+        found: dict[int, transcripts.Transcript] = {}
+        for place, segment in enumerate(recordings.segments(recording)):
+            if segment.transcript is not None:
+                with suppress(FileGone):  # the sound may be there all the same
+                    text = await self._text(segment.transcript)
+                    found[place] = await asyncio.to_thread(vtt.read_vtt, text)  # seconds for a large one
+        return found
 
-    async def transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> transcripts.Transcript:
-        """Transcribe the missing pieces of the task's recording and merge all of them.
+    async def transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> sources.Sources:
+        """Read the provider's transcripts, and transcribe the segments of which none has speech.
 
         `kept` is called with the number of each piece whose transcript was saved.
 
         Raises:
-            NoTranscriber: there is no transcriber.
+            NoTranscriber: there is no transcriber, and no segment has a transcript with speech.
             LeaseLost: another worker has the note.
             FilesUnavailable, FileGone, MediaUnreadable, AiUnavailable, AiRefused: of the ports.
         """
+        provided = await self.read(task.recording)
         if self.transcriber is None:
-            raise NoTranscriber
+            transcript = sources.join_sources(task.recording, provided)
+            if not transcripts.speech_of(transcript):
+                raise NoTranscriber
+            lacking = sources.find_lacking(task.recording, provided)
+            return sources.Sources(transcript, sources.spans_of(task.recording, lacking))
+        speechless = sources.find_speechless(task.recording, provided)
         pieces = transcripts.cut(task.recording, self.transcriber.max_piece_s)
         source = transcripts.source_of(pieces)
         async with self.store.at_once() as tx:
             chunks = dict(await tx.notes.load_transcript_chunks(task, source))
-        for file in dict.fromkeys(piece.file for piece in pieces if piece.number not in chunks):
+        faults: dict[recordings.RecordingFile, Exception] = {}
+        for file in speechless:
             remaining = [piece for piece in pieces if piece.file == file and piece.number not in chunks]
-            chunks |= await self._transcribe_file(self.transcriber, task, source, file, remaining, kept)
-        return transcripts.merge(pieces, chunks)
+            try:
+                chunks |= await self._transcribe_file(self.transcriber, task, source, file, remaining, kept)
+            except (ai.AiRefused, FileGone, ai.MediaUnreadable) as fault:
+                faults[file] = fault
+        heard = tuple(piece for piece in pieces if piece.file in speechless and piece.file not in faults)
+        own = transcripts.merge(heard, chunks)
+        transcript = sources.join_sources(task.recording, provided, own)
+        if faults and not transcripts.speech_of(transcript):
+            raise next(iter(faults.values()))
+        return sources.Sources(transcript, sources.spans_of(task.recording, faults))
 
     async def _transcribe_file(
         self,
@@ -117,6 +133,8 @@ class TranscribeRecording:
         kept: Callable[[int], object],
     ) -> Mapping[int, transcripts.Transcript]:
         chunks: dict[int, transcripts.Transcript] = {}
+        if not pieces:
+            return chunks
         language = task.note.language
         bound = _BoundTranscriber(self.editor, transcriber, language, transcriber.takes_copies)
         with closing(self.editor.scratch()) as media:
@@ -143,6 +161,9 @@ class TranscribeRecording:
 
 MAX_RETRY_AFTER_S = 3600
 """A provider that requests a longer delay is called again after an hour: credits are held meanwhile."""
+
+_LOOKS_EVERY_S = 60.0
+"""How often a waiting note looks for the provider's transcript, the event of which may be lost."""
 
 MAX_LEASE_EXPIRATIONS = 20
 """How many workers may die over one note before it is given up: it may be the cause."""
@@ -173,7 +194,7 @@ class WriteNotes:
 
     `in_flight` bounds the notes in progress over all workers, and by it the calls to the AI provider: each
     note has one at a time. `lease_s` is how long a dead worker's note waits; it is renewed three times in it.
-    `transcript_wait_s` is how long after a recording a note waits for a transcript of the provider's.
+    `transcript_wait_s` is how long after a recording a note waits for transcripts of the provider's.
     `on_expired_lease` is called with a note that is claimed because its lease expired.
     """
 
@@ -261,8 +282,12 @@ class WriteNotes:
             return await self._fetch(task)
         if task.note.step is NoteStep.TRANSCRIBE:
             return await self._transcribe(task, kept)
-        draft = await self._dated(await self.writer.write(task.note.transcript, task.note.language), task)
-        return await self._keep(task, evolve(notes.advance(task.note, NoteStep.SETTLE), draft=draft))
+        note = task.note
+        draft = await self._dated(await self.writer.write(note.transcript, note.language), task)
+        summary = sources.mention_left_out(draft.summary, note.left_out, note.language)
+        return await self._keep(
+            task, evolve(notes.advance(note, NoteStep.SETTLE), draft=evolve(draft, summary=summary))
+        )
 
     async def _dated(self, draft: notes.NoteDraft, task: NoteTask) -> notes.NoteDraft:
         """Set the due dates, counted from the day of the recording in WIB."""
@@ -280,29 +305,35 @@ class WriteNotes:
             raise FilesUnavailable("more of the recording has come and is not measured yet")
         if recording.duration_s < 1:
             raise ai.MediaUnreadable("there is no media in it any more")
-        note = evolve(task.note, duration_s=recording.duration_s)
-        task = evolve(task, note=note, recording=recording)
-        transcript = await self.transcribe.read(recording)
-        if transcript is not None and transcripts.speech_of(transcript):
-            return await self._keep_transcript(task, transcript)
-        waits_until = recording.created_at + timedelta(seconds=self.transcript_wait_s)
-        if transcript is None and (left_s := (waits_until - self.runtime.now()).total_seconds()) > 0:
-            return _Later(min(left_s, 60.0))
-        return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
+        task = evolve(task, recording=recording)
+        provided = await self.transcribe.read(recording)
+        if lacking := sources.find_lacking(recording, provided):
+            wait = timedelta(seconds=self.transcript_wait_s)
+            if (left_s := sources.waits_for_s(recording, lacking, wait, self.runtime.now())) > 0:
+                return _Later(min(left_s, _LOOKS_EVERY_S))
+        if lacking or sources.find_speechless(recording, provided):
+            return await self._keep(task, notes.advance(task.note, NoteStep.TRANSCRIBE))
+        return await self._keep_transcript(task, sources.Sources(sources.join_sources(recording, provided)))
 
     async def _transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:
         # The recording as it was when this note was claimed is transcribed and paid for.
         if recordings.needs_work(task.recording):
             raise FilesUnavailable("more of the recording has come and is not measured yet")
-        task = evolve(task, note=evolve(task.note, duration_s=task.recording.duration_s))
         return await self._keep_transcript(task, await self.transcribe.transcribe(task, kept))
 
-    async def _keep_transcript(self, task: NoteTask, transcript: transcripts.Transcript) -> NoteTask:
-        if not transcripts.speech_of(transcript):
+    async def _keep_transcript(self, task: NoteTask, found: sources.Sources) -> NoteTask:
+        if not transcripts.speech_of(found.transcript):
             await self.end.fail(task, NoteFault.NO_SPEECH)
             raise LeaseLost
-        note = evolve(notes.advance(task.note, NoteStep.WRITE), transcript=transcript)
-        return await self._keep(task, note)
+        return await self._keep(
+            task,
+            evolve(
+                notes.advance(task.note, NoteStep.WRITE),
+                transcript=found.transcript,
+                left_out=found.left_out,
+                duration_s=sources.duration_s(task.recording, found.left_out),
+            ),
+        )
 
     async def _keep(self, task: NoteTask, note: notes.Note) -> NoteTask:
         async with self.store.at_once() as tx:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from meetcore.domain.notes.notes import Language, NoteStatus
+from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.domain.notes.views import NoteTask
 from tests.support.note_transactions import (
@@ -71,6 +71,27 @@ async def test_a_lost_lease_writes_nothing(rig: PostgresRig) -> None:
     assert await find_note(rig, note) == task.note
     assert await claim_notes(rig) == []
     assert await settle(rig, task) is not None
+
+
+async def test_notes_that_wait_for_a_transcript_are_woken_and_no_others(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 50)
+    recording, other = await recorded(rig, customer), await recorded(rig, customer)
+    waiting = await queued(rig, customer, recording)
+    (task,) = await claim_notes(rig)
+    assert await _postpone(rig, task, 60)
+    await queued(rig, customer, other)
+    (task,) = await claim_notes(rig)
+    assert await _postpone(rig, task, 60)
+    written_one = await queued(rig, customer, recording, Language.ENGLISH)
+    (task,) = await claim_notes(rig)
+    assert await rig.alone.notes.postpone(task, evolve(task.note, step=NoteStep.WRITE), 60)
+    async with rig.store.begin() as tx:
+        await tx.notes.wake(recording)
+    (task,) = await claim_notes(rig)
+    assert task.note.id == waiting.id != written_one.id
+    async with rig.store.begin() as tx:
+        await tx.notes.wake(recording)
+    assert await claim_notes(rig) == [], "it is in the hands of a worker"
 
 
 async def test_no_more_are_in_progress_than_there_may_be(rig: PostgresRig) -> None:

@@ -13,11 +13,12 @@ NAMES = [
     "budi santoso", "rina", "iPhone", "iPhone milik Budi", "Andi / PT Maju Jaya", "+62 812-3456-7890",
     "1646***4567", "Raden Mas Haryo Bimo Setyo Adi Nugroho", "Budi (PT Maju)", "Ruang Rapat 2", "李明",
     "A" * 64, "O'Neil-Smith", "Rudi, SE, MM", "Ahmad,S.E.,M.M.", "Prof. Dr. Ir. Haryo Adi, M. Sc., Ph.D",
-    "Tanya", "Hari", "Sonya Putri", "Notulis", "Tim IT",
+    "Tanya", "Hari", "Sonya Putri", "812 3456", "a b c d e f g h", "Notulis", "Tim IT",
 ]  # fmt: skip
 PHRASES = [
     "Terima kasih, Budi", "Benar! Budi", "Ada apa? Budi", '"Budi"', "<Budi>", "Oke; Budi",
-    "Baik, jadi begini", "Oke, baik", "satu dua tiga empat lima enam tujuh delapan sembilan",
+    "Baik, jadi begini", "Oke, baik", "Oke, dr. Andi lanjut",
+    "satu dua tiga empat lima enam tujuh delapan sembilan",
 ]  # fmt: skip
 HEADINGS = [
     "Keputusan", "keputusan", "Catatan Penting", "Catatan", "Kesimpulan", "Kesimpulannya", "Tindak lanjut",

@@ -208,7 +208,7 @@ def test_no_arrangement_of_syntax_characters_raises(pieces: list[str]):
 
 @pytest.mark.parametrize("piece", [
     "<", "<v ", "&#", "&" + "a" * 30, "-->", "0", "A: ", "\n", "00:00.000 --> ", "<v A>x</v>", " ", "A b ",
-    CUE + "x\n\n",
+    CUE + "x\n\n", CUE, CUE + "x\n", "x\n", "--", "-->\n",
 ])  # fmt: skip
 def test_a_hostile_file_takes_time_by_its_length(piece: str):
     file = ("WEBVTT\n\n" + CUE + piece * (4_000_000 // len(piece))).encode()

@@ -8,18 +8,26 @@ from datetime import date, timedelta
 import pytest
 from attrs import evolve
 
+from meetcore.adapters.settings import Settings
 from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, NoteStep, describe
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S
 from meetcore.ports.ai import AiRefused, AiUnavailable, EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.notes.write_notes import MAX_LEASE_EXPIRATIONS
+from meetcore.usecases.notes.write_notes import MAX_LEASE_EXPIRATIONS, WriteNotes
 from tests.unit.usecases.application import LEASE_S, CrashPoint, SimulatedCrash
 from tests.unit.usecases.fakes import DUE, draft_of, grown, recorded, written
-from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_asked, note_scenario
+from tests.unit.usecases.note_scenario import File, NoteScenario, expire_leases, note_asked, note_scenario
 
 pytestmark = pytest.mark.spec("1/notes")
+
+
+def without_transcriber(one: NoteScenario) -> WriteNotes:
+    """Where only the provider's transcripts can be had."""
+    writing = one.harness.write_notes()
+    return evolve(writing, transcribe=evolve(writing.transcribe, transcriber=None))
+
 
 # Where the calls of a note that is heard go, in their order.
 CALLS = ("find", "open audio", "chunk", "cut", "transcribe", "write")
@@ -78,14 +86,85 @@ async def test_a_pause_shifts_the_transcript_after_it() -> None:
     assert one.note().credits_charged == 3
 
 
-async def test_all_segments_are_transcribed_if_one_has_no_provider_transcript() -> None:
-    one = await note_scenario(
-        recorded("pagi", 60.0), written("pagi-said", "A: satu"), recorded("siang", 90.0, minutes_in=30)
-    )
-    await one.ask()
+def said(one: NoteScenario) -> list[tuple[float, str | None, str]]:
+    return [(utterance.at_s, utterance.speaker, utterance.text) for utterance in one.note().transcript]
+
+
+def in_three_stretches() -> tuple[File, ...]:
+    """Files of three stretches, of which the second has no transcript."""
+    return (
+        recorded("pagi", 60.0), written("pagi-said", "A: satu"), recorded("siang", 90.5, minutes_in=30),
+        recorded("sore", 60.0, minutes_in=90), written("sore-said", "B: tiga", minutes_in=90),
+    )  # fmt: skip
+
+
+async def test_only_the_stretch_without_a_provider_transcript_is_transcribed() -> None:
+    one = await note_asked(*in_three_stretches())
     await one.work()
-    assert [utterance.text for utterance in one.note().transcript] == ["pagi 0-60", "siang 0-90"]
-    assert [utterance.at_s for utterance in one.note().transcript] == [1.0, 61.0]
+    assert said(one) == [(0.0, "A", "satu"), (61.0, None, "siang 0-90"), (150.5, "B", "tiga")]
+    assert one.harness.listener.transcribed == {"siang 0-90": 1}
+    assert (one.note().left_out, one.note().credits_charged) == ((), 4)
+    one.prove()
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        (
+            Language.INDONESIAN,
+            "Bagian rekaman dari 0:01:00 sampai 0:02:30 tidak termasuk dalam notulen ini, karena tidak ada "
+            "transkripnya.",
+        ),
+        (
+            Language.ENGLISH,
+            "The part of the recording from 0:01:00 to 0:02:30 is not in these notes, because there is no "
+            "transcript of it.",
+        ),
+    ],
+)
+async def test_without_a_transcriber_such_a_stretch_is_left_out_and_the_note_says_so(
+    language: Language, sentence: str
+) -> None:
+    one = await note_scenario(*in_three_stretches())
+    await one.ask(language)
+    await one.work(without_transcriber(one))
+    assert said(one) == [(0.0, "A", "satu"), (150.5, "B", "tiga")]
+    note = one.note()
+    assert note.draft is not None
+    assert note.draft.summary == f"{draft_of(note.transcript, language).summary}\n{sentence}"
+    assert note.left_out == ((60.0, 150.5),)
+    assert (note.duration_s, note.credits_charged) == (121, 3), "what is left out is not paid for"
+    one.prove()
+
+
+@pytest.mark.parametrize("call", ["transcribe", "cut", "open audio"])
+async def test_a_stretch_that_cannot_be_transcribed_costs_the_others_nothing(call: str) -> None:
+    one = await note_asked(*in_three_stretches())
+    one.harness.listener.takes_copies = False
+    faults = {"transcribe": AiRefused("x"), "cut": MediaUnreadable("x"), "open audio": FileGone()}
+    one.harness.fault_plan.plan(call, faults[call])
+    await one.work()
+    assert said(one) == [(0.0, "A", "satu"), (150.5, "B", "tiga")]
+    assert one.note().left_out == ((60.0, 150.5),)
+    one.prove()
+
+
+async def test_without_any_transcript_and_transcriber_there_is_no_note() -> None:
+    for files in ((recorded("rapat"),), (recorded("rapat"), written("said"))):
+        one = await note_asked(*files)
+        await one.work(without_transcriber(one))
+        assert one.note().error == describe(NoteFault.NO_TRANSCRIBER)
+        one.prove()
+
+
+async def test_a_silent_stretch_is_not_said_to_be_missing() -> None:
+    one = await note_asked(
+        recorded("pagi", 60.0), written("pagi-said", "A: satu"),
+        recorded("siang", 90.0, minutes_in=30), written("siang-said", minutes_in=30),
+    )  # fmt: skip
+    await one.work(without_transcriber(one))
+    assert (one.note().left_out, one.note().credits_charged) == ((), 3)
+    assert said(one) == [(0.0, "A", "satu")]
 
 
 async def test_a_transcript_missing_at_the_provider_is_transcribed_here() -> None:
@@ -115,6 +194,79 @@ async def test_a_providers_transcript_is_waited_for_as_long_as_it_is_set(one: No
     one.harness.clock.advance(30)
     await one.work(writing)
     assert [utterance.text for utterance in one.note().transcript] == ["akhirnya"]
+
+
+@pytest.mark.parametrize("transcribes", [True, False])
+async def test_a_transcript_twenty_minutes_after_the_media_gives_a_note_with_names_at_once(
+    transcribes: bool,
+) -> None:
+    one = await note_scenario(auto_notulen=True)
+    writing = one.harness.write_notes() if transcribes else without_transcriber(one)
+    writing = evolve(writing, transcript_wait_s=Settings(provider="zoom").transcript_waited_s)
+    for _ in range(20):
+        one.harness.clock.advance(55)
+        await one.work(writing)
+        one.harness.clock.advance(5)
+        assert (one.note().status, one.note().step) == (NoteStatus.PROCESSING, NoteStep.FETCH)
+    await one.record(written("said", "Dewi, S.Kom.: kita pakai Postgres", "budi: baik"))
+    assert one.due_in_s() == 0.0
+    assert await one.work(writing) == 1
+    assert said(one) == [(0.0, "Dewi, S.Kom.", "kita pakai Postgres"), (1.0, "budi", "baik")]
+    assert one.note().status is NoteStatus.COMPLETED
+    assert one.harness.fault_plan.calls["transcribe"] == 0
+    one.prove()
+
+
+async def test_after_the_wait_a_note_without_a_transcript_fails_or_is_transcribed() -> None:
+    wait_s = Settings(provider="zoom").transcript_waited_s
+    for transcribes in (True, False):
+        one = await note_asked()
+        since = one.recording.created_at
+        writing = one.harness.write_notes() if transcribes else without_transcriber(one)
+        await one.finish(evolve(writing, transcript_wait_s=wait_s))
+        assert (one.harness.now() - since).total_seconds() == pytest.approx(1800, abs=3)
+        assert one.note().error == (None if transcribes else describe(NoteFault.NO_TRANSCRIBER))
+
+
+async def test_a_transcript_makes_waiting_notes_due_and_no_others(one: NoteScenario) -> None:
+    writing = one.harness.write_notes(transcript_wait_s=1800.0)
+    await one.ask(Language.ENGLISH)
+    for _ in range(2):
+        await one.work(writing)
+    assert one.due_in_s() == 60.0
+    one.harness.clock.advance(60)
+    (first,) = await writing.claim(1)
+    await one.record(written("said", "A: ya"))
+    due = one.harness.read("SELECT due_at FROM notes ORDER BY due_at DESC")[0]["due_at"]
+    assert (due - one.harness.now()).total_seconds() == LEASE_S, "it is in the hands of a worker"
+    await writing.work(first)
+    await one.work(writing)
+    assert [note.status for note in one.harness.notes()] == [NoteStatus.COMPLETED] * 2
+    await one.record(written("said", "A: ya", "B: tidak"))
+    assert one.due_in_s() is None, "what is over is not made twice"
+    assert await one.work(writing) == 0
+
+
+async def test_a_transcript_reaches_a_note_that_waits_for_the_ai_provider(one: NoteScenario) -> None:
+    one.harness.fault_plan.plan("transcribe", AiUnavailable("x", 3000.0))
+    await one.work()
+    await one.record(written("said", "A: ya"))
+    await one.work()
+    assert said(one) == [(0.0, "A", "ya")]
+
+
+async def test_a_late_stretch_has_its_own_wait() -> None:
+    one = await note_scenario(recorded("pagi", 60.0), written("pagi-said", "A: satu"))
+    late = recorded("siang", 60.0, minutes_in=200)
+    one.harness.clock.advance((late[0].ends_at - one.harness.now()).total_seconds() + 600)
+    await one.record(late)
+    await one.measure()
+    await one.ask()
+    writing = one.harness.write_notes(transcript_wait_s=1800.0)
+    await one.work(writing)
+    assert one.note().step is NoteStep.FETCH
+    await one.finish(writing)
+    assert (one.harness.now() - late[0].ends_at).total_seconds() == pytest.approx(1800, abs=3)
 
 
 async def test_a_transcript_that_never_arrives_is_transcribed_here_in_the_end(one: NoteScenario) -> None:

@@ -49,16 +49,17 @@ def recording_parameters(recording: Recording, cipher: Cipher) -> Row:
     return found | {"recording_files": sealed}
 
 
-NOTE = Columns(Note, "n", "note_", without=("draft", "transcript"))
+NOTE = Columns(Note, "n", "note_", without=("draft", "transcript", "left_out"))
 NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
 
 
 @frozen
 class _Content:
-    """Encode the draft and the transcript as one document."""
+    """Encode the draft, the transcript and what is left out as one document."""
 
-    draft: NoteDraft | None
-    transcript: Transcript
+    draft: NoteDraft | None = None
+    transcript: Transcript = ()
+    left_out: tuple[tuple[float, float], ...] = ()
 
 
 _content = msgspec.json.Decoder(_Content)
@@ -78,10 +79,10 @@ def chunk_context(account_id: UUID, recording_id: UUID, source: str, number: int
 
 def note(row: Row, cipher: Cipher) -> Note:
     """Read a note."""
-    content = _Content(None, ())
+    content = _Content()
     if row["note_content"] is not None:
         content = _content.decode(cipher.open(row["note_content"], _CONTEXT.format_map(row)))
-    return NOTE.read(row, draft=content.draft, transcript=content.transcript)
+    return NOTE.read(row, draft=content.draft, transcript=content.transcript, left_out=content.left_out)
 
 
 def readable_note(row: Row, cipher: Cipher) -> Note:
@@ -98,7 +99,7 @@ def note_parameters(note: Note, cipher: Cipher) -> Row:
     found = NOTE.parameters(note)
     sealed = None
     if note.draft is not None or note.transcript:
-        document = msgspec.json.encode(_Content(note.draft, note.transcript))
+        document = msgspec.json.encode(_Content(note.draft, note.transcript, note.left_out))
         sealed = cipher.seal(document, _CONTEXT.format_map(found))
     return found | {"note_content": sealed}
 

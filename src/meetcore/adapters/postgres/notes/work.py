@@ -24,6 +24,7 @@ from meetcore.adapters.postgres.notes.rows import (
 from meetcore.adapters.postgres.repository import NOTE_CLAIMS, Repository, load_statements
 from meetcore.domain.machine import step
 from meetcore.domain.notes.notes import TRANSITIONS, Note, NoteEvent, NoteStatus
+from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.domain.notes.views import NoteTask
 from meetcore.ports.runtime import CipherRefused, Lease
@@ -74,6 +75,9 @@ class NoteWork(Repository):
     async def postpone(self, task: NoteTask, note: Note, seconds: float) -> bool:
         parameters = note_parameters(note, self._cipher) | _bearer(task) | {"seconds": seconds}
         return await self._changed(SQL["postpone_note"], parameters)
+
+    async def wake(self, recording: Recording) -> None:
+        await self._run(SQL["wake_notes"], {"account_id": recording.account_id, "recording_id": recording.id})
 
     async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
         parameters = _bearer(task) | {"recording_id": task.note.recording_id, "source": source}

@@ -55,6 +55,11 @@ UPDATE notes SET step = %(note_step)s, duration_s = %(note_duration_s)s, tries =
     content = %(note_content)s, lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 
+-- wake_notes: Make the notes on a recording due that are in no worker's hands and have no transcript yet.
+UPDATE notes SET due_at = clock_timestamp()
+WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND lease_token IS NULL
+    AND due_at > clock_timestamp() AND step IN ('fetch', 'transcribe')
+
 -- load_chunks: The transcript chunks of a recording.
 SELECT account_id, recording_id, source, number, transcript FROM transcript_chunks
 WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND source = %(source)s
