@@ -29,11 +29,16 @@ _TAKES_PLACE = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED, Meetin
 
 
 class FileKind(StrEnum):
-    """The content of a file of a recording."""
+    """The content of a file of a recording.
+
+    OTHER is what is neither measured nor offered, and removed with the rest: chats, captions, tracks of an
+    interpreter.
+    """
 
     VIDEO = "video"
     AUDIO = "audio"
     TRANSCRIPT = "transcript"
+    OTHER = "other"
 
 
 @frozen
@@ -121,8 +126,9 @@ class RecordingReady:
 class Segment:
     """The files of one stretch of a recording between two pauses.
 
-    `sound` is the file to measure and transcribe: the smallest with sound. `download` is the customer's: the
-    largest picture, or the sound without one. `transcript` is the provider's own.
+    `sound` is the file to measure and transcribe: of the audio, else of the video, the one that spans the
+    longest time and is not known to be empty. `download` is the customer's: the largest picture, or the sound
+    without one. `transcript` is the provider's own.
     """
 
     sound: RecordingFile
@@ -181,16 +187,23 @@ def readdress(recording: Recording, files: Iterable[RecordingFile]) -> Recording
 
 
 def segments(recording: Recording) -> tuple[Segment, ...]:
-    """Return the stretches of a recording in time: files that overlap belong to one, with some media."""
+    """Return the stretches of a recording in time, each with some media.
+
+    Files belong to one stretch that overlap by more than half of the shorter of the two: a provider's times
+    are whole seconds, so that one may end a second after the next begins. Sound decides, which is what is
+    paid for: a video or transcript joins the stretch that it overlaps the most.
+    """
     stretches: list[list[RecordingFile]] = []
-    until: datetime | None = None
-    for file in sorted(recording.files, key=lambda file: (file.starts_at, file.provider_file_id)):
-        if until is None or file.starts_at >= until:
-            stretches.append([])
-            until = file.ends_at
-        stretches[-1].append(file)
-        until = max(until, file.ends_at)
-    return tuple(one for stretch in stretches if (one := _segment(stretch)) is not None)
+    files = sorted(recording.files, key=lambda file: (file.starts_at, file.ends_at, file.provider_file_id))
+    for kind in (FileKind.AUDIO, FileKind.VIDEO, FileKind.TRANSCRIPT):
+        for file in (one for one in files if one.kind is kind):
+            shares = [max(_shared(file, other) for other in stretch) for stretch in stretches]
+            if shares and max(shares)[0] > _HALF:
+                stretches[shares.index(max(shares))].append(file)
+            elif kind is not FileKind.TRANSCRIPT:
+                stretches.append([file])
+    found = [_segment(stretch) for stretch in stretches]
+    return tuple(sorted(found, key=lambda one: (one.sound.starts_at, one.sound.provider_file_id)))
 
 
 def session_ids(recording: Recording) -> tuple[str, ...]:
@@ -263,17 +276,37 @@ def needs_work(recording: Recording) -> bool:
     return any(one.media_s is None for one in segments(recording))
 
 
-def _segment(files: list[RecordingFile]) -> Segment | None:
+_HALF: Final = 0.5
+_INSTANT: Final = timedelta.resolution
+
+
+def _shared(one: RecordingFile, other: RecordingFile) -> tuple[float, float]:
+    """Return how much of the shorter of two files lies within the other, and how much of the longer."""
+    until = min(one.starts_at + _span(one), other.starts_at + _span(other))
+    common = until - max(one.starts_at, other.starts_at)
+    shorter, longer = sorted((_span(one), _span(other)))
+    return common / shorter, common / longer
+
+
+def _span(file: RecordingFile) -> timedelta:
+    return max(file.ends_at - file.starts_at, _INSTANT)
+
+
+def _segment(files: list[RecordingFile]) -> Segment:
     sounds = [file for file in files if file.kind is FileKind.AUDIO]
     pictures = [file for file in files if file.kind is FileKind.VIDEO]
-    if not sounds and not pictures:
-        return None
     transcripts = [file for file in files if file.kind is FileKind.TRANSCRIPT]
     return Segment(
-        sound=min(sounds or pictures, key=_size),
+        sound=max((*sounds, *pictures), key=_worth),
         download=max(pictures or sounds, key=_size),
         transcript=max(transcripts, key=_size, default=None),
     )
+
+
+def _worth(file: RecordingFile) -> tuple[bool, bool, timedelta, bool, str]:
+    """Order files by what they tell of a stretch's sound. One that turned out to be empty tells nothing."""
+    span, is_audio = _span(file), file.kind is FileKind.AUDIO
+    return file.media_s != 0.0, is_audio and span > _INSTANT, span, is_audio, file.provider_file_id
 
 
 def _size(file: RecordingFile) -> tuple[int, str]:
@@ -307,4 +340,5 @@ def _weight(file: RecordingFile) -> tuple[int, datetime, datetime, str, str]:
 
 
 def _recorded_at(files: tuple[RecordingFile, ...]) -> datetime:
-    return min(file.starts_at for file in files)
+    offered = [file for file in files if file.kind is not FileKind.OTHER]
+    return min(file.starts_at for file in offered or files)

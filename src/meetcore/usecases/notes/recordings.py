@@ -1,9 +1,10 @@
 """Recordings: collect their files from the provider, measure them, expire them.
 
 A recording is shown, and its notes are queued, once all of its media is measured, file by file through an
-unlinked file on disk. An unreadable file counts as no media. A file that the provider does not return now,
-or that does not fit on the disk, is tried again for as long as the recording is kept. Every step may be
-repeated: the lease only saves work.
+unlinked file on disk. An unreadable file counts as no media, and another of its stretch is measured instead;
+so does, reported, one that no session of its meeting lists after several tries. A file that the provider does
+not return now, or that does not fit on the disk, is tried again for as long as the recording is kept. Every
+step may be repeated: the lease only saves work.
 
 One transaction expires a recording, by age or at its owner's request: its link is gone, notes in progress
 fail and cost nothing, transcripts are deleted. Then its files are due for removal at the provider.
@@ -198,24 +199,25 @@ class WorkOnRecordings:
     async def _measure(self, task: views.RecordingTask) -> None:
         recording = task.recording
         require_own(self.files, recording.provider)
-        for file in [one.sound for one in recordings.segments(recording) if one.media_s is None]:
-            length_s = await self._length(recording, file, task.tries)
+        while left := [one.sound for one in recordings.segments(recording) if one.media_s is None]:
+            file = left[0]
+            length_s = await self._length(task, file)
             async with self.store.begin() as tx:
                 lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
                 due, is_new = await self._keep(tx, recording, lengths_s)
+            recording = recordings.measure(recording, lengths_s)
             if due:
                 self.notifier.notify()
             if is_new:
                 self.notes_notifier.notify()
 
-    async def _length(
-        self, recording: recordings.Recording, file: recordings.RecordingFile, tries: int
-    ) -> float:
+    async def _length(self, task: views.RecordingTask, file: recordings.RecordingFile) -> float:
         listed: recordings.RecordingFile | None = file
-        if tries > 1:  # an event's address may have aged
-            found = await self._listed(recording)
+        if task.tries > 1:  # an event's address may have aged
+            found = await self._listed(task.recording)
             listed = next((one for one in found if one.provider_file_id == file.provider_file_id), None)
-        if listed is None and tries >= _TRIES_BEFORE_GONE:
+        if listed is None and task.tries >= _TRIES_BEFORE_GONE:
+            self.report(task, FileGone(f"no session lists the file {file.provider_file_id}: it is left out"))
             return 0.0
         if listed is None:  # a provider may be moving it still
             raise FilesUnavailable("the provider lists a file no more")

@@ -166,7 +166,8 @@ def test_duplicates_disorder_and_measuring_in_between_change_nothing(
     assert gather_files(straight, straight.files) == straight
     ids = [file.provider_file_id for file in straight.files]
     assert len(ids) == len(set(ids))
-    assert straight.recorded_at == min(file.starts_at for file in straight.files)
+    offered = [file for file in straight.files if file.kind is not FileKind.OTHER]
+    assert straight.recorded_at == min(file.starts_at for file in offered)
 
 
 def test_late_files_of_an_expired_recording_are_to_be_removed_too() -> None:
@@ -295,9 +296,11 @@ def test_a_transcript_alone_is_nothing_to_measure_and_nothing_to_show() -> None:
     assert (alone.duration_s, alone.size_bytes) == (0, 0)
 
 
-def test_a_segment_is_transcribed_from_its_smallest_audio_and_downloaded_as_its_largest_video() -> None:
-    small, large = a_file("v1", size_bytes=50), a_file("v2", size_bytes=70)
-    sound, louder = a_file("s1", size_bytes=5, kind=FileKind.AUDIO), a_file("s2", kind=FileKind.AUDIO)
+def test_a_segment_is_transcribed_from_its_longest_audio_and_downloaded_as_its_largest_video() -> None:
+    longer = {"ends_at": START + timedelta(minutes=31)}
+    small, large = a_file("v1", size_bytes=50, **longer), a_file("v2", size_bytes=70)
+    sound = a_file("s1", size_bytes=200, kind=FileKind.AUDIO, **longer)
+    louder = a_file("s2", size_bytes=300, kind=FileKind.AUDIO)
     transcript, larger_transcript = (
         a_file("t1", kind=FileKind.TRANSCRIPT),
         a_file("t2", kind=FileKind.TRANSCRIPT),
@@ -319,19 +322,114 @@ def test_files_that_overlap_are_one_segment_and_a_pause_begins_the_next() -> Non
     assert found == (Segment(longer, first, within), Segment(after, after, None))
 
 
+def stretch(id: str, from_s: int, length_s: int, kind: FileKind = FileKind.AUDIO) -> RecordingFile:
+    begin = START + timedelta(seconds=from_s)
+    return a_file(id, starts_at=begin, ends_at=begin + timedelta(seconds=length_s), kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("second", "sounds"),
+    [
+        (stretch("b", 599, 30), ["a", "b"]),  # whole seconds: one ends after the next began
+        (stretch("b", 585, 30), ["a", "b"]),
+        (stretch("b", 584, 30), ["a"]),
+        (stretch("b", 0, 599), ["a"]),
+        (stretch("b", 0, 601), ["b"]),
+        (stretch("b", 0, 600), ["b"]),
+        (stretch("b", 600, 0), ["a", "b"]),
+        (stretch("b", 599, 0), ["a"]),
+    ],
+)
+def test_files_that_share_more_than_half_of_the_shorter_are_one_stretch(
+    second: RecordingFile, sounds: list[str]
+) -> None:
+    found = segments(opened(stretch("a", 0, 600), second))
+    assert [one.sound.provider_file_id for one in found] == sounds
+
+
+def test_files_without_a_length_are_one_stretch_at_the_same_instant_only() -> None:
+    sound, picture = stretch("a", 5, 0), stretch("v", 5, 0, FileKind.VIDEO)
+    assert segments(opened(sound, picture)) == (Segment(sound, picture, None),)
+    assert len(segments(opened(sound, stretch("v", 6, 0, FileKind.VIDEO)))) == 2
+
+
+def test_two_stretches_of_sound_within_one_video_are_both_measured() -> None:
+    first, second = stretch("a", 0, 40), stretch("b", 60, 40)
+    picture, text = stretch("v", 0, 100, FileKind.VIDEO), stretch("t", 60, 40, FileKind.TRANSCRIPT)
+    found = segments(opened(picture, text, first, second))
+    assert found == (Segment(first, picture, None), Segment(second, second, text))
+
+
+def test_a_file_that_turned_out_to_be_empty_gives_way_to_another_of_its_stretch() -> None:
+    recording = opened(stretch("a", 0, 60), stretch("v", 0, 60, FileKind.VIDEO))
+    empty = measure(recording, {("a", 100): 0.0})
+    assert (empty.status, needs_work(empty)) == (RecordingStatus.MEASURING, True)
+    whole = measure(empty, {("v", 100): 59.5})
+    assert (whole.status, whole.duration_s) == (RecordingStatus.AVAILABLE, 60)
+    silent = measure(empty, {("v", 100): 0.0})
+    assert (silent.status, silent.duration_s) == (RecordingStatus.AVAILABLE, 0)
+
+
+def test_what_is_not_offered_is_kept_for_its_removal_only() -> None:
+    other = a_file("o", kind=FileKind.OTHER, starts_at=START - timedelta(hours=1), ends_at=LATER)
+    recording = gather_files(opened(a_file()), [other])
+    assert segments(recording) == segments(opened(a_file()))
+    assert (recording.size_bytes, recording.recorded_at) == (100, START)
+    assert needs_work(removed(expire(recording), {"a1"}))
+    assert opened(other).recorded_at == other.starts_at
+    assert not needs_work(opened(other))
+
+
+@given(recordings(), st.randoms(use_true_random=False))
+def test_the_stretches_depend_on_kinds_and_times_only(recording: Recording, random: Any) -> None:
+    found = segments(recording)
+    files = [
+        evolve(file, size_bytes=random.randint(0, 9))
+        for file in recording.files
+        if file.kind is not FileKind.OTHER
+    ]
+    random.shuffle(files)
+    others = segments(evolve(recording, files=tuple(files)))
+    assert [one.sound.provider_file_id for one in others] == [one.sound.provider_file_id for one in found]
+
+
+def shared(one: RecordingFile, other: RecordingFile) -> bool:
+    """Whether two files with a length share more than half of the shorter."""
+    common = min(one.ends_at, other.ends_at) - max(one.starts_at, other.starts_at)
+    return 2 * common > min(one.ends_at - one.starts_at, other.ends_at - other.starts_at)
+
+
+@given(recordings())
+def test_all_that_was_heard_is_measured_once(recording: Recording) -> None:
+    unmeasured = evolve(recording, files=tuple(evolve(file, media_s=None) for file in recording.files))
+    measured = [one.sound for one in segments(unmeasured)]
+    audio = [file for file in unmeasured.files if file.kind is FileKind.AUDIO]
+    media = [file for file in unmeasured.files if file.kind in (FileKind.AUDIO, FileKind.VIDEO)]
+    for file in media:
+        if file.ends_at > file.starts_at:
+            assert file in measured or any(
+                shared(file, other)
+                for other in media
+                if other is not file and other.ends_at > other.starts_at
+            )
+    for file in measured:
+        assert file.kind is FileKind.AUDIO or not any(
+            shared(file, other) for other in audio if other.ends_at > other.starts_at
+        )
+        assert file.kind in (FileKind.AUDIO, FileKind.VIDEO)
+
+
 @given(recordings())
 def test_segments_hold_each_file_of_media_at_most_once_and_in_order(recording: Recording) -> None:
     found = segments(recording)
     file_ids = [one.sound.provider_file_id for one in found]
     assert len(file_ids) == len(set(file_ids))
-    assert all(one.sound.kind is not FileKind.TRANSCRIPT for one in found)
-    assert all(one.download.kind is not FileKind.TRANSCRIPT for one in found)
+    assert all(one.sound.kind in (FileKind.AUDIO, FileKind.VIDEO) for one in found)
+    assert all(one.download.kind in (FileKind.AUDIO, FileKind.VIDEO) for one in found)
     assert all(one.transcript is None or one.transcript.kind is FileKind.TRANSCRIPT for one in found)
     for one, following in pairwise(found):
         assert one.sound.starts_at <= following.sound.starts_at
-        assert one.sound.ends_at <= following.sound.starts_at
-    if any(file.kind is not FileKind.TRANSCRIPT for file in recording.files):
-        assert found
+    assert bool(found) is any(file.kind in (FileKind.AUDIO, FileKind.VIDEO) for file in recording.files)
 
 
 @given(recordings())

@@ -146,8 +146,19 @@ async def test_a_missing_file_is_requested_several_times_before_it_counts_as_no_
         waits.append(due_in_s(one))
         one.harness.clock.advance(waits[-1] or 0.0)
     assert waits == [2.0, 4.0, 8.0, 16.0]
-    await one.measure()
+    reported: list[str] = []
+    working = one.harness.work_on_recordings()
+    await evolve(working, report=lambda task, fault: reported.append(str(fault)))()
     assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
+    assert reported == ["no session lists the file pagi: it is left out"]
+
+
+async def test_the_picture_is_measured_where_the_sound_of_its_stretch_is_lost_or_unreadable() -> None:
+    picture = recorded("gambar", 61.0, kind=FileKind.VIDEO)
+    one = await filmed_only(recorded("rapat", 60.0), picture, recorded("siang", 30.0, minutes_in=30))
+    one.harness.fault_plan.plan("measure", MediaUnreadable("x"))
+    await one.measure()
+    assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 91)
 
 
 async def test_a_file_its_provider_lists_is_not_gone_whatever_its_address_returns() -> None:
