@@ -11,7 +11,7 @@ from attrs import evolve
 
 from meetcore.adapters.zoom import ZoomAccess, ZoomRecordingFiles
 from meetcore.adapters.zoom.calls import ZoomCalls
-from meetcore.domain.notes.recordings import RecordingFile
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.testing.contracts.providers import order_for
 from meetcore.testing.stand_in import Reply, Request, serving
@@ -249,6 +249,37 @@ async def test_removing_is_for_good(zoom: Zoom, file: RecordingFile):
     await zoom.provider.files.remove(made, file)
     assert (zoom.stand_in.requests[-1].query, zoom.stand_in.account.contents) == ({"action": "delete"}, {})
     await zoom.provider.files.remove(made, file)
+
+
+async def test_every_kind_of_file_of_every_session_is_removed(zoom: Zoom, file: RecordingFile):
+    (made,), (meeting,) = zoom.made, zoom.stand_in.meetings
+    for number in range(4):
+        uuid = zoom.stand_in.open_session(made)
+        for kind in ("M4A", "CHAT", "SUMMARY", "TIMELINE", "CC"):
+            zoom.stand_in.record(meeting, f"{kind}-{number}", kind, b"x", START, END)
+        for listed in meeting.recording_files[-2:]:  # Zoom gives these no id, size and status
+            for name in ("id", "file_size", "status", "recording_type"):
+                del listed[name]
+        zoom.stand_in.close_session(uuid)
+    found = await zoom.provider.files.find(made)
+    assert len(found) == 21
+    for one in found:
+        await zoom.provider.files.remove(made, one)
+    assert [session.recording_files for session in meeting.sessions] == [[]] * 4
+    assert await zoom.provider.files.find(made) == ()
+
+
+async def test_a_file_of_each_participants_voice_is_not_the_meetings_sound(zoom: Zoom, file: RecordingFile):
+    voice = {
+        "id": "p1", "recording_start": "2026-11-24T02:04:00Z", "recording_end": "2026-11-24T02:40:00Z",
+        "file_type": "M4A", "file_size": 5, "download_url": f"{zoom.stand_in.url}/rec/download/p1",
+        "status": "completed", "file_name": "Budi",
+    }  # fmt: skip
+    zoom.stand_in.meetings[0].latest.participant_audio_files.append(voice)
+    assert [(each.provider_file_id, each.kind) for each in await zoom.provider.files.find(zoom.made[0])] == [
+        ("a1", FileKind.AUDIO),
+        ("p1", FileKind.OTHER),
+    ]
 
 
 async def test_a_file_of_a_session_of_a_deleted_meeting_is_found_by_its_session(

@@ -334,6 +334,8 @@ async def test_the_files_of_every_segment_that_are_ready(zoom: Zoom, order: Prov
         ("a2", FileKind.AUDIO),
         ("b1", FileKind.VIDEO),
         ("a3", FileKind.TRANSCRIPT),
+        ("a4", FileKind.OTHER),
+        ("a5", FileKind.OTHER),
     ]
     assert len({(each.starts_at, each.ends_at) for each in files}) == 2
     assert files[0].starts_at == datetime(2026, 11, 24, 2, 4, tzinfo=UTC)

@@ -247,13 +247,14 @@ class ZoomAccount:
         return self.contents[file_id]
 
     def delete_file(self, name: str, file_id: str) -> None:
-        """Delete a file of a session, named as in `session`; raise Refused where either does not exist."""
+        """Delete a file, or every file, of a session, named as in `session`; raise Refused without one."""
         _, session = self.session(name)
-        kept = [each for each in session.recording_files if each["id"] != file_id]
-        if len(kept) == len(session.recording_files):
+        gone = [each for each in session.recording_files if not file_id or each.get("id") == file_id]
+        if not gone:
             raise Refused("no_recording")
-        session.recording_files = kept
-        self.contents.pop(file_id, None)
+        session.recording_files = [each for each in session.recording_files if each not in gone]
+        for each in gone:
+            self.contents.pop(each.get("id", ""), None)
 
     def set_host_key(self, name: str, host_key: object) -> None:
         """Set a user's host key; raise Refused unless it has 6 to 10 digits."""

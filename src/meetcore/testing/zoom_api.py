@@ -48,7 +48,7 @@ class Fault(PlannedFault):
 
     CALLS: ClassVar[tuple[str, ...]] = (
         "token", "create", "get", "list", "delete", "status", "recordings", "instances", "user", "host_key",
-        "download", "content", "delete_file",
+        "download", "content", "delete_file", "delete_files",
     )  # fmt: skip
     FAULTS: ClassVar[tuple[str, ...]] = (*_FAULTS, *REFUSALS)
 
@@ -220,6 +220,8 @@ class ZoomApi(StandIn[Fault]):
                 return "recordings", lambda: self._recordings(name)
             case "DELETE", "v2", "meetings", name, "recordings", file_id:
                 return "delete_file", lambda: self._delete_file(name, file_id, request)
+            case "DELETE", "v2", "meetings", name, "recordings":
+                return "delete_files", lambda: self._delete_file(name, "", request)
             case "GET", "rec", "download", file_id:
                 return "download", lambda: self._download(file_id)
             case "GET", "files", file_id:
@@ -276,7 +278,8 @@ class ZoomApi(StandIn[Fault]):
         return as_json({
             "uuid": session.uuid, "id": meeting.number, "host_id": meeting.user.id, "topic": fields["topic"],
             "type": "2", "start_time": fields["start_time"], "recording_count": len(files),
-            "recording_files": files, "download_access_token": "eyJFAKE.FAKE.FAKE",
+            "recording_files": files, "participant_audio_files": session.participant_audio_files,
+            "download_access_token": "eyJFAKE.FAKE.FAKE",
         })  # fmt: skip
 
     def _delete_file(self, name: str, file_id: str, request: Request) -> None:

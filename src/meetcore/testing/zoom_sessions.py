@@ -41,6 +41,7 @@ class StandInSession:
     started_at: datetime | None = None
     ended_at: datetime | None = None
     recording_files: list[dict[str, Any]] = field(factory=list, repr=False)
+    participant_audio_files: list[dict[str, Any]] = field(factory=list, repr=False)
 
 
 @define

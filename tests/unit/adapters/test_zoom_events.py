@@ -225,16 +225,44 @@ def test_instants_are_utc() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"file_type": "CHAT"}, {"file_type": "TIMELINE"}, {"file_type": "CC"}, {"status": "processing"},
-        {"recording_end": ""}, {"id": ""}, {"download_url": ""},
+        {"status": "processing"}, {"recording_end": ""}, {"recording_start": ""}, {"id": ""},
+        {"download_url": ""}, {"recording_end": None}, {"recording_start": None}, {"file_size": None},
+        {"recording_end": None, "file_size": None, "status": None}, {"id": None}, {"download_url": None},
+        {"file_type": "CC", "id": None},
     ],
 )  # fmt: skip
-def test_a_file_that_is_not_kept_or_not_whole_is_left_out(change: dict[str, Any]) -> None:
+def test_a_file_that_is_not_whole_is_left_out_and_the_event_kept(change: dict[str, Any]) -> None:
     assert files_of(WHOLE | change, WHOLE) == files_of(WHOLE)
 
 
-@pytest.mark.parametrize("start", ["", "yesterday", "2026-11-24T02:04:00"])
-def test_a_file_without_a_start_time_is_malformed(start: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file_type": "CHAT"}, {"file_type": "SUMMARY"}, {"file_type": None},
+        {"file_size": None, "file_type": "CSV"}, {"recording_type": "sign_interpretation"},
+        {"file_type": "M4A", "recording_type": "audio_interpretation"},
+    ],
+)  # fmt: skip
+def test_what_is_not_offered_is_kept_for_its_removal(change: dict[str, Any]) -> None:
+    (other,) = files_of(WHOLE | change)
+    assert (other.kind, other.provider_file_id) == (FileKind.OTHER, "c1")
+
+
+def test_a_file_to_which_zoom_gives_no_id_has_one_of_its_session() -> None:
+    timeline = {name: WHOLE[name] for name in ("recording_start", "recording_end", "download_url")}
+    ids = [
+        file.provider_file_id
+        for file in files_of(
+            timeline | {"file_type": "TIMELINE", "meeting_id": "cc=="},
+            timeline | {"file_type": "CC", "meeting_id": "cc=="},
+            timeline | {"file_type": "CC", "meeting_id": "dd=="},
+        )
+    ]
+    assert len(set(ids)) == 3
+
+
+@pytest.mark.parametrize("start", ["yesterday", "2026-11-24T02:04:00"])
+def test_a_file_with_an_unreadable_time_is_malformed(start: str) -> None:
     with pytest.raises(WebhookMalformed):
         files_of(WHOLE | {"recording_start": start})
 

@@ -79,11 +79,7 @@ class ZoomRecordingFiles:
             latest = await self._recording(provider_meeting_id)
             uuids = dict.fromkeys((*session_ids, *await self._sessions(provider_meeting_id)))
             others = [await self._recording(_uuid_segment(uuid)) for uuid in uuids if uuid != latest.uuid]
-            found = [
-                file
-                for each in (latest, *others)
-                for file in schemas.ready_files(each.recording_files, each.uuid)
-            ]
+            found = [file for each in (latest, *others) for file in schemas.recorded_files(each)]
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None
         except ValueError:
@@ -125,12 +121,17 @@ class ZoomRecordingFiles:
             await response.aclose()
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Delete a file for good, bypassing Zoom's trash."""
+        """Delete a file for good, bypassing Zoom's trash.
+
+        One without an id of its own goes with its session's whole recording, as Zoom has no other way.
+        """
         if not is_number(provider_meeting_id):
             return
         try:
             session = _uuid_segment(file.session_id) if file.session_id else provider_meeting_id
-            path = f"/meetings/{session}/recordings/{segment(file.provider_file_id)}"
+            path = f"/meetings/{session}/recordings"
+            if not file.provider_file_id.startswith(schemas.NAMELESS):
+                path += f"/{segment(file.provider_file_id)}"
             response = await self._calls.ask("DELETE", path, params={"action": "delete"})
         except (ProviderRefused, ProviderUnknown) as error:
             raise FilesUnavailable(str(error)) from None

@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeVar
 from uuid import UUID
 
 import msgspec
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.adapters.bounded_http import HttpResponse
 from meetcore.domain.meetings.meetings import MeetingOptions, Provisioned
@@ -89,8 +89,12 @@ def _agenda(order: ProviderOrder) -> str:
 
 T = TypeVar("T")
 
-# By `file_type`. Chats, captions and timelines are dropped.
+# By `file_type`; everything else is kept for its removal only.
 _KINDS: Final = {"MP4": FileKind.VIDEO, "M4A": FileKind.AUDIO, "TRANSCRIPT": FileKind.TRANSCRIPT}
+# In `recording_type`: the voice or the picture of an interpreter, beside the meeting's own.
+_INTERPRETATION: Final = "interpretation"
+NAMELESS: Final = "nameless:"
+"""Begins our id of a file that Zoom gives none: captions and timelines."""
 
 # A host's limit sets no header; only its message tells it apart.
 _OF_A_HOST: Final = "particular user"
@@ -167,6 +171,7 @@ class ListedFile:
     id: str | None = ""
     meeting_id: str | None = ""
     file_type: str | None = ""
+    recording_type: str | None = ""
     status: str | None = "completed"
     file_size: Annotated[int, msgspec.Meta(ge=0)] | None = 0
     recording_start: str | None = ""
@@ -175,10 +180,11 @@ class ListedFile:
 
 
 class ListedRecording(msgspec.Struct, frozen=True):
-    """The files of a session."""
+    """The files of a session, and the voices of its participants where each has a file."""
 
     recording_files: list[ListedFile]
     uuid: str = ""
+    participant_audio_files: list[ListedFile] = []
 
 
 class _Instance(msgspec.Struct, frozen=True):
@@ -255,29 +261,40 @@ def session_uuids(response: HttpResponse) -> list[str]:
     return [each.uuid for each in sorted(held, key=lambda each: each.start_time, reverse=True) if each.uuid]
 
 
+def recorded_files(recording: ListedRecording) -> tuple[RecordingFile, ...]:
+    """Return all finished files of a session; raise `ValueError` for a malformed time."""
+    voices = ready_files(recording.participant_audio_files, recording.uuid)
+    others = tuple(evolve(voice, kind=FileKind.OTHER) for voice in voices)
+    return ready_files(recording.recording_files, recording.uuid) + others
+
+
 def ready_files(listed: Iterable[ListedFile], uuid: str) -> tuple[RecordingFile, ...]:
-    """Return the finished video, audio and transcript files of a session.
+    """Return the finished files of a session without those that lack something.
 
     Raises `ValueError` for a malformed time.
     """
-    return tuple(_file(one, uuid) for one in listed if _is_ready(one))
+    return tuple(file for one in listed if (file := _file(one, one.meeting_id or uuid)) is not None)
 
 
-def _is_ready(listed: ListedFile) -> bool:
-    is_done = listed.status == "completed" and bool(listed.recording_end) and listed.file_size is not None
-    return listed.file_type in _KINDS and is_done and bool(listed.id and listed.download_url)
+def _file(listed: ListedFile, session_id: str) -> RecordingFile | None:
+    is_own = _INTERPRETATION not in (listed.recording_type or "")
+    kind = _KINDS.get(listed.file_type or "", FileKind.OTHER) if is_own else FileKind.OTHER
+    id, size_bytes = listed.id, listed.file_size
+    if kind is FileKind.OTHER:
+        id, size_bytes = id or (session_id and f"{NAMELESS}{listed.file_type} {session_id}"), size_bytes or 0
+    is_done = listed.status == "completed" and size_bytes is not None and listed.download_url
+    if not (is_done and id and listed.recording_start and listed.recording_end):
+        return None
+    start, end = _zoned(listed.recording_start), _zoned(listed.recording_end)
+    url = listed.download_url or ""
+    return RecordingFile(id, kind, size_bytes or 0, start, end, url, session_id=session_id)
 
 
-def _file(listed: ListedFile, uuid: str) -> RecordingFile:
-    start, end = (
-        datetime.fromisoformat(text or "") for text in (listed.recording_start, listed.recording_end)
-    )
-    if start.tzinfo is None or end.tzinfo is None:
+def _zoned(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
         raise ValueError("time without a zone")
-    return RecordingFile(
-        listed.id or "", _KINDS[listed.file_type or ""], listed.file_size or 0, start.astimezone(UTC),
-        end.astimezone(UTC), listed.download_url or "", session_id=listed.meeting_id or uuid,
-    )  # fmt: skip
+    return at.astimezone(UTC)
 
 
 class Limit(Enum):
