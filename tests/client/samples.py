@@ -58,6 +58,7 @@ note = _builder(
             "quote": "Saya kirim Kamis.", "at": 140,
         }
     ],
-    topics=["Anggaran"], transcript=[{"speaker": None, "at": 0, "text": "Selamat pagi."}], duration=52,
+    topics=["Anggaran"], transcript=[{"speaker": None, "at": 0, "text": "Selamat pagi."}],
+    written_by="gpt-4o-mini", duration=52,
     credits_charged=52, error=None, created_at="2026-12-01T03:05:00Z", completed_at="2026-12-01T03:09:12Z",
 )  # fmt: skip

@@ -160,15 +160,16 @@ async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: 
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/pdf"
     text = " ".join(text_of(answer.content).split())
-    for heading in ("Ringkasan", "Keputusan", "Transkrip"):
+    for heading in ("Draf oleh aturan", "Ringkasan", "Keputusan", "Transkrip"):
         assert heading in text, "in the language of the note"
+    items = text.partition("Keputusan")[2].partition("Transkrip")[0]
     for one in (*note["decisions"], *note["action_items"]):
-        assert " ".join(one["quote"].split()) in text
+        assert items.count(" ".join(one["quote"].split())) == 1
     last = note["transcript"][-1]
     assert " ".join(last["text"].split()) in text
     meeting = (await customer.get(f"/meetings/{recording['meeting_id']}")).json()
     written = (await browser.get(f"{path}.md")).text
-    assert written.startswith(f"# Notulen: {meeting['title']}\n\n")
+    assert written.startswith(f"# Notulen: {meeting['title']}\n\n*Draf oleh aturan*\n\n")
     other = await sign_in((await customer.harness.customer()).account_id)
     for kind in ("pdf", "md"):
         assert (await other.get(f"{path}.{kind}")).status_code == 404

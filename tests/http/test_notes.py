@@ -26,6 +26,7 @@ async def test_notes_are_queued_written_and_charged_by_the_begun_minute(customer
     assert (queued["summary"], queued["duration"], queued["credits_charged"]) == (None, None, None)
     note = await note_in(customer, queued["id"], "completed")
     assert (note["duration"], note["credits_charged"]) == (1, 1)
+    assert (queued["written_by"], note["written_by"]) == (None, "rules")
     assert note["summary"]
     assert note["transcript"]
     assert {one["speaker"] for one in note["transcript"]} != {None}, "the provider's transcript has names"

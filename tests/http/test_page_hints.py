@@ -167,6 +167,24 @@ async def test_a_quote_is_shown_where_it_says_more_than_its_decision(
     assert page.count("As it was said") == 1
 
 
+@pytest.mark.parametrize(("language", "by_rules", "by"), [
+    ("en", "Draft by rules", "Written by"), ("id", "Draf oleh aturan", "Ditulis oleh"),
+])  # fmt: skip
+async def test_a_note_says_who_wrote_it(
+    customer: Customer, visitors: Visitors, language: str, by_rules: str, by: str
+) -> None:
+    recording = await a_recording(customer)
+    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
+    await note_in(customer, made, "completed")
+    browser = await visitors.member(customer.account_id)
+    browser.http.headers["Accept-Language"] = language
+    page = (await browser.get(f"/dashboard/notes/{made}")).text
+    assert_contains(page, by_rules, absent=(by,))
+    await customer.query("UPDATE notes SET written_by = %s WHERE id = %s", "gpt-4o<b>", UUID(made))
+    page = (await browser.get(f"/dashboard/notes/{made}")).text
+    assert_contains(page, by, "gpt-4o&lt;b&gt;", absent=(by_rules,))
+
+
 async def test_overview_warns_below_threshold_of_the_account(customer: Customer, visitors: Visitors) -> None:
     browser, words = await visitors.member(customer.account_id), "fewer than the threshold of"
     for threshold, is_low in ((1000, False), (1001, True)):

@@ -283,7 +283,8 @@ class Application:
         """Queues notes."""
         from meetcore.usecases.notes.note_charges import NoteQueue
 
-        return NoteQueue(self.policy.catalogue, self.runtime, self.reports.failed_note)
+        policy = self.policy
+        return NoteQueue(policy.catalogue, self.runtime, policy.note_writer, self.reports.failed_note)
 
     @cached_property
     def deliver(self) -> DeliverWebhooks | None:

@@ -54,6 +54,7 @@ def policy_of(settings: Settings) -> Policy:
     per_host = settings.webhook_posts_per_host
     return Policy(
         catalogue=settings.catalogue,
+        note_writer=settings.note_writer,
         base_url=settings.base_url,
         key_prefix=settings.key_prefix,
         four_eyes_above=settings.four_eyes_above or None,

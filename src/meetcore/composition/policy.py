@@ -14,6 +14,7 @@ from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
 from meetcore.domain.members.sessions import PAGES_PER_MINUTE
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import DEFAULT_TIERS
+from meetcore.domain.notes.notes import BY_RULES
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
@@ -69,6 +70,7 @@ class Periods:
 class Policy:
     """The limits of an application, in the units that their names end in; percentages are whole numbers.
 
+    `note_writer` is who writes notes, whose price is estimated and held: `BY_RULES` or a model's name.
     `unknown_keys_at_once` bounds look-ups of keys that are not known to be valid. The ledger is
     verified `verify_every_s` after the end of the last time, never where that is 0. Without `sends_mails` no
     mail is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the
@@ -77,6 +79,7 @@ class Policy:
     """
 
     catalogue: TierCatalogue = DEFAULT_TIERS
+    note_writer: str = BY_RULES
     base_url: str = ""
     key_prefix: str = "mk"
     quotas: Quotas = field(factory=Quotas)

@@ -21,6 +21,7 @@ from meetcore.adapters.system import SystemClock
 from meetcore.composition.application import MailPorts
 from meetcore.composition.configuration import INSTALL_NOTES, ROOM_PURPOSES, room_secret
 from meetcore.domain.members.sign_in import SignUpMode
+from meetcore.domain.notes.notes import BY_RULES
 from meetcore.ports.observability import NO_TRACING
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _transcriber(settings: Settings, tracing: Tracing, stack: AsyncExitStack) ->
 
 
 def _note_writer(settings: Settings, tracing: Tracing, stack: AsyncExitStack) -> NoteWriter:
-    if settings.ai_base_url and settings.ai_write_model:
+    if settings.note_writer != BY_RULES:
         from meetcore.adapters.openai import OpenAiNoteWriter
 
         note_writer = OpenAiNoteWriter(_ai_access(settings), log, SystemClock().now, tracing)

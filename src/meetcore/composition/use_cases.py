@@ -153,7 +153,7 @@ def build_api(app: Application) -> UseCases:
         downloads.DownloadRecording(queries, policy.link_keys),
         DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
         note_charges.CreateNote(store, queue, ports.notes_notifier),
-        Estimate(policy.catalogue, provider.abilities),
+        Estimate(policy.catalogue, provider.abilities, policy.note_writer),
         queries,
         ports.lists or queries,
         policy.catalogue,

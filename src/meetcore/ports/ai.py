@@ -94,6 +94,10 @@ class Transcriber(Protocol):
 class NoteWriter(Protocol):
     """Writes a summary, decisions, action items and topics. Raises `AiUnavailable` and `AiRefused`."""
 
+    @property
+    def name(self) -> str:
+        """The name of its model, or `notes.BY_RULES`."""
+
     async def write(self, transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
         """Write notes of a transcript, which is not empty, in a language, whatever language was spoken.
 

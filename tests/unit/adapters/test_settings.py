@@ -40,6 +40,7 @@ def tiers_file(tmp_path: Path, text: str) -> str:
         (f"[[tier]]\n{TIER.replace('= 4', '= 0')}", "credits must be a whole number", ""),
         (f"[[tier]]\n{TIER}[[tier]]\n{TIER}", "given twice", ""),
         ("[notulen]\ncredits_per_minute = 0\n", "whole number", ""),
+        ("[notulen]\ncredits_per_minute_by_rules = 0\n", "credits_per_minute_by_rules must be a whole", ""),
         ("[[tier", "not TOML", ""),
     ],
 )
@@ -58,6 +59,9 @@ def test_a_tiers_file_names_tiers_and_the_price_of_a_minute(tmp_path: Path) -> N
     catalogue = read_tiers(tiers_file(tmp_path, f"[notulen]\ncredits_per_minute = 3\n[[tier]]\n{TIER}"))
     assert [tier.id for tier in catalogue.on_sale()] == ["s"]
     assert catalogue.notulen_credits_per_minute == 3
+    assert catalogue.notulen_credits_per_minute_by_rules == 3
+    by_rules = "[notulen]\ncredits_per_minute = 3\ncredits_per_minute_by_rules = 2\n"
+    assert read_tiers(tiers_file(tmp_path, by_rules)).notulen_credits_per_minute_by_rules == 2
     of_minutes = read_tiers(tiers_file(tmp_path, "[notulen]\ncredits_per_minute = 3\n"))
     assert of_minutes.tiers == DEFAULT_TIERS.tiers
     assert read_tiers("") == DEFAULT_TIERS

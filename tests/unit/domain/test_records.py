@@ -442,6 +442,7 @@ NOTE = Note(
         Utterance(3.9, 5.0, "kita pakai Postgres", "Dewi"),
         Utterance(64.0, 65.0, "saya menulis besok"),
     ),
+    written_by="gpt-4o-mini",
 )  # fmt: skip
 
 
@@ -487,6 +488,7 @@ def test_a_completed_note_as_the_contract_writes_it() -> None:
             {"speaker": "Dewi", "at": 3, "text": "kita pakai Postgres"},
             {"speaker": None, "at": 64, "text": "saya menulis besok"},
         ],
+        "written_by": "gpt-4o-mini",
         "duration": 2,
         "credits_charged": 2,
         "error": None,
@@ -502,7 +504,7 @@ def test_a_note_shows_no_content_before_it_is_paid_or_after_it_is_erased(note: N
     if note.status is not NoteStatus.COMPLETED:
         contents = ("summary", "decisions", "action_items", "topics", "transcript")
         assert [record[name] for name in contents] == [None, [], [], [], []]
-        assert record["duration"] is None
+        assert (record["duration"], record["written_by"]) == (None, None)
     json.dumps(record)
 
 

@@ -218,6 +218,7 @@ class FakeNoteWriter:
     """Writes a fixed draft of the transcript. Fills `ports.ai.NoteWriter`."""
 
     fault_plan: FaultPlan
+    name: str = "fake-model"
 
     async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
         await self.fault_plan.meet("write")

@@ -148,6 +148,7 @@ NOTE: Json = {
     ],
     "topics": ["Anggaran", "Jadwal"],
     "transcript": [{"speaker": "Ani", "at": 0, "text": "Selamat pagi."}],
+    "written_by": "gpt-4o-mini",
     "duration": 52,
     "credits_charged": 52,
     "error": None,
@@ -156,12 +157,12 @@ NOTE: Json = {
 }
 FAILED_NOTE = NOTE | {
     "status": "failed", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],
-    "duration": None, "credits_charged": 0, "completed_at": None,
+    "written_by": None, "duration": None, "credits_charged": 0, "completed_at": None,
     "error": "The account had too few credits for these notes. Top up and ask for them with POST /notes.",
 }  # fmt: skip
 QUEUED_NOTE = NOTE | {
     "status": "queued", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],
-    "duration": None, "credits_charged": None, "completed_at": None,
+    "written_by": None, "duration": None, "credits_charged": None, "completed_at": None,
 }  # fmt: skip
 
 

@@ -130,6 +130,8 @@ _OPENING: Final[Mapping[notes.Language, str]] = MappingProxyType(
 class LocalNoteWriter:
     """Writes notes that quote the transcript; the language sets only the opening of the summary."""
 
+    name: Final = notes.BY_RULES
+
     async def write(self, transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
         return await asyncio.to_thread(_draft, transcript, language)
 

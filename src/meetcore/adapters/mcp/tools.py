@@ -51,7 +51,7 @@ _POINTER = "#/$defs/"
 _ID: Json = {
     "type": "string",
     "minLength": 1,
-    "description": "The id, as returned by a list or by the tool that created it.",
+    "description": "The id, from a list or from the tool that made it.",
 }
 
 

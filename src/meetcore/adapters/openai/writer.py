@@ -155,6 +155,7 @@ class OpenAiNoteWriter:
     def __init__(
         self, access: endpoint.AiAccess, log: Log, now: Callable[[], datetime], tracing: Tracing = NO_TRACING
     ) -> None:
+        self.name: Final = access.write_model
         self._access = access
         self._endpoint = endpoint.AiEndpoint(access, log, now, tracing)
         self._log = log

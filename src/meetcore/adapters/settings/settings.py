@@ -13,6 +13,7 @@ from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.members.sessions import PAGES_PER_MINUTE
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.notes.notes import BY_RULES
 from meetcore.domain.notes.recordings import RETENTION
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.webhooks.addresses import Network
@@ -169,6 +170,11 @@ class Settings:
     def font_files(self) -> tuple[str, ...]:
         """Fonts for characters that the font of documents lacks."""
         return kinds.paths(self.pdf_fonts)
+
+    @property
+    def note_writer(self) -> str:
+        """The name of the model that writes notes, or `BY_RULES`."""
+        return (self.ai_base_url and self.ai_write_model) or BY_RULES
 
     @property
     def transcript_waited_s(self) -> int:

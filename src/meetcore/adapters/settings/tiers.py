@@ -16,7 +16,7 @@ from meetcore.domain.money.pricing import DEFAULT_TIERS, PricingTier, TierCatalo
 _TABLES = {"tier": "[[tier]]", "notulen": "[notulen]"}
 _TIER_KEYS = {attribute.name: attribute.name for attribute in attrs.fields(PricingTier)}
 _REQUIRED = [attribute.name for attribute in attrs.fields(PricingTier) if attribute.default is attrs.NOTHING]
-_NOTULEN_KEYS = {"credits_per_minute": "credits_per_minute"}
+_NOTULEN_KEYS = {name: name for name in ("credits_per_minute", "credits_per_minute_by_rules")}
 
 
 def read_tiers(path: str) -> TierCatalogue:
@@ -46,7 +46,8 @@ def _catalogue(document: Mapping[str, Any]) -> TierCatalogue:
     _check_keys("[notulen]", notulen, _NOTULEN_KEYS)
     tiers = [_tier(number, table) for number, table in enumerate(tables, start=1)]
     per_minute = notulen.get("credits_per_minute", DEFAULT_TIERS.notulen_credits_per_minute)
-    return TierCatalogue.of(tiers or DEFAULT_TIERS.tiers.values(), per_minute)
+    by_rules = notulen.get("credits_per_minute_by_rules", per_minute)
+    return TierCatalogue.of(tiers or DEFAULT_TIERS.tiers.values(), per_minute, by_rules)
 
 
 def _tier(number: int, table: Mapping[str, Any]) -> PricingTier:

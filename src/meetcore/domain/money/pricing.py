@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, Factory, field, frozen
 
 from meetcore.domain.checks import flag, whole
 from meetcore.domain.errors import NotFound, Unprocessable
@@ -70,28 +70,45 @@ class Quote:
 
 @frozen
 class TierCatalogue:
-    """The tiers on sale and the price of a started minute of notulen."""
+    """The tiers on sale and the prices of a started minute of notulen.
+
+    Notes written by rules have a price of their own, the same unless it is given.
+    """
 
     tiers: Mapping[str, PricingTier]
     notulen_credits_per_minute: int = field(default=1, validator=whole, metadata={"range": (1, MAX_PRICE)})
+    notulen_credits_per_minute_by_rules: int = field(
+        default=Factory(lambda self: self.notulen_credits_per_minute, takes_self=True),
+        validator=whole,
+        metadata={"range": (1, MAX_PRICE)},
+    )
 
     @classmethod
-    def of(cls, tiers: Iterable[PricingTier], notulen_credits_per_minute: int = 1) -> "TierCatalogue":
+    def of(
+        cls,
+        tiers: Iterable[PricingTier],
+        notulen_credits_per_minute: int = 1,
+        notulen_credits_per_minute_by_rules: int | None = None,
+    ) -> "TierCatalogue":
         """Build a catalogue; raise `ValueError` where two tiers share an id."""
         by_id: dict[str, PricingTier] = {}
         for tier in tiers:
             if tier.id in by_id:
                 raise ValueError(f"the tier id {tier.id!r} is given twice")
             by_id[tier.id] = tier
-        return cls(MappingProxyType(by_id), notulen_credits_per_minute)
+        per_minute, by_rules = notulen_credits_per_minute, notulen_credits_per_minute_by_rules
+        return cls(MappingProxyType(by_id), per_minute, per_minute if by_rules is None else by_rules)
 
-    def quote_notulen(self, duration_s: int) -> "Quote":
-        """Price notes on a recording of so many seconds; see `quote_notulen`.
+    def quote_notulen(self, duration_s: int, *, is_by_rules: bool = False) -> "Quote":
+        """Price notes on a recording of so many seconds, by who writes them; see `quote_notulen`.
 
         Raises `Unprocessable` where they cost more than the largest possible balance.
         """
+        per_minute = (
+            self.notulen_credits_per_minute_by_rules if is_by_rules else self.notulen_credits_per_minute
+        )
         try:
-            return quote_notulen(self.notulen_credits_per_minute, duration_s)
+            return quote_notulen(per_minute, duration_s)
         except InvalidAmount as error:
             raise Unprocessable("Notes of this length cost more than can be charged.") from error
 

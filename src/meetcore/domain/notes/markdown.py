@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from meetcore.domain.notes.notes import ActionItem, Decision, Language, Note, NoteStatus
+from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Language, Note, NoteStatus
 from meetcore.domain.notes.transcripts import Utterance
 
 
@@ -15,7 +15,8 @@ def markdown(note: Note, title: str = "") -> str:
     first = f"# {head['notes']}: {_escaped(title)}" if title.strip() else f"# {head['notes']}"
     if note.status is not NoteStatus.COMPLETED or draft is None:
         return f"{first}\n\n{note.error or note.status}\n"
-    parts = [first, _paragraphs(draft.summary)]
+    writer = [] if note.written_by is None else [_writer(note.written_by, head)]
+    parts = [first, *writer, _paragraphs(draft.summary)]
     if draft.decisions:
         parts += [f"## {head['decisions']}", "\n".join(_decision_line(one) for one in draft.decisions)]
     if draft.action_items:
@@ -32,10 +33,12 @@ _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
         Language.INDONESIAN: {
             "notes": "Notulen", "decisions": "Keputusan", "actions": "Tindak lanjut", "topics": "Topik",
             "transcript": "Transkrip", "due": "tenggat",
+            "rules": "Draf oleh aturan", "writer": "Ditulis oleh",
         },
         Language.ENGLISH: {
             "notes": "Meeting notes", "decisions": "Decisions", "actions": "Action items", "topics": "Topics",
             "transcript": "Transcript", "due": "due",
+            "rules": "Draft by rules", "writer": "Written by",
         },
     }
 )  # fmt: skip
@@ -77,11 +80,21 @@ def _line(one: Utterance) -> str:
 
 
 def _decision_line(one: Decision) -> str:
-    return f"- {_line_of(one.text)}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"
+    return f"- {_line_of(one.text)}{_said(one)}"
 
 
 def _action_line(one: ActionItem, head: Mapping[str, str]) -> str:
     owner = f"**{_escaped(one.owner)}**: " if one.owner else ""
     due_on = f", {one.due_on}" if one.due_on else ""
     due = f" ({head['due']}: {_escaped(one.due)}{due_on})" if one.due else ""
-    return f"- [ ] {owner}{_escaped(one.task)}{due}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"
+    return f"- [ ] {owner}{_escaped(one.task)}{due}{_said(one)}"
+
+
+def _writer(name: str, head: Mapping[str, str]) -> str:
+    return f"*{head['rules']}*" if name == BY_RULES else f"*{head['writer']} {_escaped(name)}*"
+
+
+def _said(one: Decision | ActionItem) -> str:
+    """Return the quote with its time, or the time alone where the quote says no more."""
+    at = _clock(one.at_s)
+    return f" ({at})" if one.is_verbatim else f"\n  > {at} {_escaped(one.quote)}"

@@ -11,6 +11,7 @@ queued, for the length that is known then; the charge at the end is for the leng
 A failed note costs nothing.
 """
 
+import re
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Final
@@ -29,8 +30,12 @@ MEASURED_WITHIN_S: Final = 30
 """How soon a recording that has grown is worth asking for notes of again."""
 
 
+BY_RULES: Final = "rules"
+"""The name of the writer that chooses sentences by rules; others have the name of their model."""
+
+
 class Language(StrEnum):
-    """The languages that notes are written in, by their ISO 639-1 codes."""
+    """Languages of notes, by their ISO 639-1 codes."""
 
     INDONESIAN = "id"
     ENGLISH = "en"
@@ -135,6 +140,11 @@ class Decision:
     quote: str = field(repr=False)
     at_s: float
 
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the text has the words of the quote and no others: one of them is enough to show."""
+        return _words_of(self.text) == _words_of(self.quote)
+
 
 @frozen
 class ActionItem:
@@ -146,6 +156,15 @@ class ActionItem:
     owner: str | None = field(default=None, repr=False)
     due: str | None = field(default=None, repr=False)
     due_on: date | None = None
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the task has the words of the quote and no others."""
+        return _words_of(self.task) == _words_of(self.quote)
+
+
+def _words_of(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 @frozen
@@ -165,7 +184,7 @@ class Note:
     `api_key_id` is the key that pays. `duration_s` is the length of the media, final from the step `write`
     on. `tries` counts how often the present step failed for a temporary reason. `draft`, `transcript` and
     `left_out` are set by their steps: the last one holds the first and the last second of each stretch of the
-    recording that there is no transcript of.
+    recording that there is no transcript of. `written_by` is `BY_RULES` or the name of a model.
     """
 
     id: UUID
@@ -182,6 +201,7 @@ class Note:
     draft: NoteDraft | None = None
     transcript: Transcript = field(default=(), repr=False)
     left_out: tuple[tuple[float, float], ...] = ()
+    written_by: str | None = None
     credits_charged: int | None = None
     charge_id: UUID | None = None
     error: str | None = None
@@ -295,6 +315,7 @@ def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
         draft=None,
         transcript=(),
         left_out=(),
+        written_by=None,
     )
     return failed, NoteFailed(failed)
 
@@ -302,4 +323,4 @@ def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
 def erase(note: Note) -> Note:
     """Erase all but the ids and the money. IllegalStep: it is in progress, or erased already."""
     status = step(TRANSITIONS, note.status, NoteEvent.ERASE)
-    return evolve(note, status=status, draft=None, transcript=(), left_out=(), error=None)
+    return evolve(note, status=status, draft=None, transcript=(), left_out=(), written_by=None, error=None)

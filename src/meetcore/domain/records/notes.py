@@ -10,7 +10,7 @@ from meetcore.domain.fields import DURATION_UNIT, FieldInfo, Id, Utc, record_of
 from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes import notes, recordings
 
-_Moment = Annotated[int, FieldInfo("Seconds from the beginning of the recording.")]
+_Moment = Annotated[int, FieldInfo("Second of the recording.")]
 
 
 class RecordingState(StrEnum):
@@ -55,7 +55,7 @@ class DownloadUrl:
 
 @frozen
 class Decision:
-    """What was decided, with the words that say so."""
+    """A decision, and the words that state it."""
 
     text: str = field(repr=False)
     quote: str = field(repr=False)
@@ -64,7 +64,7 @@ class Decision:
 
 @frozen(kw_only=True)
 class ActionItem:
-    """What is to be done, by whom and until when."""
+    """A task, its owner and day."""
 
     task: str = field(repr=False)
     owner: str | None = field(default=None, repr=False)
@@ -76,7 +76,7 @@ class ActionItem:
 
 @frozen(kw_only=True)
 class Utterance:
-    """An utterance. The speaker is null where only the sound is known."""
+    """The speaker is null where only the sound is known."""
 
     speaker: str | None = field(default=None, repr=False)
     at: _Moment
@@ -97,6 +97,7 @@ class Note:
     action_items: tuple[ActionItem, ...] = ()
     topics: tuple[str, ...] = field(default=(), repr=False)
     transcript: tuple[Utterance, ...] = field(default=(), repr=False)
+    written_by: Annotated[str | None, FieldInfo("`rules` or a model's name.")] = None
     duration: Annotated[int | None, FieldInfo("Begun minutes that were paid for; null before.")] = None
     credits_charged: Annotated[int | None, FieldInfo("Whole credits; null while it is in progress.")] = None
     error: Annotated[str | None, FieldInfo("Why there are none.")] = None
@@ -117,7 +118,7 @@ def recording_record(recording: recordings.Recording, now: datetime) -> Recordin
 
 def note_record(note: notes.Note) -> Note:
     """Return a note's record: its content once completed, its error if it failed; begun minutes were paid."""
-    content: dict[str, object] = {"summary": None, "duration": None}
+    content: dict[str, object] = {"summary": None, "duration": None, "written_by": None}
     content |= dict.fromkeys(("decisions", "action_items", "topics", "transcript"), ())
     if note.status is notes.NoteStatus.COMPLETED and (draft := note.draft) is not None:
         content = {
@@ -127,5 +128,6 @@ def note_record(note: notes.Note) -> Note:
             "topics": draft.topics,
             "transcript": tuple(record_of(Utterance, one, at=int(one.at_s)) for one in note.transcript),
             "duration": started_minutes(note.duration_s),
+            "written_by": note.written_by,
         }
     return record_of(Note, note, **content)

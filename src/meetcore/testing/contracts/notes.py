@@ -250,6 +250,9 @@ class NoteWriterContract:
         async with asyncio.timeout(60):
             _check_draft(await note_writer.write(transcript, language), transcript)
 
+    async def test_it_has_a_name(self, note_writer: NoteWriter) -> None:
+        assert note_writer.name.strip()
+
     async def test_a_decision_and_a_task_are_found(self, note_writer: NoteWriter) -> None:
         for meeting, decided, task in (("indonesian", 9.0, 13.5), ("english", 9.0, 9.0)):
             draft = await note_writer.write(MEETINGS[meeting], Language.INDONESIAN)

@@ -192,4 +192,5 @@ def notes(status: NoteStatus | None = None) -> SearchStrategy[Note]:
         status=st.sampled_from(NoteStatus) if status is None else st.just(status),
         step=st.sampled_from(NoteStep), duration_s=st.integers(1, 100_000), created_at=st.just(_FIRST),
         tries=st.integers(0, 9), draft=st.none() | drafts(), transcript=transcripts(),
+        written_by=st.sampled_from([None, "rules", "gpt-4o-mini"]),
     )  # fmt: skip

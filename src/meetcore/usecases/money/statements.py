@@ -16,6 +16,7 @@ from meetcore.domain.members import roles, views
 from meetcore.domain.money import pricing, statements
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.money.views import MonthTotal
+from meetcore.domain.notes import notes
 from meetcore.domain.records.pages import Liability
 from meetcore.ports import requests, video_provider
 from meetcore.ports.queries import ConsoleQueries, Queries
@@ -97,10 +98,14 @@ class MailStatements:
 
 @frozen
 class Estimate:
-    """Prices work with the catalogue and the provider that would do it. Reads and writes nothing."""
+    """Prices work with the catalogue, and the provider and the note writer that would do it.
+
+    Reads and writes nothing.
+    """
 
     catalogue: pricing.TierCatalogue
     abilities: ProviderAbilities
+    note_writer: str
 
     def meeting(self, tier_id: str, options: MeetingOptions) -> pricing.Quote:
         """Price a meeting.
@@ -113,7 +118,7 @@ class Estimate:
 
     def notulen(self, minutes: int) -> pricing.Quote:
         """Price the notes of so many minutes; `Unprocessable` above the largest possible balance."""
-        return self.catalogue.quote_notulen(minutes * 60)
+        return self.catalogue.quote_notulen(minutes * 60, is_by_rules=self.note_writer == notes.BY_RULES)
 
 
 @frozen
@@ -123,6 +128,7 @@ class Prices:
     tiers: Sequence[pricing.PricingTier]
     without_host: frozenset[str]
     notulen_credits_per_minute: int
+    notulen_credits_per_minute_by_rules: int
 
 
 @frozen
@@ -140,8 +146,13 @@ class ConsolePrices:
         if self.provider.abilities.has_hosts:
             hosts = await self.registry.list_hosts()
             lacking = frozenset(tier.id for tier in tiers_without_host(self.catalogue.on_sale(), hosts))
-        tiers = tuple(self.catalogue.tiers.values())
-        return Prices(tiers, lacking, self.catalogue.notulen_credits_per_minute)
+        catalogue = self.catalogue
+        return Prices(
+            tuple(catalogue.tiers.values()),
+            lacking,
+            catalogue.notulen_credits_per_minute,
+            catalogue.notulen_credits_per_minute_by_rules,
+        )
 
 
 @frozen

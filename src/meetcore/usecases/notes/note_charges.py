@@ -58,11 +58,13 @@ def _ignore(_: Note, __: NoteFault) -> None:
 class NoteQueue:
     """Queues notes for the workers, in a transaction that the caller opened.
 
-    `on_failed` is called with an automatic note that cannot be made.
+    `note_writer` is the name of the writer whose price is held. `on_failed` is called with an automatic note
+    that cannot be made.
     """
 
     catalogue: pricing.TierCatalogue
     runtime: Runtime
+    note_writer: str
     on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def add(
@@ -77,7 +79,8 @@ class NoteQueue:
 
         Raises `Unprocessable`: it costs more than the largest possible balance.
         """
-        credits = self.catalogue.quote_notulen(recording.duration_s).credits
+        is_by_rules = self.note_writer == notes.BY_RULES
+        credits = self.catalogue.quote_notulen(recording.duration_s, is_by_rules=is_by_rules).credits
         return await queue_note(tx, self.runtime, admission, recording, language, credits, now)
 
     async def add_for_meeting(
@@ -188,7 +191,7 @@ class FinalizeNote:
     on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def complete(self, task: NoteTask) -> bool:
-        """Charge a written note by the length of its media and show it; false when the lease is lost.
+        """Charge a note by the length of its media and its writer, and show it; false without the lease.
 
         The charge may be larger than the hold: then it may take the balance below zero and pass the cap.
         """
@@ -197,7 +200,9 @@ class FinalizeNote:
             settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
             if settlement is None:
                 return False
-            credits = self.catalogue.quote_notulen(settlement.note.duration_s).credits
+            note = settlement.note
+            is_by_rules = note.written_by == notes.BY_RULES
+            credits = self.catalogue.quote_notulen(note.duration_s, is_by_rules=is_by_rules).credits
             _, due = await complete_note(tx, self.runtime, settlement, credits, now)
         observability.count_credits(self.runtime.metrics, transfers.TransferKind.NOTULEN_CHARGE, credits)
         if due:

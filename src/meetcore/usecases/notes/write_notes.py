@@ -285,9 +285,8 @@ class WriteNotes:
         note = task.note
         draft = await self._dated(await self.writer.write(note.transcript, note.language), task)
         summary = sources.mention_left_out(draft.summary, note.left_out, note.language)
-        return await self._keep(
-            task, evolve(notes.advance(note, NoteStep.SETTLE), draft=evolve(draft, summary=summary))
-        )
+        written = evolve(notes.advance(note, NoteStep.SETTLE), written_by=self.writer.name)
+        return await self._keep(task, evolve(written, draft=evolve(draft, summary=summary)))
 
     async def _dated(self, draft: notes.NoteDraft, task: NoteTask) -> notes.NoteDraft:
         """Set the due dates, counted from the day of the recording in WIB."""

@@ -244,6 +244,23 @@ def test_the_estimate_of_notes_is_what_they_are_held_and_charged_at(
     assert (settled.posting.funds.balance, settled.posting.funds.held) == (0, 0)
 
 
+@pytest.mark.spec("1/notes")
+def test_notes_by_rules_have_a_price_of_their_own_or_the_same() -> None:
+    assert pricing.TierCatalogue.of([TIER], 3).notulen_credits_per_minute_by_rules == 3
+    assert pricing.TierCatalogue({}, 3).notulen_credits_per_minute_by_rules == 3
+    catalogue = pricing.TierCatalogue.of([TIER], 3, 2)
+    assert (catalogue.notulen_credits_per_minute, catalogue.notulen_credits_per_minute_by_rules) == (3, 2)
+    for is_by_rules, credits in ((True, 4), (False, 6)):
+        assert catalogue.quote_notulen(61, is_by_rules=is_by_rules).credits == credits
+    assert catalogue.quote_notulen(61).credits == 6
+    for value in (0, pricing.MAX_PRICE + 1, *NOT_WHOLE):
+        if value is not None:
+            with pytest.raises(
+                ValueError, match="notulen_credits_per_minute_by_rules must be a whole number"
+            ):
+                pricing.TierCatalogue.of([TIER], 3, value)
+
+
 def test_notes_beyond_the_credit_limit_cannot_be_priced() -> None:
     catalogue = pricing.TierCatalogue.of([TIER], MAX_CREDITS // 2)
     assert catalogue.quote_notulen(120).credits == MAX_CREDITS // 2 * 2

@@ -45,6 +45,33 @@ def test_a_note_is_written_out() -> None:
     )
 
 
+def test_what_the_text_says_already_is_not_quoted() -> None:
+    said = "Kita setujui anggarannya."
+    decisions = (
+        notes.Decision("kita setujui  anggarannya", said, 66.4),
+        notes.Decision("Setuju", said, 66.4),
+    )
+    items = (notes.ActionItem(said, said, 70.0, "Ani", "besok"),)
+    assert [one.is_verbatim for one in (*decisions, *items)] == [True, False, True]
+    text = markdown(evolve(NOTE, draft=notes.NoteDraft("", decisions, items), transcript=()))
+    assert text.splitlines()[4:] == [
+        "## Keputusan", "", "- kita setujui anggarannya (1:06)", "- Setuju",
+        "  > 1:06 Kita setujui anggarannya.",
+        "", "## Tindak lanjut", "", "- [ ] **Ani**: Kita setujui anggarannya. (tenggat: besok) (1:10)",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("writer", "language", "line"), [
+    ("rules", notes.Language.INDONESIAN, "*Draf oleh aturan*"),
+    ("rules", notes.Language.ENGLISH, "*Draft by rules*"),
+    ("gpt_4*", notes.Language.INDONESIAN, "*Ditulis oleh gpt\\_4\\**"),
+    ("gpt-4o", notes.Language.ENGLISH, "*Written by gpt-4o*"),
+])  # fmt: skip
+def test_who_wrote_a_note_stands_below_its_heading(writer: str, language: notes.Language, line: str) -> None:
+    note = evolve(NOTE, written_by=writer, language=language)
+    assert markdown(note).splitlines()[1:4] == ["", line, ""]
+
+
 @pytest.mark.parametrize("status", [notes.NoteStatus.COMPLETED, notes.NoteStatus.QUEUED])
 def test_the_title_of_the_meeting_stands_in_the_first_heading(status: notes.NoteStatus) -> None:
     note = evolve(NOTE, status=status)

@@ -9,12 +9,14 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.settings import Settings
+from meetcore.domain.money.pricing import DEFAULT_TIERS, TierCatalogue
 from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, NoteStep, describe
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S
 from meetcore.ports.ai import AiRefused, AiUnavailable, EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from meetcore.ports.store import StoreUnavailable
+from meetcore.usecases.notes.note_charges import NoteRequest
 from meetcore.usecases.notes.write_notes import MAX_LEASE_EXPIRATIONS, WriteNotes
 from tests.unit.usecases.application import LEASE_S, CrashPoint, SimulatedCrash
 from tests.unit.usecases.fakes import DUE, draft_of, grown, recorded, written
@@ -58,6 +60,30 @@ async def test_a_note_is_transcribed_written_charged_by_the_media_and_reported()
     (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)
     assert (event["id"], event["duration"], event["status"]) == (str(note.id), 11, "completed")
     assert one.harness.events_of(EventKind.NOTE_FAILED) == []
+    one.prove()
+
+
+@pytest.mark.parametrize(("planned", "writer", "held", "charged"), [
+    ("rules", "rules", 4, 4), ("a-model", "a-model", 6, 6), ("rules", "a-model", 4, 6),
+    ("a-model", "rules", 6, 4),
+])  # fmt: skip
+async def test_the_price_held_is_of_who_will_write_and_the_charge_of_who_did(
+    planned: str, writer: str, held: int, charged: int
+) -> None:
+    one = await note_scenario(recorded("rapat", 61.0))
+    one.harness.scribe.name = writer
+    prices = TierCatalogue.of(DEFAULT_TIERS.tiers.values(), 3, 2)
+    process = one.harness.process(catalogue=prices, note_writer=planned)
+    assert process.api.estimate.notulen(2).credits == held
+    wanted, key = NoteRequest(str(one.recording.id)), one.harness.request_key(None)
+    await process.api.create_note(one.harness.caller, wanted, key, one.harness.now())
+    assert one.harness.money() == (985, held)
+    assert process.notes is not None
+    await one.work(process.notes.write)
+    assert (one.note().written_by, one.note().credits_charged) == (writer, charged)
+    assert one.harness.money() == (985 - charged, 0)
+    (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)
+    assert event["written_by"] == writer
     one.prove()
 
 

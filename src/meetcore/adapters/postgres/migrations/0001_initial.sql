@@ -729,6 +729,7 @@ CREATE TABLE notes (
     created_at         timestamptz NOT NULL,
     tries              integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
     content            bytea,
+    written_by         text,
     credits_charged    bigint,
     charge_id          uuid,  -- no foreign key: together
     error              text,

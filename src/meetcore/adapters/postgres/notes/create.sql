@@ -115,7 +115,8 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), transfer
     RETURNING account_id, status
 ), note AS (
     UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
-        tries = %(note_tries)s, content = %(note_content)s, credits_charged = %(note_credits_charged)s,
+        tries = %(note_tries)s, content = %(note_content)s, written_by = %(note_written_by)s,
+        credits_charged = %(note_credits_charged)s,
         charge_id = %(note_charge_id)s, error = %(note_error)s, completed_at = %(note_completed_at)s,
         hold_id = NULL, due_at = NULL, lease_token = NULL
     FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s
@@ -151,7 +152,8 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), funds AS
     RETURNING account_id, status
 ), note AS (
     UPDATE notes SET status = %(note_status)s, step = %(note_step)s, duration_s = %(note_duration_s)s,
-        tries = %(note_tries)s, content = %(note_content)s, credits_charged = %(note_credits_charged)s,
+        tries = %(note_tries)s, content = %(note_content)s, written_by = %(note_written_by)s,
+        credits_charged = %(note_credits_charged)s,
         charge_id = %(note_charge_id)s, error = %(note_error)s, completed_at = %(note_completed_at)s,
         hold_id = NULL, due_at = NULL, lease_token = NULL
     FROM guard WHERE notes.account_id = guard.account_id AND notes.id = %(note_id)s

@@ -47,12 +47,13 @@ WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token
 
 -- save_step: Write how far a note has come, for the holder of its claim only.
 UPDATE notes SET step = %(note_step)s, duration_s = %(note_duration_s)s, tries = %(note_tries)s,
-    content = %(note_content)s
+    content = %(note_content)s, written_by = %(note_written_by)s
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 
 -- postpone_note: The same, and gives the note back until later.
 UPDATE notes SET step = %(note_step)s, duration_s = %(note_duration_s)s, tries = %(note_tries)s,
-    content = %(note_content)s, lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+    content = %(note_content)s, written_by = %(note_written_by)s, lease_token = NULL,
+    due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 
 -- wake_notes: Make the notes on a recording due that are in no worker's hands and have no transcript yet.
@@ -97,7 +98,7 @@ WITH erased AS (
     DELETE FROM delivery_attempts USING dropped
     WHERE delivery_attempts.account_id = %(account_id)s AND delivery_attempts.delivery_id = dropped.id
 ), note AS (
-    UPDATE notes SET status = %(status)s, content = NULL, error = NULL
+    UPDATE notes SET status = %(status)s, content = NULL, written_by = NULL, error = NULL
     WHERE account_id = %(account_id)s AND id = %(note_id)s
 )
 UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s

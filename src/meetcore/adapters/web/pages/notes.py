@@ -20,7 +20,7 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.members.roles import Action
 from meetcore.domain.notes import recordings, transcripts
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import Note, NoteDraft, NoteStatus
+from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Note, NoteDraft, NoteStatus
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Points, Quotation
 from meetcore.domain.records.pages import NoteDetails
 
@@ -40,7 +40,7 @@ def note_document(found: NoteDetails) -> Document:
         note.language.value,
         at,
         _in_its_language(note, PAGE_OF),
-        [*_when(found), *_draft(note, note.draft), *_transcript(note)],
+        [*_when(found), *_writer(note), *_draft(note, note.draft), *_transcript(note)],
     )
 
 
@@ -50,24 +50,39 @@ def _when(found: NoteDetails) -> Iterator[Block]:
         yield Facts([(_in_its_language(found.note, _("Meeting")), at)])
 
 
+def _writer(note: Note) -> Iterator[Block]:
+    if note.written_by == BY_RULES:
+        yield Paragraph(_in_its_language(note, _("Draft by rules")))
+    elif note.written_by is not None:
+        yield Facts([(_in_its_language(note, _("Written by")), note.written_by)])
+
+
 def _draft(note: Note, draft: NoteDraft) -> Iterator[Block]:
     yield Heading(_in_its_language(note, _("Summary")))
     yield from _summary(draft.summary)
     if draft.decisions:
         yield Heading(_in_its_language(note, _("Decisions")))
         for decision in draft.decisions:
-            yield Points([decision.text])
-            yield Quotation(decision.quote, format_offset(decision.at_s))
+            yield from _said(decision.text, decision)
     if draft.action_items:
         yield Heading(_in_its_language(note, _("Action items")))
         for item in draft.action_items:
             due_on = item.due_on and format_day(item.due_on, note.language)
             parts = [part for part in (item.task, item.owner, item.due, due_on) if part]
-            yield Points([" \N{EM DASH} ".join(parts)])
-            yield Quotation(item.quote, format_offset(item.at_s))
+            yield from _said(" \N{EM DASH} ".join(parts), item)
     if draft.topics:
         yield Heading(_in_its_language(note, _("Topics")))
         yield Points(draft.topics)
+
+
+def _said(text: str, one: Decision | ActionItem) -> Iterator[Block]:
+    """Set the quote below a text, or its time alone behind it where the quote says no more."""
+    at = format_offset(one.at_s)
+    if one.is_verbatim:
+        yield Points([f"{text} ({at})"])
+    else:
+        yield Points([text])
+        yield Quotation(one.quote, at)
 
 
 def _summary(text: str) -> Iterator[Block]:
@@ -174,6 +189,7 @@ async def read_note(visit: Visit) -> Response:
         title=visit.text(_("Notes")) if found.meeting is None else found.meeting.title,
         meeting=found.meeting,
         state=note_state(visit, note),
+        is_by_rules=note.written_by == BY_RULES,
         player=player,
         transcript=_matching(note, words) if is_done else (),
         words=words,
