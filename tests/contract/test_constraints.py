@@ -77,7 +77,8 @@ ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.refere
 credit_proposals.decider credit_proposals.proposer credit_proposals.reason credit_proposals.reference
 mails.counted_as mails.last_error mails.recipient operator_tokens.last_four operator_tokens.name
 meetings.description meetings.idempotency_key meetings.pricing_tier_id
-meetings.provider meetings.provider_meeting_id meetings.title notes.cause notes.error provider_events.provider
+meetings.provider meetings.provider_meeting_id meetings.title notes.cause notes.error notes.written_by
+provider_events.provider
 recordings.provider recordings.provider_meeting_id sandbox_host_keys.host_key
 sandbox_host_keys.provider_user_id sandbox_meetings.provider_meeting_id
 sandbox_removed_files.provider_file_id sandbox_removed_files.provider_meeting_id
