@@ -121,7 +121,7 @@ async def sandbox_place(state: SandboxState) -> RecordingPlace:
     made, started, removed = await ended(state), f"sandbox-{uuid4()}", f"sandbox-{uuid4()}"
     await state.put(started, SandboxMeetingState.STARTED)
     await state.put(removed, SandboxMeetingState.REMOVED)
-    contents = {f"{made}-audio": SPOKEN, f"{made}-transcript": WRITTEN}
+    contents = {f"{made}-1-audio": SPOKEN, f"{made}-1-transcript": WRITTEN}
     files = SandboxRecordingFiles(state)
     return RecordingPlace(files, made, contents, (started, removed, f"sandbox-{uuid4()}", "80000000001"))
 

@@ -14,7 +14,9 @@ from starlette.routing import Mount
 from meetcore.adapters.sandbox import SandboxMeetingState, SandboxProvider
 from meetcore.adapters.sandbox.pages import sandbox_routes
 from meetcore.adapters.sandbox.provider import provider_meeting_id
+from meetcore.adapters.sandbox.state import MAX_SESSIONS
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingOptions, MeetingStatus
+from meetcore.domain.meetings.provider_events import ProviderEvent
 from tests.support.sandbox_state import MemorySandboxState
 from tests.support.texts import assert_contains
 
@@ -50,17 +52,18 @@ class Service:
     meeting: Meeting | None = MEETING
     now: datetime = BEFORE
     is_failing: bool = False
-    events: list[tuple[str, str]] = field(factory=list)
+    events: list[tuple[str, str, str]] = field(factory=list)
     state: MemorySandboxState = field(factory=MemorySandboxState)
 
     async def lookup(self, name: str) -> Meeting | None:
         meeting = self.meeting
         return meeting if meeting and name == provider_meeting_id(meeting.id) else None
 
-    async def on_event(self, kind: str, name: str) -> None:
+    async def on_event(self, event: ProviderEvent) -> None:
         if self.is_failing:
             raise ConnectionError("the service is away")
-        self.events.append((kind, name))
+        assert event.session is not None
+        self.events.append((event.kind.value, event.provider_meeting_id, event.session.id))
 
     @property
     def provider(self) -> SandboxProvider:
@@ -87,6 +90,7 @@ class Service:
 
 
 NAME = provider_meeting_id(MEETING.id)
+BEGUN = ("meeting_started", NAME, f"{NAME}-1")
 
 
 async def test_the_page_shows_title_time_status_and_a_hint_at_the_password():
@@ -133,19 +137,19 @@ def disabled(page: str) -> list[bool]:
     return [f"{word}</button>" in page and f" disabled>{word}" in page for word in BUTTONS]
 
 
-BUTTONS = ("Start meeting", "End meeting")
+BUTTONS = ("Start meeting", "Leave", "End meeting")
 
 
 @pytest.mark.parametrize(
     ("status", "now", "word", "are_disabled"),
     [
-        (MeetingStatus.SCHEDULED, BEFORE, "Scheduled", [False, True]),
-        (MeetingStatus.CANCELLING, BEFORE, "Scheduled", [False, True]),
-        (MeetingStatus.SCHEDULED, DURING, "In progress", [False, False]),
-        (MeetingStatus.STARTED, BEFORE, "In progress", [True, False]),
-        (MeetingStatus.STARTED, AFTER, "Ended", [True, True]),
-        (MeetingStatus.ENDED, DURING, "Ended", [True, True]),
-        (MeetingStatus.CANCELLED, BEFORE, "Cancelled", [True, True]),
+        (MeetingStatus.SCHEDULED, BEFORE, "Scheduled", [False, True, True]),
+        (MeetingStatus.CANCELLING, BEFORE, "Scheduled", [False, True, True]),
+        (MeetingStatus.SCHEDULED, DURING, "In progress", [False, True, False]),
+        (MeetingStatus.STARTED, BEFORE, "In progress", [True, False, False]),
+        (MeetingStatus.STARTED, AFTER, "Ended", [True, True, True]),
+        (MeetingStatus.ENDED, DURING, "Ended", [True, True, True]),
+        (MeetingStatus.CANCELLED, BEFORE, "Cancelled", [True, True, True]),
     ],
 )
 async def test_status_and_buttons_go_together(status, now, word, are_disabled):
@@ -157,12 +161,26 @@ async def test_status_and_buttons_go_together(status, now, word, are_disabled):
 async def test_the_buttons_notify_the_service_and_redirect_to_the_page():
     service = Service()
     async with service.browser() as browser:
-        for button in ("start", "end"):
+        for button in ("start", "leave", "start", "end"):
             answer = await browser.post(service.press(button))
             assert answer.status_code == 303
             assert urljoin(service.press(button), answer.headers["location"]) == service.url
-    assert service.events == [("started", NAME), ("ended", NAME)]
+    assert service.events == [
+        ("meeting_started", NAME, f"{NAME}-1"),
+        ("meeting_ended", NAME, f"{NAME}-1"),
+        ("meeting_started", NAME, f"{NAME}-2"),
+        ("meeting_closed", NAME, f"{NAME}-2"),
+    ]
     assert await service.state.get(NAME) is SandboxMeetingState.ENDED
+
+
+async def test_only_so_many_sessions_of_a_meeting_can_be_started():
+    service = Service()
+    async with service.browser() as browser:
+        for _ in range(MAX_SESSIONS + 2):
+            await browser.post(service.press("start"))
+            await browser.post(service.press("leave"))
+    assert [kind for kind, *_ in service.events].count("meeting_started") == MAX_SESSIONS
 
 
 async def test_forms_and_redirects_hold_below_a_path():
@@ -174,7 +192,7 @@ async def test_forms_and_redirects_hold_below_a_path():
         answer = await browser.post(urljoin(url, action), follow_redirects=True)
     assert answer.status_code == 200
     assert str(answer.url) == url
-    assert service.events == [("started", NAME)]
+    assert service.events == [BEGUN]
 
 
 async def test_pressing_again_notifies_again_so_that_a_lost_event_is_replaced():
@@ -184,7 +202,7 @@ async def test_pressing_again_notifies_again_so_that_a_lost_event_is_replaced():
         service.is_failing = False
         assert (await browser.post(service.press("start"))).status_code == 303
         assert (await browser.post(service.press("start"))).status_code == 303
-    assert service.events == [("started", NAME)] * 2
+    assert service.events == [BEGUN] * 2
 
 
 @pytest.mark.parametrize("moved", [SandboxMeetingState.ENDED, SandboxMeetingState.REMOVED])
@@ -197,7 +215,7 @@ async def test_a_meeting_that_is_over_at_the_provider_does_not_start(moved):
 
 
 @pytest.mark.parametrize("status", [MeetingStatus.ENDED, MeetingStatus.CANCELLED])
-@pytest.mark.parametrize("button", ["start", "end"])
+@pytest.mark.parametrize("button", ["start", "leave", "end"])
 async def test_a_meeting_that_is_over_for_us_takes_no_event(status, button):
     service = Service(meeting=evolve(MEETING, status=status))
     async with service.browser() as browser:
@@ -222,7 +240,7 @@ BAD_URLS: list[Callable[[str], str]] = [
 
 
 @pytest.mark.parametrize("alter", BAD_URLS)
-@pytest.mark.parametrize("button", ["", "start", "end"])
+@pytest.mark.parametrize("button", ["", "start", "leave", "end"])
 async def test_without_the_token_there_is_no_meeting(alter: Callable[[str], str], button: str):
     service = Service()
     url = alter(service.url)

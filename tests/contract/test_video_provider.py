@@ -34,7 +34,7 @@ from tests.support.sandbox_state import MemorySandboxState
 
 BASE_URL = "http://127.0.0.1:8000"
 KEY = bytes(range(32))
-STARTED, ENDED, REMOVED = SandboxMeetingState
+STARTED, LEFT, ENDED, REMOVED = SandboxMeetingState
 
 
 @asynccontextmanager
@@ -185,11 +185,29 @@ async def test_a_key_that_is_none_is_refused_and_the_host_keeps_its_own(key: str
 @pytest.mark.parametrize("start", [None, *SandboxMeetingState])
 async def test_every_step_is_in_the_table_or_changes_nothing(state: SandboxState, start, to):
     name = provider_meeting_id(uuid4())
+    if start is LEFT:
+        await state.put(name, STARTED)
     if start is not None:
         assert await state.put(name, start)
     is_legal = (start, to) in STEPS
     assert await state.put(name, to) is is_legal
     assert await state.get(name) is (to if is_legal else start)
+
+
+async def test_each_start_begins_a_session_and_each_leaving_ends_it(state: SandboxState):
+    name, alone = provider_meeting_id(uuid4()), provider_meeting_id(uuid4())
+    assert await state.sessions(name) == ()
+    for to in (STARTED, LEFT, STARTED):
+        await state.put(name, to)
+    first, second = await state.sessions(name)
+    assert (first.id, second.id) == (f"{name}-1", f"{name}-2")
+    assert first.ended_at is not None
+    assert (first.started_at <= first.ended_at <= second.started_at, second.ended_at) == (True, None)
+    await state.put(name, ENDED)
+    assert [one.ended_at is None for one in await state.sessions(name)] == [False, False]
+    await state.put(alone, ENDED)
+    (only,) = await state.sessions(alone)
+    assert only.started_at == only.ended_at
 
 
 async def test_of_a_start_and_a_removal_at_once_one_wins(state: SandboxState):

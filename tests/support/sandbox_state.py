@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from attrs import evolve
 
-from meetcore.adapters.sandbox import SandboxEnding, SandboxMeetingState
-from meetcore.adapters.sandbox.state import STEPS
+from meetcore.adapters.sandbox import SandboxMeetingState, SandboxSession
+from meetcore.adapters.sandbox.state import STEPS, session_id
 
 
 class MemorySandboxState:
@@ -14,7 +14,7 @@ class MemorySandboxState:
         self._now = now
         self._states: dict[str, SandboxMeetingState] = {}
         self._host_keys: dict[str, str] = {}
-        self._endings: dict[str, SandboxEnding] = {}
+        self._sessions: dict[str, list[SandboxSession]] = {}
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
         return self._states.get(provider_meeting_id)
@@ -23,9 +23,17 @@ class MemorySandboxState:
         if (self._states.get(provider_meeting_id), state) not in STEPS:
             return False
         self._states[provider_meeting_id] = state
-        if state is SandboxMeetingState.ENDED:
-            self._endings[provider_meeting_id] = SandboxEnding(self._now())
+        self._hold(provider_meeting_id, state)
         return True
+
+    def _hold(self, name: str, state: SandboxMeetingState) -> None:
+        sessions, now = self._sessions.setdefault(name, []), self._now()
+        if state is not SandboxMeetingState.STARTED and sessions and sessions[-1].ended_at is None:
+            sessions[-1] = evolve(sessions[-1], ended_at=now)
+        is_over = state is SandboxMeetingState.ENDED
+        if state is SandboxMeetingState.STARTED or (is_over and not sessions):
+            id_ = session_id(name, len(sessions) + 1)
+            sessions.append(SandboxSession(id_, now, now if is_over else None))
 
     async def host_key(self, provider_user_id: str) -> str | None:
         return self._host_keys.get(provider_user_id)
@@ -33,10 +41,11 @@ class MemorySandboxState:
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
         self._host_keys[provider_user_id] = host_key
 
-    async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        return self._endings.get(provider_meeting_id)
+    async def sessions(self, provider_meeting_id: str) -> tuple[SandboxSession, ...]:
+        return tuple(self._sessions.get(provider_meeting_id, ()))
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        known = self._endings[provider_meeting_id]
-        removed = known.removed_files | {provider_file_id}
-        self._endings[provider_meeting_id] = evolve(known, removed_files=removed)
+        self._sessions[provider_meeting_id] = [
+            evolve(one, removed_files=one.removed_files | {provider_file_id})
+            for one in self._sessions[provider_meeting_id]
+        ]

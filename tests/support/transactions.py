@@ -289,7 +289,7 @@ async def finish_cancelling(
         view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
         assert view is not None
         runtime = _KitRuntime(ManualClock(now), SeededEntropy(0))
-        return await cancellation.end_cancellation(tx, runtime, view, state, AT)
+        return await cancellation.end_cancellation(tx, runtime, view, cancellation.Cleared(state), AT)
 
 
 def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoint:

@@ -78,6 +78,7 @@ def policy_of(settings: Settings) -> Policy:
         note_schedule=settings.note_schedule,
         notes_in_flight=settings.notes_in_flight,
         transcript_wait_s=settings.transcript_waited_s,
+        empty_for=timedelta(seconds=settings.meeting_empty_for_s),
         verify_every_s=settings.verify_every_s,
         sign_up=SignUpMode(settings.sign_up),
         link_keys=tuple(derive(key, LINK_PURPOSE) for key in keys),

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.mails.mails import MAIL_DELAYS_S, MailLimits
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.provider_events import DEFAULT_WINDOW_S
+from meetcore.domain.meetings.sessions import DEFAULT_EMPTY_FOR
 from meetcore.domain.members.sessions import PAGES_PER_MINUTE
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import DEFAULT_TIERS
@@ -89,6 +90,7 @@ class Policy:
     unknown_key_remembered: timedelta = timedelta(seconds=10)
     meeting_lease_s: float = 20.0
     orphan_window_s: float = DEFAULT_WINDOW_S
+    empty_for: timedelta = DEFAULT_EMPTY_FOR
     account_creations_percent: int = DEFAULT_SHARE_PERCENT
     allowed_networks: tuple[Network, ...] = ()
     denied_networks: tuple[Network, ...] = ()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from meetcore.adapters.zoom import ZoomAccess
     from meetcore.composition.application import Application, OpenVerifier
     from meetcore.domain.meetings.meetings import Meeting
+    from meetcore.domain.meetings.provider_events import ProviderEvent
     from meetcore.ports.ai import NoteWriter, Transcriber
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
     from meetcore.ports.mails import Mailer
@@ -86,15 +87,13 @@ def _open_sandbox(
 def _sandbox_pages(application: Application) -> Sequence[Route]:
     from meetcore.adapters.sandbox import SandboxProvider
     from meetcore.adapters.sandbox.pages import sandbox_routes
-    from meetcore.domain.meetings.meetings import MeetingEvent
 
     provider, now = application.ports.provider, application.runtime.now
     assert isinstance(provider, SandboxProvider)
-    events = {"started": MeetingEvent.START, "ended": MeetingEvent.END}
     name = provider.abilities.name
 
-    async def on_event(kind: str, provider_meeting_id: str) -> None:
-        await application.meetings.track(name, provider_meeting_id, events[kind], now())
+    async def on_event(event: ProviderEvent) -> None:
+        await application.meetings.track(event, now())
 
     async def lookup(provider_meeting_id: str) -> Meeting | None:
         return await application.ports.queries.find_at_provider(name, provider_meeting_id)

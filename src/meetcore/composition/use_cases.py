@@ -11,8 +11,9 @@ from meetcore.usecases.meetings import cancel_meeting, create_meeting, provider_
 from meetcore.usecases.meetings.bounded_provider import BoundedProvider
 from meetcore.usecases.meetings.cancellation import Cancellation
 from meetcore.usecases.meetings.creation import Provisioner
+from meetcore.usecases.meetings.end_due_meetings import EndDueMeetings
 from meetcore.usecases.meetings.hosts import ReplaceHostKeys
-from meetcore.usecases.meetings.reconcile_meetings import EndDueMeetings, ReconcileMeetings
+from meetcore.usecases.meetings.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.meetings.remove_orphans import RemoveOrphans
 from meetcore.usecases.members import dashboard
 from meetcore.usecases.members.audit import BoundedAuditLog
@@ -104,7 +105,7 @@ def build_meetings(app: Application) -> Meetings:
     provider = BoundedProvider(ports.provider, metrics=ports.metrics, tracing=ports.tracing)
     provisioner = Provisioner(store, runtime, turns.AccountTurns(store, reports.failed_batch))
     cancellation = Cancellation(store, provider, runtime)
-    track = provider_events.TrackMeeting(store, notifier, runtime)
+    track = provider_events.TrackMeeting(store, notifier, runtime, policy.empty_for)
     return Meetings(
         provider,
         provisioner,
@@ -114,7 +115,9 @@ def build_meetings(app: Application) -> Meetings:
             on_takeover=reports.expired_lease, orphan_window_s=policy.orphan_window_s,
         ),
         RemoveOrphans(store, provider, runtime, policy.orphan_window_s, reports.orphan),
-        EndDueMeetings(store, provider, app.recordings.sync_files, notifier, runtime, lease_s),
+        EndDueMeetings(
+            store, provider, app.recordings.sync_files, notifier, runtime, lease_s, empty_for=policy.empty_for
+        ),
         ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s),
         track,
         provider_events.ReceiveProviderEvent(store, notifier, runtime),

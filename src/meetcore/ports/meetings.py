@@ -13,6 +13,7 @@ from attrs import frozen
 
 from meetcore.domain.meetings import provider_events, views
 from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.sessions import Session, Sessions
 from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.money.views import AccountState
@@ -104,9 +105,9 @@ class MeetingRepository(Protocol):
 
     async def save_cancelled(
         self, view: views.LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
-        events: Sequence[Event], encoded_outcome: bytes | None, *, invalidates_host_key: bool,
+        events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int:  # fmt: skip
-        """Write a finished cancellation and any refund; see `save_lifecycle`."""
+        """Write a finished cancellation and any refund; see `save_ended`."""
 
     async def save_cancel_failed(self, view: views.LeaseView, meeting: Meeting) -> None:
         """Restore a meeting that the provider did not cancel; its idempotency key may try again."""
@@ -124,19 +125,38 @@ class MeetingRepository(Protocol):
     ) -> Sequence[Meeting]:
         """List a page of a provider's scheduled meetings that begin after an instant, of all accounts."""
 
-    async def save_lifecycle(
-        self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
-    ) -> int:
-        """Write a status from the provider or the clock; a meeting that ended frees its host.
+    async def load_sessions(self, account_id: UUID, meeting_id: UUID) -> Sessions:
+        """Read the sessions of a meeting, whose account's lock is held."""
 
-        `invalidates_host_key`: the freed host's key was the meeting's to show: it is forgotten and due to be
-        replaced, unless an earlier meeting of the host is not over. Returns the due deliveries.
+    async def save_session(self, meeting: Meeting, session: Session) -> None:
+        """Write a session of a meeting as it is known now."""
+
+    async def save_progress(self, meeting: Meeting, due_at: datetime) -> None:
+        """Write the status that its sessions give a meeting, and when it is due next."""
+
+    async def save_ended(self, meeting: Meeting, events: Sequence[Event]) -> int:
+        """Write the end of a meeting; return the due deliveries.
+
+        Its host stays reserved, and it is due again soon, until `save_cleared`.
         """
 
-    async def claim_due(self, limit: int, again_s: float) -> Sequence[views.DueMeeting]:
-        """Return meetings at their end, and ended ones sold with a recording whose check is due.
+    async def save_cleared(self, meeting: Meeting, *, invalidates_host_key: bool) -> None:
+        """Write that nothing of a meeting that is over runs at the provider: it frees its host.
 
-        Each is due again after `again_s`, until it is saved as ended or cancelled, or `schedule_next_check`.
+        `invalidates_host_key`: the freed host's key was the meeting's to show: it is forgotten and due to be
+        replaced, unless an earlier meeting of the host is not over. The look-up of a recording is due.
+        """
+
+    async def save_uncleared(self, meeting: Meeting) -> None:
+        """Write that something runs at the provider under a meeting that is over; it is due now."""
+
+    async def keep_host(self, meeting: Meeting, seconds: float) -> None:
+        """Keep the host of a meeting that is over reserved for so long, up to its next reservation."""
+
+    async def claim_due(self, limit: int, again_s: float) -> Sequence[views.DueMeeting]:
+        """Return meetings that are due: to be ended, to be cleared, or to have their recording looked for.
+
+        Each is due again after `again_s`, unless it is saved as ended or cleared, or `schedule_next_check`.
         """
 
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:

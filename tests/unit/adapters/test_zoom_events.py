@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from meetcore.adapters.zoom.events import TOLERANCE_S, zoom_webhook_parser
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.video_provider import ProviderWebhook, SignatureInvalid, WebhookMalformed
 from tests.support.zoom_requests import (
@@ -28,6 +29,7 @@ from tests.support.zoom_requests import (
 
 NOW = datetime.fromtimestamp(SIGNED_AT, UTC)
 ID = "85746065432"
+UUID = "aDYlohsHRtCd4ii1uC2+hA=="
 
 read = zoom_webhook_parser(SECRET)
 
@@ -52,13 +54,15 @@ def test_the_challenge_is_answered_as_zoom_expects() -> None:
 
 def test_a_meeting_that_started() -> None:
     happened_at = datetime(2026, 11, 24, 2, 1, 7, 231_000, UTC)
-    event = ProviderEvent("zoom", ProviderEventKind.MEETING_STARTED, ID, happened_at)
+    session = Session(UUID, started_at=happened_at)
+    event = ProviderEvent("zoom", ProviderEventKind.MEETING_STARTED, ID, happened_at, session=session)
     assert read_now(fixture("meeting.started")) == ProviderWebhook(event)
 
 
 def test_a_meeting_that_ended() -> None:
     happened_at = datetime(2026, 11, 24, 3, 22, 41, 904_000, UTC)
-    event = ProviderEvent("zoom", ProviderEventKind.MEETING_ENDED, ID, happened_at)
+    session = Session(UUID, ended_at=happened_at)
+    event = ProviderEvent("zoom", ProviderEventKind.MEETING_ENDED, ID, happened_at, session=session)
     assert read_now(fixture("meeting.ended")) == ProviderWebhook(event)
 
 

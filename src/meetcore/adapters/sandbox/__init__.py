@@ -1,25 +1,21 @@
 """A simulated video provider for development and tests; there is no video.
 
 `provider` makes, finds and ends meetings, `faults` simulates failures, `state` and `postgres_state` store
-states, `pages` is the join page, `recording_files` has the recording of every meeting.
+states, `pages` is the join page, `recording_files` has the recording of every session.
 """
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.sandbox.recording_files import SandboxRecordingFiles
-from meetcore.adapters.sandbox.state import (
-    SandboxEnding,
-    SandboxMeetingState,
-    SandboxState,
-)
+from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxSession, SandboxState
 
 __all__ = [
     "SandboxCall",
-    "SandboxEnding",
     "SandboxFault",
     "SandboxFaults",
     "SandboxMeetingState",
     "SandboxProvider",
     "SandboxRecordingFiles",
+    "SandboxSession",
     "SandboxState",
 ]

@@ -1,14 +1,15 @@
 """The join page of the sandbox, in place of a provider's site.
 
-A click changes the state, then sends the event that a provider would send; a repeated click sends it again. A
-request without the token gets the 404 of an unknown meeting; the token in the form's address also prevents
-CSRF.
+A click changes the state, then sends the event that a provider would send; a repeated click sends it again.
+"Start" begins a session and "Leave" ends it, any number of times, also before the meeting's time. "End" ends
+the meeting for good, whenever its time is. A request without the token gets the 404 of an unknown meeting;
+the token in the form's address also prevents CSRF.
 """
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from html import escape
-from typing import Final, Literal
+from typing import Final
 
 from attrs import frozen
 from starlette.requests import Request
@@ -16,15 +17,16 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.sandbox.provider import SandboxProvider, meeting_uuid, provider_meeting_id
-from meetcore.adapters.sandbox.state import SandboxMeetingState
+from meetcore.adapters.sandbox.state import MAX_SESSIONS, SandboxMeetingState
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.meetings.sessions import Session
 
-EventKind = Literal["started", "ended"]
 Lookup = Callable[[str], Awaitable[Meeting | None]]
 """Returns our meeting by its provider meeting id."""
-OnEvent = Callable[[EventKind, str], Awaitable[None]]
-"""Passes an event and the provider meeting id to the service."""
+OnEvent = Callable[[ProviderEvent], Awaitable[None]]
+"""Passes an event to the service."""
 
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -50,16 +52,17 @@ def sandbox_routes(
     *,
     now: Callable[[], datetime] = _utc_now,
 ) -> list[Route]:
-    """Serve the join pages: `GET /sandbox/meetings/{id}?t=`, `POST …/start` and `…/end`.
+    """Serve the join pages: `GET /sandbox/meetings/{id}?t=`, `POST …/start`, `…/leave` and `…/end`.
 
-    `on_event` is called with `started` or `ended` after the state changed and at each repeated click, but not
-    for ended or cancelled meetings.
+    `on_event` is called after the state changed and at each repeated click, but not for ended or cancelled
+    meetings.
     """
     pages = _Pages(provider, lookup, on_event, now)
     path = "/sandbox/meetings/{meeting_id}"
     return [
         Route(path, pages.show, methods=["GET"]),
         Route(f"{path}/start", pages.start, methods=["POST"]),
+        Route(f"{path}/leave", pages.leave, methods=["POST"]),
         Route(f"{path}/end", pages.end, methods=["POST"]),
     ]
 
@@ -80,23 +83,36 @@ class _Pages:
         return HTMLResponse(page, headers=_HEADERS)
 
     async def start(self, request: Request) -> Response:
-        return await self._press(request, SandboxMeetingState.STARTED, "started")
+        return await self._press(request, SandboxMeetingState.STARTED, ProviderEventKind.MEETING_STARTED)
+
+    async def leave(self, request: Request) -> Response:
+        return await self._press(request, SandboxMeetingState.LEFT, ProviderEventKind.MEETING_ENDED)
 
     async def end(self, request: Request) -> Response:
-        return await self._press(request, SandboxMeetingState.ENDED, "ended")
+        return await self._press(request, SandboxMeetingState.ENDED, ProviderEventKind.MEETING_CLOSED)
 
-    async def _press(self, request: Request, to: SandboxMeetingState, kind: EventKind) -> Response:
+    async def _press(self, request: Request, to: SandboxMeetingState, kind: ProviderEventKind) -> Response:
         meeting = await self._admitted(request)
         if meeting is None:
             return _unknown()
         name = provider_meeting_id(meeting.id)
         if shown_status(meeting, self.now()) in _OPEN:
-            await self.provider.state.put(name, to)
-            if await self.provider.state.get(name) is to:
-                await self.on_event(kind, name)
+            await self._change(name, to, kind)
         # Relative, for a proxy that serves the application below a path.
         back = f"../{meeting.id}?t={self.provider.links.token(meeting.id)}"
         return RedirectResponse(back, status_code=303, headers=_HEADERS)
+
+    async def _change(self, name: str, to: SandboxMeetingState, kind: ProviderEventKind) -> None:
+        state = self.provider.state
+        if to is not SandboxMeetingState.STARTED or len(await state.sessions(name)) < MAX_SESSIONS:
+            await state.put(name, to)
+        if await state.get(name) is not to:
+            return
+        latest = (await state.sessions(name))[-1]
+        session = Session(latest.id, latest.started_at, latest.ended_at)
+        await self.on_event(
+            ProviderEvent(self.provider.abilities.name, kind, name, self.now(), session=session)
+        )
 
     async def _admitted(self, request: Request) -> Meeting | None:
         """Return the visible meeting of a valid link."""
@@ -140,7 +156,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .5rem 1.25rem; 
 dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 small { color: var(--soft); }
 .hint { font-family: ui-monospace, monospace; letter-spacing: .08em; }
-.buttons { display: grid; grid-template-columns: 1fr 1fr; gap: .75rem; } form { margin: 0; }
+.buttons { display: grid; grid-template-columns: 1fr 1fr 1fr; gap: .75rem; } form { margin: 0; }
 button { width: 100%; min-height: 3rem; padding: .5rem 1rem; border: 1px solid var(--brand); cursor: pointer;
   border-radius: .65rem; background: transparent; color: var(--brand); font: inherit; font-weight: 600; }
 .first { background: var(--brand); color: var(--on-brand); }
@@ -177,6 +193,7 @@ _MEETING: Final = """
 </dl>
 <div class="buttons">
 <form method="post" action="{id}/start?t={token}"><button{start}>Start meeting</button></form>
+<form method="post" action="{id}/leave?t={token}"><button{leave}>Leave</button></form>
 <form method="post" action="{id}/end?t={token}"><button{end}>End meeting</button></form>
 </div>
 <p class="note">{note}</p>
@@ -195,7 +212,10 @@ _STATUS_TEXT: Final = {
     MeetingStatus.ENDED: "Ended",
     MeetingStatus.CANCELLED: "Cancelled",
 }
-_NOTE: Final = "No one meets here: the buttons report to the service what a video provider would."
+_NOTE: Final = (
+    "No one meets here: the buttons report to the service what a video provider would. After “Leave” the "
+    "meeting can be entered again until its end; “End meeting” ends it for good."
+)
 _NOTES: Final = {
     MeetingStatus.SCHEDULED: _NOTE,
     MeetingStatus.STARTED: _NOTE,
@@ -221,6 +241,7 @@ def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
         seats=meeting.capacity or "not limited",
         recording="on" if meeting.options.with_recording else "off",
         start=_button(can_start, is_next=status is MeetingStatus.SCHEDULED),
+        leave=_button(status in _OPEN and meeting.status is MeetingStatus.STARTED, is_next=False),
         end=_button(status is MeetingStatus.STARTED, is_next=True),
         note=_NOTES[status],
     )

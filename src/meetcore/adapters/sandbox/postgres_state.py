@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meetcore.adapters.sandbox.state import SandboxEnding, SandboxMeetingState
+from meetcore.adapters.sandbox.state import STEPS, SandboxMeetingState, SandboxSession, session_id
 from meetcore.ports.store import StoreUnavailable
 
 _UNAVAILABLE_ERRORS = (
@@ -22,12 +22,26 @@ _UNAVAILABLE_ERRORS = (
 # The state of a meeting.
 _GET = "SELECT state FROM sandbox_meetings WHERE provider_meeting_id = %(id)s"
 
-# Takes a step of `STEPS`: any first one, and from started to ended. Returns a row if taken.
+# Takes a step of `STEPS`, and begins or ends a session with it. Returns a row if taken.
 _PUT = """
-INSERT INTO sandbox_meetings AS known (provider_meeting_id, state) VALUES (%(id)s, %(state)s)
-ON CONFLICT (provider_meeting_id) DO UPDATE SET state = excluded.state, changed_at = clock_timestamp()
-WHERE known.state = 'started' AND excluded.state = 'ended'
-RETURNING state
+WITH step AS (
+    INSERT INTO sandbox_meetings AS known (provider_meeting_id, state)
+    SELECT %(id)s, %(state)s WHERE %(is_first)s OR EXISTS (
+        SELECT FROM sandbox_meetings WHERE provider_meeting_id = %(id)s)
+    ON CONFLICT (provider_meeting_id) DO UPDATE SET state = excluded.state, changed_at = clock_timestamp()
+    WHERE known.state = ANY(%(origins)s::text[])
+    RETURNING state, changed_at
+), ended AS (
+    UPDATE sandbox_sessions s SET ended_at = step.changed_at FROM step
+    WHERE step.state <> 'started' AND s.provider_meeting_id = %(id)s AND s.ended_at IS NULL
+), begun AS (
+    INSERT INTO sandbox_sessions (provider_meeting_id, number, started_at, ended_at)
+    SELECT %(id)s, known.sessions + 1, step.changed_at,
+        CASE step.state WHEN 'ended' THEN step.changed_at END
+    FROM step, (SELECT count(*) AS sessions FROM sandbox_sessions WHERE provider_meeting_id = %(id)s) AS known
+    WHERE step.state = 'started' OR step.state = 'ended' AND known.sessions = 0
+)
+SELECT state FROM step
 """
 
 # The current key of a host.
@@ -39,12 +53,12 @@ INSERT INTO sandbox_host_keys (provider_user_id, host_key) VALUES (%(user)s, %(h
 ON CONFLICT (provider_user_id) DO UPDATE SET host_key = excluded.host_key, changed_at = clock_timestamp()
 """
 
-# The end of a meeting and the removed files of its recording; no row before the end.
-_ENDING = """
-SELECT changed_at, ARRAY(
+# The sessions of a meeting, each with the removed files of the meeting's recordings.
+_SESSIONS = """
+SELECT number, started_at, ended_at, ARRAY(
     SELECT provider_file_id FROM sandbox_removed_files WHERE provider_meeting_id = %(id)s
 ) AS removed
-FROM sandbox_meetings WHERE provider_meeting_id = %(id)s AND state = 'ended'
+FROM sandbox_sessions WHERE provider_meeting_id = %(id)s ORDER BY number
 """
 
 # Records a removed file.
@@ -66,7 +80,13 @@ class PostgresSandboxState:
         return None if row is None else SandboxMeetingState(row["state"])
 
     async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
-        values = {"id": provider_meeting_id, "state": state.value}
+        origins = {origin for origin, to in STEPS if to is state}
+        values = {
+            "id": provider_meeting_id,
+            "state": state.value,
+            "is_first": None in origins,
+            "origins": [origin.value for origin in origins if origin is not None],
+        }
         async with self._connection() as connection:
             return await (await connection.execute(_PUT, values)).fetchone() is not None
 
@@ -80,10 +100,16 @@ class PostgresSandboxState:
         async with self._connection() as connection:
             await connection.execute(_PUT_HOST_KEY, values)
 
-    async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
+    async def sessions(self, provider_meeting_id: str) -> tuple[SandboxSession, ...]:
         async with self._connection() as connection:
-            row = await (await connection.execute(_ENDING, {"id": provider_meeting_id})).fetchone()
-        return None if row is None else SandboxEnding(row["changed_at"], frozenset(row["removed"]))
+            rows = await (await connection.execute(_SESSIONS, {"id": provider_meeting_id})).fetchall()
+        return tuple(
+            SandboxSession(
+                session_id(provider_meeting_id, row["number"]), row["started_at"], row["ended_at"],
+                frozenset(row["removed"]),
+            )
+            for row in rows
+        )  # fmt: skip
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
         values = {"id": provider_meeting_id, "file": provider_file_id}

@@ -82,6 +82,7 @@ DEFAULT_TIMEOUT_S: Final = 60.0
 _TOO_LATE: Final = {
     SandboxMeetingState.STARTED: cancellation.ProviderMeetingState.IN_PROGRESS,
     SandboxMeetingState.ENDED: cancellation.ProviderMeetingState.OVER,
+    SandboxMeetingState.LEFT: cancellation.ProviderMeetingState.IN_PROGRESS,  # they left after this call
     SandboxMeetingState.REMOVED: cancellation.ProviderMeetingState.GONE,
 }
 

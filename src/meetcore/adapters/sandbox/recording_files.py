@@ -1,4 +1,4 @@
-"""The recording of every ended sandbox meeting: a minute of three people who plan something.
+"""The recording of every sandbox session that is over: a minute of three people who plan something.
 
 It has audio, spoken by espeak-ng, and a transcript with names. Removed files are recorded in the sandbox's
 state.
@@ -7,14 +7,14 @@ state.
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
 from typing import Final
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.provider import meeting_uuid
-from meetcore.adapters.sandbox.state import SandboxState
+from meetcore.adapters.sandbox.state import SandboxSession, SandboxState
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.store import StoreUnavailable
@@ -54,7 +54,7 @@ class SandboxRecordingFiles:
     async def find(
         self, provider_meeting_id: str, session_ids: Iterable[str] = ()
     ) -> tuple[RecordingFile, ...]:
-        """Return audio and transcript of an ended meeting, its one session, without removed files."""
+        """Return audio and transcript of every session that is over, without removed files."""
         await self._raise_fault(self._faults.due(SandboxCall.FIND_FILES))
         return tuple(await self._kept(provider_meeting_id))
 
@@ -62,7 +62,8 @@ class SandboxRecordingFiles:
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
         await self._raise_fault(self._faults.due(SandboxCall.OPEN_FILE))
         session, _, name = file.provider_file_id.rpartition("-")
-        if file.provider_file_id not in {one.provider_file_id for one in await self._kept(session)}:
+        meeting = session.rpartition("-")[0]
+        if file.provider_file_id not in {one.provider_file_id for one in await self._kept(meeting)}:
             raise FileGone("the sandbox has no such file")
         content = _content(name)
         first, last = 0, len(content) - 1
@@ -88,21 +89,10 @@ class SandboxRecordingFiles:
         if meeting_uuid(provider_meeting_id) is None:
             return []
         try:
-            ending = await self._state.ending(provider_meeting_id)
+            sessions = await self._state.sessions(provider_meeting_id)
         except StoreUnavailable as error:
             raise FilesUnavailable("the sandbox's state does not answer") from error
-        if ending is None:
-            return []
-        start = ending.ended_at - timedelta(seconds=LENGTH_S)
-        names = {name: f"{provider_meeting_id}-{name}" for name in _IN_PACKAGE}
-        return [
-            RecordingFile(
-                id, FileKind(name), len(_content(name)), start, ending.ended_at, f"sandbox:{id}",
-                session_id=provider_meeting_id,
-            )
-            for name, id in names.items()
-            if id not in ending.removed_files
-        ]  # fmt: skip
+        return [file for one in sessions if one.ended_at is not None for file in _files_of(one, one.ended_at)]
 
     async def _raise_fault(self, fault: SandboxFault | None) -> None:
         if fault is None:
@@ -110,6 +100,19 @@ class SandboxRecordingFiles:
         if fault.keeps_waiting:
             await asyncio.sleep(self._timeout_s)
         raise FilesUnavailable(f"sandbox: requested fault: {fault}")
+
+
+def _files_of(session: SandboxSession, ended_at: datetime) -> list[RecordingFile]:
+    # A meeting that was ended before anyone started it has a session without any length.
+    start = session.started_at if session.started_at < ended_at else ended_at - timedelta(seconds=LENGTH_S)
+    names = {name: f"{session.id}-{name}" for name in _IN_PACKAGE}
+    return [
+        RecordingFile(
+            id, FileKind(name), len(_content(name)), start, ended_at, f"sandbox:{id}", session_id=session.id
+        )
+        for name, id in names.items()
+        if id not in session.removed_files
+    ]
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:

@@ -1,12 +1,15 @@
-"""States of a sandbox meeting after its creation.
+"""States of a sandbox meeting after its creation, and its sessions.
 
 ::
 
-    (nothing yet) ─→ STARTED ─→ ENDED
+    (nothing yet) ─→ STARTED ←→ LEFT ─→ REMOVED
+        │               └──→ ENDED ←──┘
         ├──────────────────────→ ENDED
         └──→ REMOVED
 
-Creation stores nothing, so a meeting that was only created has no state.
+Creation stores nothing, so a meeting that was only created has no state. Each start begins a session; leaving
+or ending the meeting ends it. ENDED is for good: a meeting that ends before anyone started it has a session
+that ends at once, so that a demonstration gets a recording.
 """
 
 from datetime import datetime
@@ -15,11 +18,15 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
+MAX_SESSIONS: Final = 100
+"""How many sessions of one meeting can be started: anyone with the link can."""
+
 
 class SandboxMeetingState(StrEnum):
     """The last state."""
 
     STARTED = "started"
+    LEFT = "left"
     ENDED = "ended"
     REMOVED = "removed"
 
@@ -29,18 +36,29 @@ STEPS: Final = frozenset(
         (None, SandboxMeetingState.STARTED),
         (None, SandboxMeetingState.ENDED),
         (None, SandboxMeetingState.REMOVED),
+        (SandboxMeetingState.STARTED, SandboxMeetingState.LEFT),
         (SandboxMeetingState.STARTED, SandboxMeetingState.ENDED),
+        (SandboxMeetingState.LEFT, SandboxMeetingState.STARTED),
+        (SandboxMeetingState.LEFT, SandboxMeetingState.ENDED),
+        (SandboxMeetingState.LEFT, SandboxMeetingState.REMOVED),
     }
 )
 """From, to. Other pairs are illegal and change nothing."""
 
 
 @frozen
-class SandboxEnding:
-    """The end of a meeting, and the files of its recording removed since."""
+class SandboxSession:
+    """A session; `removed_files` are the files of its recording that were removed."""
 
-    ended_at: datetime
+    id: str
+    started_at: datetime
+    ended_at: datetime | None = None
     removed_files: frozenset[str] = frozenset()
+
+
+def session_id(provider_meeting_id: str, number: int) -> str:
+    """Return the id of a meeting's session, numbered from 1."""
+    return f"{provider_meeting_id}-{number}"
 
 
 class SandboxState(Protocol):
@@ -57,8 +75,8 @@ class SandboxState(Protocol):
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None: ...
 
-    async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """Return the end of a meeting, `None` before it."""
+    async def sessions(self, provider_meeting_id: str) -> tuple[SandboxSession, ...]:
+        """Return the sessions of a meeting in the order of time."""
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
         """Record that a file was removed; idempotent."""

@@ -10,6 +10,7 @@ from meetcore.adapters.settings.kinds import SecretStr
 from meetcore.adapters.settings.names import PREFIX
 from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.meetings.sessions import DEFAULT_EMPTY_FOR
 from meetcore.domain.members.sessions import PAGES_PER_MINUTE
 from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
@@ -109,6 +110,7 @@ class Settings:
     notes_in_flight: kinds.Positive = 4
     note_retry_schedule: kinds.Schedule = _NOTE_DELAYS
     transcript_wait_s: kinds.SecondsOrEmpty = ""
+    meeting_empty_for_s: kinds.Positive = int(DEFAULT_EMPTY_FOR.total_seconds())
     secrets_key: SecretStr = _NONE
     # What `meetcore secrets derive` says has to be kept of keys that are removed from secrets_key.
     ledger_keys: SecretStr = _NONE

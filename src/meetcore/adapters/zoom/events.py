@@ -5,7 +5,8 @@ token. A timestamp more than five minutes off is refused as a replay. The signat
 anything is parsed: the reply to Zoom's challenge is an HMAC under the same secret, so an unverified challenge
 would sign any text.
 
-A meeting id is a string in meeting events and a number in recording events. Unused events are verified and
+Each event names its meeting by number and the session by uuid: a number may be held any number of times. A
+meeting id is a string in meeting events and a number in recording events. Unused events are verified and
 ignored.
 """
 
@@ -17,11 +18,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import msgspec
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from msgspec import Meta
 
 from meetcore.adapters.zoom.schemas import ListedFile, ready_files
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.video_provider import ProviderWebhook, SignatureInvalid, WebhookMalformed, WebhookParser
 
@@ -61,6 +63,7 @@ class _ChallengeEvent:
 @frozen
 class _Meeting:
     id: _Id
+    uuid: Annotated[str, Meta(max_length=256)] = ""
 
 
 @frozen
@@ -130,8 +133,7 @@ def _read(key: bytes, body: bytes) -> ProviderWebhook:
             token = msgspec.json.decode(body, type=_ChallengeEvent).payload.plainToken
             return ProviderWebhook(response=_challenge_response(key, token))
         if kind in _MEETINGS:
-            decoded = msgspec.json.decode(body, type=_MeetingEvent)
-            return ProviderWebhook(_event(_MEETINGS[kind], decoded.payload.object.id, decoded.event_ts))
+            return ProviderWebhook(_meeting_event(_MEETINGS[kind], body))
         if kind in _RECORDINGS:
             about = msgspec.json.decode(body, type=_RecordingEvent)
             recording = about.payload.object
@@ -148,6 +150,19 @@ def _challenge_response(key: bytes, plain_token: str) -> dict[str, str]:
     if not _PLAIN_TOKEN.fullmatch(plain_token):
         raise ValueError("invalid plainToken")
     return {"plainToken": plain_token, "encryptedToken": _mac(key, plain_token.encode())}
+
+
+def _meeting_event(kind: ProviderEventKind, body: bytes) -> ProviderEvent:
+    decoded = msgspec.json.decode(body, type=_MeetingEvent)
+    meeting, event = decoded.payload.object, _event(kind, decoded.payload.object.id, decoded.event_ts)
+    is_start = kind is ProviderEventKind.MEETING_STARTED
+    # The times in the object are those of the plan in some events: the event's own is the actual one.
+    session = Session(
+        meeting.uuid or str(meeting.id),
+        started_at=event.happened_at if is_start else None,
+        ended_at=None if is_start else event.happened_at,
+    )
+    return evolve(event, session=session)
 
 
 def _event(

@@ -4,6 +4,9 @@
 
     REMOVED, GONE      -> CANCELLED, the charge refunded once    (rule 3/cancel-before)
     IN_PROGRESS, OVER  -> ENDED, nothing refunded                (rule 3/cancel-running)
+
+A session that was over before the start is no meeting: OVER is refunded then, too. Where the provider answers
+so late that a session was held in the meeting's time, nothing is refunded whatever it answers.
 """
 
 from datetime import datetime
@@ -21,7 +24,7 @@ from meetcore.domain.money.ledger import Entry, Funds
 
 
 class ProviderMeetingState(StrEnum):
-    """The provider's answer to a removal. OVER: the meeting has ended. GONE: there is none."""
+    """The provider's answer to a removal. OVER: it was held and is closed. GONE: there is none."""
 
     REMOVED = "removed"
     IN_PROGRESS = "in_progress"
@@ -62,15 +65,19 @@ def is_refundable(meeting: meetings.Meeting, now: datetime) -> bool:
 
 def conclude(
     meeting: meetings.Meeting, state: ProviderMeetingState, charge: transfers.Transfer | None, funds: Funds,
-    usage: holds.CapUsage, transfer_id: UUID, at: datetime, key: hash_chain.ChainKey | None = None,
+    usage: holds.CapUsage, transfer_id: UUID, at: datetime, key: hash_chain.ChainKey | None = None, *,
+    was_held: bool = False,
 ) -> Conclusion:  # fmt: skip
     """End a cancellation by the provider's answer; `usage` is of the charge's key and day (`holds.refund`).
+
+    `was_held`: a session was held in the meeting's time (`sessions.was_held`).
 
     Raises:
         IllegalStep: the meeting is not being cancelled.
         ValueError: it is to be refunded and has no charge.
     """
-    if state not in REFUNDED:
+    is_over_early = state is ProviderMeetingState.OVER and at < meeting.start_at
+    if was_held or not (is_over_early or state in REFUNDED):
         ended = evolve(
             meeting,
             status=step(meetings.TRANSITIONS, meeting.status, meetings.MeetingEvent.END),

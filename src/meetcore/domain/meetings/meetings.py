@@ -1,8 +1,8 @@
 """The lifecycle of a meeting, as one table, and the plan of a new one.
 
-A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as scheduled. Beside the
-events the clock moves what is shown: a meeting counts as started once `start_at` has passed and
-as ended once `end_at` has.
+A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as scheduled. STARTED means that a
+session of it runs (`sessions`), SCHEDULED that none does. Beside the events the clock moves what is shown: a
+meeting counts as started once `start_at` has passed and as ended once `end_at` has.
 """
 
 from datetime import datetime, timedelta
@@ -43,6 +43,7 @@ class MeetingEvent(StrEnum):
     CANCEL_FAILED = "cancel_failed"
     CANCELLED = "cancelled"
     START = "start"
+    LEAVE = "leave"
     END = "end"
 
 
@@ -55,6 +56,8 @@ TRANSITIONS: Final = {
     (MeetingStatus.CANCELLING, MeetingEvent.CANCEL_FAILED): MeetingStatus.SCHEDULED,
     (MeetingStatus.CANCELLING, MeetingEvent.CANCELLED): MeetingStatus.CANCELLED,
     (MeetingStatus.CANCELLING, MeetingEvent.END): MeetingStatus.ENDED,
+    (MeetingStatus.STARTED, MeetingEvent.LEAVE): MeetingStatus.SCHEDULED,
+    (MeetingStatus.STARTED, MeetingEvent.CANCEL): MeetingStatus.CANCELLING,
     (MeetingStatus.STARTED, MeetingEvent.END): MeetingStatus.ENDED,
 }
 
@@ -216,16 +219,16 @@ def mark_scheduled(meeting: Meeting, made: Provisioned, charge_id: UUID) -> tupl
     return scheduled, MeetingCreated(scheduled)
 
 
-def move(meeting: Meeting, event: MeetingEvent) -> tuple[Meeting, tuple[MeetingEnded, ...]] | None:
-    """Apply an event of the provider, the customer or the clock; `None` where the table has no such step.
+def end(meeting: Meeting) -> tuple[Meeting, MeetingEnded] | None:
+    """End a meeting, by its customer or by the clock; `None` where the table has no such step.
 
     `None`, too, for a meeting that is being cancelled: its cancellation asks the provider.
     """
-    status = find_step(TRANSITIONS, meeting.status, event)
+    status = find_step(TRANSITIONS, meeting.status, MeetingEvent.END)
     if meeting.status is MeetingStatus.CANCELLING or status is None:
         return None
-    moved = evolve(meeting, status=status)
-    return moved, (MeetingEnded(moved),) if status is MeetingStatus.ENDED else ()
+    ended = evolve(meeting, status=status)
+    return ended, MeetingEnded(ended)
 
 
 def plan_meeting(

@@ -16,6 +16,7 @@ from typing import Final
 from attrs import frozen
 
 from meetcore.domain.meetings.meetings import Meeting, Provisioned
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.recordings import RecordingFile
 
 MAX_TRIES = 11
@@ -26,22 +27,27 @@ _LONGEST_WAIT_S = 60
 
 
 class ProviderEventKind(StrEnum):
-    """The kind of an event at the provider."""
+    """The kind of an event at the provider. MEETING_CLOSED: a meeting is over for good, whatever its time.
+
+    MEETING_STARTED and MEETING_ENDED are the start and the end of a session of the meeting.
+    """
 
     MEETING_STARTED = "meeting_started"
     MEETING_ENDED = "meeting_ended"
+    MEETING_CLOSED = "meeting_closed"
     RECORDING_READY = "recording_ready"
 
 
 @frozen
 class ProviderEvent:
-    """An event of one of a provider's meetings; only recording events have `files`."""
+    """An event of one of a provider's meetings: recording events have `files`, the others their `session`."""
 
     provider: str
     kind: ProviderEventKind
     provider_meeting_id: str
     happened_at: datetime
     files: tuple[RecordingFile, ...] = ()
+    session: Session | None = None
 
 
 class EventOutcome(Enum):

@@ -94,11 +94,15 @@ class ExpiredLease:
 
 @frozen
 class DueMeeting:
-    """A meeting due by the clock; `host` may be empty, `recording_checks` counts this one, too."""
+    """A meeting due by the clock; `host` may be empty, `recording_checks` counts this one, too.
+
+    `is_cleared`: it is over, and the provider has said that nothing of it runs.
+    """
 
     meeting: meetings.Meeting
     provider_user_id: str
     recording_checks: int = 0
+    is_cleared: bool = False
 
 
 @frozen

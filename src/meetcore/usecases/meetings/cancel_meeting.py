@@ -1,8 +1,8 @@
 """Cancel a meeting by its status (rules 3/cancel-before and 3/cancel-running): crash-safe, refunded once.
 
-Scheduled: marked under a lease, removed at the provider, refunded. Running: ended at the provider,
-nothing refunded; no lease is needed, because no money moves and ending twice is ending once.
-Cancelled already: the same answer again. Ended: a conflict.
+Before its start: marked under a lease, removed at the provider, refunded unless a session runs there.
+After it: ended at the provider, nothing refunded; no lease is needed, because no money moves and ending twice
+is ending once. Cancelled already: the same answer again. Ended: a conflict.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from meetcore.domain.errors import DomainError, ServiceUnavailable, UpstreamError
 from meetcore.domain.meetings.cancellation import is_refundable
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.views import MeetingView
 from meetcore.domain.records.meetings import cancellation_record
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S
@@ -26,8 +26,8 @@ from meetcore.ports.video_provider import (
     lease_time,
     under_lease,
 )
-from meetcore.usecases.meetings import bounded_provider, provider_events, reconcile_meetings
-from meetcore.usecases.meetings.cancellation import Cancellation, clear, mark_cancelling
+from meetcore.usecases.meetings import bounded_provider, reconcile_meetings
+from meetcore.usecases.meetings.cancellation import Cancellation, Cleared, clear, end_meeting, mark_cancelling
 from meetcore.usecases.members.audit import record_by_hand
 from meetcore.usecases.requests.idempotency import (
     DuplicateLimit,
@@ -167,11 +167,11 @@ class CancelMeeting:
     async def _end(self, meeting: Meeting, request: IdempotentRequest, now: datetime) -> Outcome:
         try:
             bounded_provider.require_own(self.provider, meeting)
-            await clear(self.provider, meeting.provider_meeting_id or "")
+            cleared = await clear(self.provider, meeting.provider_meeting_id or "")
         except (ProviderRefused, ProviderUnknown) as error:
             raise _provider_unavailable() from error
         async with self.store.begin() as tx:
-            return await end_running(tx, self.runtime, meeting, request, now)
+            return await end_running(tx, self.runtime, meeting, cleared, request, now)
 
 
 async def start_cancelling(
@@ -199,7 +199,8 @@ async def _start(
     if meeting.status is MeetingStatus.CANCELLED:
         outcome = Outcome(cancellation_record(meeting, now))
         return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
-    if not is_refundable(meeting, now):
+    # Before the start the provider is asked: the end of a session may not have been reported.
+    if not is_refundable(meeting, now) and now >= meeting.start_at:
         # A write, with a key or without: a store that takes none refuses before the provider ends it.
         await tx.lock_account(meeting.account_id)
         await bind_key(tx, meeting.account_id, request, meeting.id)
@@ -208,8 +209,9 @@ async def _start(
 
 
 async def end_running(
-    tx: Transaction, runtime: Runtime, meeting: Meeting, request: IdempotentRequest, now: datetime
-) -> Outcome:
+    tx: Transaction, runtime: Runtime, meeting: Meeting, cleared: Cleared, request: IdempotentRequest,
+    now: datetime,
+) -> Outcome:  # fmt: skip
     """Write the end of a meeting that was ended at the provider, and the outcome under the key.
 
     Raises `ServiceUnavailable`: another server's clock still found it scheduled, and it is being cancelled.
@@ -220,9 +222,9 @@ async def end_running(
     stored, due = meeting if view is None else view.meeting, 0
     if stored.status is MeetingStatus.CANCELLING:
         raise ServiceUnavailable("The meeting is being cancelled by another request. Try again.", 1)
-    moved = await provider_events.apply_lifecycle_event(tx, runtime, stored, MeetingEvent.END, now)
-    if moved is not None:
-        stored, due = moved
+    ended = await end_meeting(tx, runtime, stored, now, is_cleared=cleared.is_clear)
+    if ended is not None:
+        stored, due = ended
     outcome = Outcome(cancellation_record(stored, now), due=due)
     return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
 

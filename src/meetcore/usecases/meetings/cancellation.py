@@ -3,22 +3,28 @@
 The provider is asked to remove the meeting, then one fenced transaction writes the outcome:
 
     removed, or gone already   -> CANCELLED, the charge refunded once, the host free
+    it is over before its start -> the same
     it is in progress, or over -> ended there, ENDED here, nothing refunded
     the provider refused       -> back to SCHEDULED, nothing refunded, if this was the first request
     unknown                    -> CANCELLING still, to be requested again at once, by any process
 
 A meeting that may be gone at the provider is never put back: its customer would pay for nothing.
+
+Every end of a meeting leaves its host reserved until the provider has said that nothing runs there under the
+meeting's number; until then the provider is asked again and again (`reconcile_meetings`).
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
 from attrs import evolve, frozen
 
 from meetcore.domain.machine import step
+from meetcore.domain.meetings import sessions
 from meetcore.domain.meetings.cancellation import ProviderMeetingState, conclude
-from meetcore.domain.meetings.meetings import TRANSITIONS, Meeting, MeetingEvent, can_have_shown_host_key
+from meetcore.domain.meetings.meetings import TRANSITIONS, Meeting, MeetingEvent, can_have_shown_host_key, end
 from meetcore.domain.meetings.views import LeaseView
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.records.meetings import cancellation_record
@@ -32,20 +38,58 @@ from meetcore.usecases.runtime import Runtime, repeated_when_lost
 from meetcore.usecases.webhooks.events import events_of
 
 
-async def clear(provider: video_provider.VideoProvider, provider_meeting_id: str) -> ProviderMeetingState:
-    """Remove a meeting at the provider, or end it if it runs; return its state there before.
+@frozen
+class Cleared:
+    """The state of a meeting at the provider before it was cleared; `is_clear`: nothing runs there now."""
+
+    state: ProviderMeetingState
+    is_clear: bool = True
+
+
+async def clear(provider: video_provider.VideoProvider, provider_meeting_id: str) -> Cleared:
+    """Remove a meeting at the provider; if it runs, end it first.
 
     Raises `ProviderRefused`, `ProviderUnknown`: it may still be there, or run.
     """
     try:
-        # One limit for both: the caller's lease outlives one call.
+        # One limit for all calls: the caller's lease outlives one call.
         async with asyncio.timeout(PROVIDER_TIMEOUT_S):
             state = await provider.remove(provider_meeting_id)
-            if state is ProviderMeetingState.IN_PROGRESS:
-                await provider.end(provider_meeting_id)
+            if state is not ProviderMeetingState.IN_PROGRESS:
+                return Cleared(state)
+            await provider.end(provider_meeting_id)
+            with suppress(video_provider.ProviderRefused, video_provider.ProviderUnknown):
+                # Else its link would open it again.
+                after = await provider.remove(provider_meeting_id)
+                return Cleared(state, after is not ProviderMeetingState.IN_PROGRESS)
     except TimeoutError as error:
         raise video_provider.ProviderUnknown(f"not removed within {PROVIDER_TIMEOUT_S:g} s") from error
-    return state
+    return Cleared(state, is_clear=False)
+
+
+async def end_meeting(
+    tx: Transaction, runtime: Runtime, meeting: Meeting, at: datetime, *, is_cleared: bool
+) -> tuple[Meeting, int] | None:
+    """End a meeting that was read under its account's lock, and free its host where it `is_cleared`.
+
+    Returns the meeting after it, and how many deliveries are due now; `None` when the table has no such step.
+    A meeting that is being cancelled is unchanged: the cancellation queries the provider.
+    """
+    decided = end(meeting)
+    if decided is None:
+        return None
+    ended, fact = decided
+    due = await tx.meetings.save_ended(ended, events_of(runtime, at, fact))
+    if is_cleared:
+        await save_cleared(tx, runtime, ended)
+    return ended, due
+
+
+async def save_cleared(tx: Transaction, runtime: Runtime, meeting: Meeting) -> None:
+    """Free the host of a meeting of which nothing runs at the provider; its account's lock is held."""
+    # By the present: during the provider call the key may have become due to be shown.
+    invalidates_host_key = can_have_shown_host_key(meeting, runtime.now())
+    await tx.meetings.save_cleared(meeting, invalidates_host_key=invalidates_host_key)
 
 
 async def mark_cancelling(tx: Transaction, meeting: Meeting, lease: Lease, claim: Claim | None) -> Meeting:
@@ -56,26 +100,30 @@ async def mark_cancelling(tx: Transaction, meeting: Meeting, lease: Lease, claim
 
 
 async def end_cancellation(
-    tx: Transaction, runtime: Runtime, view: LeaseView, state: ProviderMeetingState, at: datetime
+    tx: Transaction, runtime: Runtime, view: LeaseView, cleared: Cleared, at: datetime
 ) -> Outcome:
     """Write the end of a cancellation, by the provider's answer."""
+    held = await tx.meetings.load_sessions(view.meeting.account_id, view.meeting.id)
     done = conclude(
-        view.meeting, state, view.charge, view.funds, view.usage, runtime.new_id(at), at, runtime.chain_key
-    )
+        view.meeting, cleared.state, view.charge, view.funds, view.usage, runtime.new_id(at), at,
+        runtime.chain_key, was_held=sessions.was_held(view.meeting, held),
+    )  # fmt: skip
     outcome = Outcome(cancellation_record(done.meeting, at))
     due = await tx.meetings.save_cancelled(
         view, done.meeting, done.refund, events_of(runtime, at, *done.facts),
         None if view.claim is None else encode_outcome(outcome),
-        # Not by `at`: during the provider call the key may have become due to be shown.
-        invalidates_host_key=can_have_shown_host_key(done.meeting, runtime.now()),
     )  # fmt: skip
+    if cleared.is_clear:
+        await save_cleared(tx, runtime, done.meeting)
     return evolve(outcome, due=due)
 
 
 async def restore(tx: Transaction, view: LeaseView) -> None:
-    """Schedule a meeting again that the provider refused to remove when it was first asked."""
+    """Put a meeting back that the provider refused to remove when it was first asked."""
     status = step(TRANSITIONS, view.meeting.status, MeetingEvent.CANCEL_FAILED)
-    await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
+    held = await tx.meetings.load_sessions(view.meeting.account_id, view.meeting.id)
+    meeting = sessions.follow(evolve(view.meeting, status=status), held)
+    await tx.meetings.save_cancel_failed(view, meeting)
 
 
 @frozen
@@ -92,8 +140,8 @@ class Cancellation:
         Raises `ProviderRefused`, `ProviderUnknown`: the provider did not remove it; nothing is written yet.
         """
         require_own(self.provider, meeting)
-        state = await clear(self.provider, meeting.provider_meeting_id or "")
-        outcome = await self._write(meeting, token, at, state)
+        cleared = await clear(self.provider, meeting.provider_meeting_id or "")
+        outcome = await self._write(meeting, token, at, cleared)
         refunded = None if outcome is None or outcome.record is None else outcome.record["credits_refunded"]
         if isinstance(refunded, int):
             observability.count_credits(self.runtime.metrics, TransferKind.MEETING_REFUND, refunded)
@@ -114,11 +162,9 @@ class Cancellation:
                 await tx.meetings.save_cancelling(view.meeting, Lease(token, 0), view.claim)
 
     @repeated_when_lost
-    async def _write(
-        self, meeting: Meeting, token: UUID, at: datetime, state: ProviderMeetingState
-    ) -> Outcome | None:
+    async def _write(self, meeting: Meeting, token: UUID, at: datetime, cleared: Cleared) -> Outcome | None:
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is None:
                 return None
-            return await end_cancellation(tx, self.runtime, view, state, at)
+            return await end_cancellation(tx, self.runtime, view, cleared, at)

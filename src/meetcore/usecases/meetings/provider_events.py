@@ -5,19 +5,14 @@ again; applying an event twice changes nothing. The adapter has verified the eve
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Final
 
 from attrs import frozen
 
-from meetcore.domain.meetings.meetings import (
-    Meeting,
-    MeetingEvent,
-    MeetingStatus,
-    can_have_shown_host_key,
-    move,
-)
+from meetcore.domain.meetings import sessions
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.provider_events import (
     MAX_TRIES,
     EventOutcome,
@@ -28,64 +23,68 @@ from meetcore.domain.meetings.provider_events import (
 from meetcore.domain.meetings.views import ClaimedEvent
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
+from meetcore.usecases.meetings.cancellation import end_meeting
 from meetcore.usecases.notes.recordings import CollectRecordingFiles
 from meetcore.usecases.runtime import Runtime, gather_all
-from meetcore.usecases.webhooks.events import events_of
 
 
-async def apply_lifecycle_event(
-    tx: Transaction, runtime: Runtime, meeting: Meeting, happened: MeetingEvent, at: datetime
-) -> tuple[Meeting, int] | None:
-    """Apply an event to a meeting that was read under its account's lock.
+async def record_session(
+    tx: Transaction, meeting: Meeting, reported: sessions.Session, empty_for: timedelta
+) -> bool:
+    """Record what is reported of a session of a meeting, under its account's lock; false for nothing new.
 
-    Returns the meeting after it, and how many deliveries are due now; `None` when the table has no such step.
-    A meeting that is being cancelled is unchanged: the cancellation queries the provider.
+    The status of a meeting that is not over follows. A session that runs under one that is over is ended by
+    `EndDueMeetings`; one of a meeting that is being cancelled is recorded only.
     """
-    decided = move(meeting, happened)
-    if decided is None:
-        return None
-    moved, facts = decided
-    # Not by `at`: during the provider call the key may have become due to be shown.
-    invalidates_host_key = can_have_shown_host_key(moved, runtime.now())
-    due = await tx.meetings.save_lifecycle(
-        moved, events_of(runtime, at, *facts), invalidates_host_key=invalidates_host_key
-    )
-    return moved, due
+    known = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
+    recorded = sessions.record(known, reported)
+    if recorded == known:
+        return False
+    await tx.meetings.save_session(meeting, next(one for one in recorded if one.id == reported.id))
+    if meeting.status in _NOT_OVER:
+        due_at = sessions.over_at(meeting, recorded, empty_for)
+        await tx.meetings.save_progress(sessions.follow(meeting, recorded), due_at)
+    elif sessions.needs_clearing(meeting, recorded):
+        await tx.meetings.save_uncleared(meeting)
+    return True
+
+
+_NOT_OVER: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
 
 
 @frozen
 class TrackMeeting:
-    """Advances a meeting's status as its provider reports."""
+    """Records the sessions of meetings as their provider reports them, and ends what it closed.
+
+    `empty_for` is how long after its last session a meeting waits for another one.
+    """
 
     store: Store
     notifier: WorkerNotifier
     runtime: Runtime
+    empty_for: timedelta = sessions.DEFAULT_EMPTY_FOR
 
-    async def __call__(
-        self, provider: str, provider_meeting_id: str, happened: MeetingEvent, now: datetime
-    ) -> EventOutcome:
-        """Apply an event: APPLIED when the meeting moved, IGNORED when the event came too late.
+    async def __call__(self, event: ProviderEvent, now: datetime) -> EventOutcome:
+        """Apply an event: APPLIED when it told something new, else IGNORED.
 
-        TOO_EARLY when the meeting does not exist yet or is being cancelled: the cancellation asks the
-        provider for the meeting's state, but if that does not answer, the meeting is put back and the event
-        needed again.
+        TOO_EARLY when the meeting does not exist yet, or is closed while it is being cancelled: the
+        cancellation asks the provider, and if that does not answer, the event is needed again.
         """
         async with self.store.begin() as tx:
-            meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
-            if meeting is None or meeting.status is MeetingStatus.CANCELLING:
+            meeting = await tx.meetings.load_by_provider_id(event.provider, event.provider_meeting_id)
+            if meeting is None:
                 return EventOutcome.TOO_EARLY
-            moved = await apply_lifecycle_event(tx, self.runtime, meeting, happened, now)
-        if moved is None:
-            return EventOutcome.IGNORED
-        if moved[1]:
+            is_new, due = False, 0
+            if event.session is not None:
+                is_new = await record_session(tx, meeting, event.session, self.empty_for)
+            if event.kind is ProviderEventKind.MEETING_CLOSED:
+                if meeting.status is MeetingStatus.CANCELLING:
+                    return EventOutcome.TOO_EARLY
+                ended = await end_meeting(tx, self.runtime, meeting, now, is_cleared=True)
+                is_new, due = is_new or ended is not None, 0 if ended is None else ended[1]
+        if due:
             self.notifier.notify()
-        return EventOutcome.APPLIED
-
-
-_LIFECYCLE: Final[Mapping[ProviderEventKind, MeetingEvent]] = {
-    ProviderEventKind.MEETING_STARTED: MeetingEvent.START,
-    ProviderEventKind.MEETING_ENDED: MeetingEvent.END,
-}
+        return EventOutcome.APPLIED if is_new else EventOutcome.IGNORED
 
 
 @frozen
@@ -162,10 +161,10 @@ class HandleProviderEvents:
         self.on_handled(claimed, outcome)
 
     async def _apply(self, event: ProviderEvent) -> EventOutcome:
-        name, now = (event.provider, event.provider_meeting_id), self.runtime.now()
+        now = self.runtime.now()
         if event.kind is ProviderEventKind.RECORDING_READY:
-            return await self.record(*name, event.files, now)
-        return await self.track(*name, _LIFECYCLE[event.kind], now)
+            return await self.record(event.provider, event.provider_meeting_id, event.files, now)
+        return await self.track(event, now)
 
     async def _end(self, claimed: ClaimedEvent, outcome: EventOutcome) -> None:
         wait = retry_delay(claimed.tries) if outcome is EventOutcome.TOO_EARLY else None

@@ -1,30 +1,23 @@
-"""Meetings whose lease expired, and meetings whose time is over.
+"""Meetings whose lease expired.
 
 A meeting whose lease expired is taken under a new lease, so that one reconciler works on it, and the provider
 is queried (see `create_meeting`). What the provider does not answer now is left for the next round. A meeting
 is finished where a retry with its idempotency key can deliver the result. Without a key, or when its time is
 over, it is undone: its customer never had the link. What is at the provider then is an orphan, which
 `remove_orphans` removes.
-
-At its `end_at` a meeting is ended at the provider before its host is free for others, and the customer is
-notified. From then on its recording is looked for, because the provider's event may be lost.
 """
 
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Final
 from uuid import UUID
 
 from attrs import frozen
 
 from meetcore.domain.meetings import meetings, provider_events, views
-from meetcore.ports import observability, recording_files, video_provider
+from meetcore.ports import observability, video_provider
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store
 from meetcore.usecases.meetings import bounded_provider, creation
-from meetcore.usecases.meetings.cancellation import Cancellation, clear
-from meetcore.usecases.meetings.provider_events import apply_lifecycle_event
-from meetcore.usecases.notes.recordings import SyncRecordingFiles
+from meetcore.usecases.meetings.cancellation import Cancellation
 from meetcore.usecases.runtime import Runtime, gather_all
 
 
@@ -131,79 +124,3 @@ class ReconcileMeetings:
         if done is not None and done.due:
             self.notifier.notify()
         return LEFT if done is None else "cancelled"
-
-
-PROVIDER_GRACE: Final = timedelta(minutes=5)
-"""How long after its end a meeting waits for a provider that does not answer."""
-
-
-CHECKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
-"""Seconds from one look for a meeting's recording to the next; the first is at its end."""
-
-
-@frozen
-class EndDueMeetings:
-    """Ends the meetings whose time is over, and looks for their recordings, `at_once` of them at a time.
-
-    `again_s` must exceed the provider's time limit: the work of a crashed worker is taken up after it.
-    """
-
-    store: Store
-    provider: video_provider.VideoProvider
-    sync_recording_files: SyncRecordingFiles
-    notifier: WorkerNotifier
-    runtime: Runtime
-    again_s: float = 20.0
-    at_once: int = 16
-
-    async def sweep(self, limit: int = 1000) -> int:
-        """Process every meeting that is due; return how many."""
-        processed = 0
-        for _ in range(0, limit, self.at_once):
-            with video_provider.under_lease(video_provider.lease_time(self.runtime.clock, self.again_s)):
-                async with self.store.begin() as tx:
-                    found = await tx.meetings.claim_due(self.at_once, self.again_s)
-                processed += len(await gather_all(self._see_to(due) for due in found))
-            if len(found) < self.at_once:
-                break
-        return processed
-
-    async def _see_to(self, due: views.DueMeeting) -> None:
-        if due.meeting.status in (meetings.MeetingStatus.SCHEDULED, meetings.MeetingStatus.STARTED):
-            await self._end(due)
-        elif due.meeting.status is meetings.MeetingStatus.ENDED:
-            await self._look_for_recording(due)
-        # One that is being cancelled comes again: it may be put back.
-
-    async def _end(self, due: views.DueMeeting) -> None:
-        meeting = due.meeting
-        try:
-            bounded_provider.require_own(self.provider, meeting)
-            await clear(self.provider, meeting.provider_meeting_id or "")
-        except video_provider.LeaseOver:
-            return
-        except (video_provider.ProviderRefused, video_provider.ProviderUnknown):
-            if self.runtime.now() < meeting.end_at + PROVIDER_GRACE:
-                return
-        async with self.store.begin() as tx:
-            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
-            if view is None:
-                return
-            moved = await apply_lifecycle_event(
-                tx, self.runtime, view.meeting, meetings.MeetingEvent.END, self.runtime.now()
-            )
-        if moved is not None and moved[1]:
-            self.notifier.notify()
-
-    async def _look_for_recording(self, due: views.DueMeeting) -> None:
-        meeting, again_s = due.meeting, None
-        try:
-            is_found = await self.sync_recording_files.of_meeting(
-                meeting.provider, meeting.provider_meeting_id or ""
-            )
-        except recording_files.FilesUnavailable:
-            is_found = False
-        if not is_found and due.recording_checks <= len(CHECKS_AFTER_S):
-            again_s = CHECKS_AFTER_S[due.recording_checks - 1]
-        async with self.store.begin() as tx:
-            await tx.meetings.schedule_next_check(meeting, again_s)

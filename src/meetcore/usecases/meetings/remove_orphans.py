@@ -89,7 +89,7 @@ class RemoveOrphans:
     async def _remove(self, check: views.OrphanCheck, orphan: meetings.Provisioned) -> bool | None:
         """Remove one; return whether it existed, or `None` on failure."""
         try:
-            state = await clear(self.provider, orphan.provider_meeting_id)
+            state = (await clear(self.provider, orphan.provider_meeting_id)).state
         except (ProviderRefused, ProviderUnknown) as error:
             self.report(OrphanReport(check, orphan.provider_meeting_id, error))
             return None

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings.cancellation import ProviderMeetingState
 from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
 from meetcore.domain.meetings.views import LeaseView
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
@@ -140,7 +139,7 @@ class ResolveDoubts:
         except (ProviderRefused, ProviderUnknown) as error:
             raise StillInDoubt(StillInDoubtReason.PROVIDER_UNKNOWN) from error
 
-    async def _clear(self, view: LeaseView) -> ProviderMeetingState:
+    async def _clear(self, view: LeaseView) -> cancellation.Cleared:
         try:
             bounded_provider.require_own(self.provider, view.meeting)
             return await cancellation.clear(self.provider, view.meeting.provider_meeting_id or "")
@@ -171,8 +170,8 @@ class ResolveDoubts:
             await tx.orphan_checks.open(view.meeting.account_id, view.meeting.id)
         return outcome.due
 
-    async def _cancel(self, state: ProviderMeetingState, tx: Transaction, view: LeaseView) -> int:
-        return (await cancellation.end_cancellation(tx, self.runtime, view, state, self.runtime.now())).due
+    async def _cancel(self, cleared: cancellation.Cleared, tx: Transaction, view: LeaseView) -> int:
+        return (await cancellation.end_cancellation(tx, self.runtime, view, cleared, self.runtime.now())).due
 
     async def _release(self, tx: Transaction, view: LeaseView) -> int:
         look_again_s = 0.0 if self.provider.abilities.remembers_meetings else None

@@ -119,7 +119,9 @@ async def _make(rig: PostgresRig, customer: Customer, hours: int = 0, seats: int
 
 async def _end(rig: PostgresRig, meeting: Meeting, *, invalidates: bool) -> None:
     ended = evolve(meeting, status=step(TRANSITIONS, meeting.status, MeetingEvent.END))
-    await rig.alone.meetings.save_lifecycle(ended, [], invalidates_host_key=invalidates)
+    async with rig.store.begin() as tx:
+        await tx.meetings.save_ended(ended, [])
+        await tx.meetings.save_cleared(ended, invalidates_host_key=invalidates)
 
 
 async def test_a_meeting_has_the_key_of_its_own_host(rig: PostgresRig) -> None:

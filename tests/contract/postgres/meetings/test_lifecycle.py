@@ -9,6 +9,7 @@ from attrs import evolve
 
 from meetcore.domain.machine import step
 from meetcore.domain.meetings.meetings import TRANSITIONS, Meeting, MeetingEvent, MeetingStatus, Provisioned
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.meetings.views import DueMeeting, LeaseView
 from meetcore.domain.requests.views import Claim
 from meetcore.ports.runtime import Lease
@@ -53,7 +54,7 @@ async def test_a_provider_may_give_an_id_again_when_what_had_it_is_over(rig: Pos
     before = await schedule(rig, await reserved(rig, customer, MeetingSpec()), room="room-7")
     assert before is not None
     ended = evolve(before, status=MeetingStatus.ENDED)
-    await rig.alone.meetings.save_lifecycle(ended, [], invalidates_host_key=False)
+    await rig.alone.meetings.save_ended(ended, [])
     after = await schedule(rig, await reserved(rig, customer, MeetingSpec()), room="room-7")
     assert await rig.alone.meetings.load_by_provider_id("sandbox", "room-7") == after
     assert await rig.queries.find_at_provider("sandbox", "room-7") == after
@@ -105,7 +106,8 @@ def _over(rig: PostgresRig, hours_ago: int = 1) -> MeetingSpec:
 async def _end(rig: PostgresRig, meeting: Meeting) -> None:
     async with rig.store.begin() as tx:
         ended = evolve(meeting, status=step(TRANSITIONS, meeting.status, MeetingEvent.END))
-        await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=False)
+        await tx.meetings.save_ended(ended, [])
+        await tx.meetings.save_cleared(ended, invalidates_host_key=False)
 
 
 async def _stop(rig: PostgresRig, meeting: Meeting) -> None:
@@ -115,7 +117,8 @@ async def _stop(rig: PostgresRig, meeting: Meeting) -> None:
         view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
         assert view is not None
         ended = evolve(view.meeting, status=step(TRANSITIONS, view.meeting.status, MeetingEvent.END))
-        await tx.meetings.save_cancelled(view, ended, None, [], None, invalidates_host_key=False)
+        await tx.meetings.save_cancelled(view, ended, None, [], None)
+        await tx.meetings.save_cleared(ended, invalidates_host_key=False)
 
 
 async def test_the_longest_due_come_first_up_to_the_limit(rig: PostgresRig) -> None:
@@ -144,8 +147,58 @@ async def test_the_recording_of_an_ended_meeting_is_looked_for_at_once(
     meeting = await scheduled(rig, await _customer(rig), MeetingSpec(start_at=rig.now() + timedelta(hours=1)))
     await (_stop if is_stopped else _end)(rig, meeting)
     ended = evolve(meeting, status=MeetingStatus.ENDED)
-    assert await _due(rig, again_s=60) == [DueMeeting(ended, "host-9", 1)]
+    assert await _due(rig, again_s=60) == [DueMeeting(ended, "host-9", 1, is_cleared=True)]
     assert await _due(rig) == []
+
+
+async def test_a_meeting_that_is_over_keeps_its_host_and_is_due_until_it_is_cleared(rig: PostgresRig) -> None:
+    meeting = await scheduled(rig, await _customer(rig), evolve(_over(rig), with_recording=False))
+    ended = evolve(meeting, status=MeetingStatus.ENDED)
+    async with rig.store.begin() as tx:
+        await tx.meetings.save_ended(ended, [])
+    assert await _due(rig) == []
+    rig.write("UPDATE meetings SET due_at = clock_timestamp()")
+    assert await _due(rig, again_s=0) == [DueMeeting(ended, "host-9", 0, is_cleared=False)]
+    assert len(rig.read("SELECT 1 FROM host_reservations")) == 1
+    async with rig.store.begin() as tx:
+        await tx.meetings.save_cleared(ended, invalidates_host_key=False)
+    assert (await _due(rig), len(rig.read("SELECT 1 FROM host_reservations"))) == ([], 0)
+    async with rig.store.begin() as tx:
+        await tx.meetings.save_uncleared(ended)
+    assert await _due(rig) == [DueMeeting(ended, "host-9", 0, is_cleared=False)]
+
+
+async def test_a_host_is_kept_up_to_its_next_reservation(rig: PostgresRig) -> None:
+    await rig.put_hosts(new_host())
+    customer = await open_customer(rig, 100)
+    stuck = await scheduled(rig, customer, _over(rig))
+    async with rig.store.begin() as tx:
+        await tx.meetings.keep_host(stuck, 600)
+    (row,) = rig.read(
+        "SELECT upper(during) > clock_timestamp() + interval '9 minutes' AS kept FROM host_reservations"
+    )
+    assert row["kept"]
+    await scheduled(rig, customer, MeetingSpec(start_at=rig.now() + timedelta(minutes=20)))
+    async with rig.store.begin() as tx:
+        await tx.meetings.keep_host(stuck, 3600)
+    (row,) = rig.read(
+        "SELECT upper(during) < clock_timestamp() + interval '11 minutes' AS kept FROM host_reservations"
+        " ORDER BY during LIMIT 1"
+    )
+    assert row["kept"]
+
+
+async def test_a_session_is_kept_as_it_was_reported_last(rig: PostgresRig) -> None:
+    meeting = await scheduled(rig, await _customer(rig))
+    begun, ended = Session("/a//b==", AT), Session("/a//b==", AT, AT + timedelta(minutes=1))
+    other = Session("c", None, AT - timedelta(hours=1))
+    async with rig.store.begin() as tx:
+        for session in (begun, other, ended):
+            await tx.meetings.save_session(meeting, session)
+        assert await tx.meetings.load_sessions(meeting.account_id, meeting.id) == (other, ended)
+        await tx.meetings.save_progress(evolve(meeting, status=MeetingStatus.STARTED), rig.now())
+    ((due),) = await _due(rig)
+    assert due.meeting.status is MeetingStatus.STARTED
 
 
 async def test_one_in_creation_or_given_up_is_never_due(rig: PostgresRig) -> None:

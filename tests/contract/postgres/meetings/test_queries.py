@@ -79,8 +79,10 @@ async def _live(
             refunded = meeting.credits
     status = reduce(partial(step, TRANSITIONS), steps[1:], meeting.status)
     changed = evolve(meeting, status=status, credits_refunded=refunded)
-    if status in (MeetingStatus.STARTED, MeetingStatus.ENDED):
-        await rig.alone.meetings.save_lifecycle(changed, [], invalidates_host_key=False)
+    if status is MeetingStatus.STARTED:
+        await rig.alone.meetings.save_progress(changed, changed.end_at)
+    elif status is MeetingStatus.ENDED:
+        await rig.alone.meetings.save_ended(changed, [])
     return changed
 
 

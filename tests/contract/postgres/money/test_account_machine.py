@@ -47,7 +47,7 @@ from meetcore.ports.store import Transaction
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.ledger import LedgerMachine, Run
 from meetcore.usecases.meetings.cancel_meeting import Marked, Running, end_running, start_cancelling
-from meetcore.usecases.meetings.cancellation import end_cancellation, restore
+from meetcore.usecases.meetings.cancellation import Cleared, end_cancellation, restore
 from meetcore.usecases.meetings.creation import (
     Creation,
     CreationTerms,
@@ -70,6 +70,7 @@ LOW_THRESHOLD = 40
 LEASE_S = 600.0
 ABILITIES = ProviderAbilities("sandbox", None)
 NO_KEY = IdempotentRequest(None, b"")
+REMOVED = Cleared(ProviderMeetingState.REMOVED)
 
 which = st.integers(0, 4)
 credits_ = st.integers(1, 45)
@@ -146,14 +147,14 @@ class _Account:
             step = await start_cancelling(tx, self.id, meeting_id, NO_KEY, lease, now)
         async with self.rig.store.begin() as tx:
             if isinstance(step, Running):
-                await end_running(tx, self.runtime, step.meeting, NO_KEY, now)
+                await end_running(tx, self.runtime, step.meeting, REMOVED, NO_KEY, now)
             elif isinstance(step, Marked):
                 view = await tx.meetings.load_leased(self.id, meeting_id, lease.token)
                 assert view is not None
                 if is_unavailable:
                     await restore(tx, view)
                 else:
-                    await end_cancellation(tx, self.runtime, view, ProviderMeetingState.REMOVED, now)
+                    await end_cancellation(tx, self.runtime, view, REMOVED, now)
 
     async def prove(self) -> None:
         """Check the ledger, its totals, the holds and the cap."""

@@ -410,7 +410,8 @@ async def _end(rig: PostgresRig, meeting: Meeting) -> None:
     async with rig.store.begin() as tx:
         ended = evolve(meeting, status=step(TRANSITIONS, meeting.status, MeetingEvent.END))
         await tx.lock_account(meeting.account_id)
-        await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=False)
+        await tx.meetings.save_ended(ended, [])
+        await tx.meetings.save_cleared(ended, invalidates_host_key=False)
         await tx.meetings.schedule_next_check(ended, None)
 
 

@@ -1,6 +1,6 @@
 """The end of a cancellation: which answers of the provider return the charge."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -30,7 +30,7 @@ CANCELLING = evolve(MEETING, status=MeetingStatus.CANCELLING)
 
 
 @pytest.mark.spec("3/cancel-before")
-@pytest.mark.parametrize("state", [REMOVED, GONE])
+@pytest.mark.parametrize("state", [REMOVED, GONE, OVER])
 @pytest.mark.parametrize("key", [None, ChainKey.of(b"k" * 32)])
 def test_a_meeting_that_did_not_take_place_is_refunded_whole(
     state: ProviderMeetingState, key: ChainKey | None
@@ -43,9 +43,19 @@ def test_a_meeting_that_did_not_take_place_is_refunded_whole(
 
 
 @pytest.mark.spec("3/cancel-running")
-@pytest.mark.parametrize("state", [IN_PROGRESS, OVER])
-def test_a_meeting_that_took_place_ends_without_a_refund(state: ProviderMeetingState) -> None:
-    done = conclude(CANCELLING, state, CHARGE, FUNDS, USAGE, REFUND_ID, NOW)
+@pytest.mark.parametrize(
+    ("state", "at", "was_held"),
+    [
+        (IN_PROGRESS, NOW, False),
+        (IN_PROGRESS, START, False),
+        (OVER, START, False),
+        *((state, at, True) for state in ProviderMeetingState for at in (NOW, START)),
+    ],
+)
+def test_a_meeting_that_took_place_ends_without_a_refund(
+    state: ProviderMeetingState, at: datetime, was_held: bool
+) -> None:
+    done = conclude(CANCELLING, state, CHARGE, FUNDS, USAGE, REFUND_ID, at, was_held=was_held)
     ended = evolve(MEETING, status=MeetingStatus.ENDED, credits_refunded=0)
     assert (done.meeting, done.refund, done.facts) == (ended, None, (MeetingEnded(ended),))
 
@@ -59,7 +69,7 @@ def test_only_a_meeting_that_is_being_cancelled_is_refunded(
     status: MeetingStatus, state: ProviderMeetingState
 ) -> None:
     meeting: Meeting = evolve(MEETING, status=status)
-    is_open = status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED) and state not in REFUNDED
+    is_open = status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED) and state is IN_PROGRESS
     if status is MeetingStatus.CANCELLING or is_open:
         conclude(meeting, state, CHARGE, FUNDS, USAGE, REFUND_ID, NOW)
     else:
@@ -70,4 +80,4 @@ def test_only_a_meeting_that_is_being_cancelled_is_refunded(
 def test_a_refund_needs_a_charge() -> None:
     with pytest.raises(ValueError, match=r"^a meeting without a charge is not refunded$"):
         conclude(CANCELLING, REMOVED, None, FUNDS, USAGE, REFUND_ID, NOW)
-    assert conclude(CANCELLING, OVER, None, FUNDS, USAGE, REFUND_ID, NOW).refund is None
+    assert conclude(CANCELLING, OVER, None, FUNDS, USAGE, REFUND_ID, START).refund is None

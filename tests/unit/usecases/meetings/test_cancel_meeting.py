@@ -146,7 +146,7 @@ async def test_a_key_that_was_shown_during_the_provider_call_is_replaced(starts_
         assert await tx.host_keys.save(due.host_id, due.token, "012345")
         if starts_early:
             begun = evolve(meeting, status=MeetingStatus.STARTED)
-            await tx.meetings.save_lifecycle(begun, [], invalidates_host_key=False)
+            await tx.meetings.save_progress(begun, begun.end_at)
     near = meeting.start_at - HOST_KEY_SHOWN_BEFORE
     shown_keys = []
 

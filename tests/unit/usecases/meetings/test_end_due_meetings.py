@@ -11,7 +11,7 @@ from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.runtime import Lease
 from meetcore.usecases.meetings.cancellation import mark_cancelling
-from meetcore.usecases.meetings.reconcile_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
+from meetcore.usecases.meetings.end_due_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
 from tests.unit.usecases.application import START, ApplicationHarness
 from tests.unit.usecases.fakes import recorded
 

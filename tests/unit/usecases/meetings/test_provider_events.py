@@ -14,8 +14,9 @@ from attrs import define, evolve, field
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.cancellation import ProviderMeetingState
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.provider_events import MAX_TRIES, EventOutcome, ProviderEvent, ProviderEventKind
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.meetings.views import ClaimedEvent
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.domain.webhooks.events import EventKind
@@ -26,6 +27,7 @@ from tests.support.records import new_file
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
 
 STARTED, ENDED = ProviderEventKind.MEETING_STARTED, ProviderEventKind.MEETING_ENDED
+CLOSED = ProviderEventKind.MEETING_CLOSED
 RECORDING = ProviderEventKind.RECORDING_READY
 FIVE_MINUTES = timedelta(minutes=5)
 
@@ -46,8 +48,13 @@ class Post:
         return evolve(self.harness.process().meetings.handle_events, **changes)
 
     def event(self, kind: ProviderEventKind, *files: RecordingFile, of: str | None = None) -> ProviderEvent:
-        name = of or self.meeting.provider_meeting_id or ""
-        return ProviderEvent("sandbox", kind, name, self.harness.now(), files)
+        name, now = of or self.meeting.provider_meeting_id or "", self.harness.now()
+        session = {
+            STARTED: Session("s1", now),
+            ENDED: Session("s1", None, now),
+            CLOSED: Session("s1", None, now),
+        }.get(kind)
+        return ProviderEvent("sandbox", kind, name, now, files, session)
 
     async def receive(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
         """Store an event; with other raw bytes each time unless they are given."""
@@ -80,9 +87,9 @@ async def post(**fields: Any) -> Post:
     return Post(harness, meeting)
 
 
-@pytest.mark.parametrize("order", sorted(set(permutations([STARTED, STARTED, ENDED, ENDED]))), ids=str)
+@pytest.mark.parametrize("order", sorted(set(permutations([STARTED, STARTED, ENDED, CLOSED]))), ids=str)
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_duplicate_and_unordered_events_end_it_once(
+async def test_duplicate_and_unordered_events_close_it_once(
     order: Sequence[ProviderEventKind], at_once: bool
 ) -> None:
     office = await post()
@@ -136,7 +143,7 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
         """The sandbox, which tells that the meeting is over before it refuses to remove it."""
 
         async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-            await office.receive(office.event(ENDED))
+            await office.receive(office.event(CLOSED))
             await office.work()
             assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLING, 1)
             return await harness.provider.remove(provider_meeting_id)
@@ -187,7 +194,7 @@ async def test_files_are_gathered_in_one_recording_whatever_their_order() -> Non
 async def test_a_recording_may_arrive_before_the_end_event() -> None:
     office = await post(with_recording=True)
     await office.receive(office.event(RECORDING, new_file()))
-    await office.receive(office.event(ENDED))
+    await office.receive(office.event(CLOSED))
     await office.work()
     assert office.recording() is not None
     assert office.status() is MeetingStatus.ENDED
@@ -217,10 +224,10 @@ class Faulty:
     names: frozenset[str]
     fault: Exception
 
-    async def __call__(self, provider: str, name: str, happened: MeetingEvent, now: Any) -> EventOutcome:
-        if name in self.names:
+    async def __call__(self, event: ProviderEvent, now: Any) -> EventOutcome:
+        if event.provider_meeting_id in self.names:
             raise self.fault
-        return await self.track(provider, name, happened, now)
+        return await self.track(event, now)
 
 
 async def test_one_failing_event_affects_no_other_and_is_dropped_in_the_end() -> None:
@@ -261,7 +268,7 @@ async def test_an_outage_loses_no_event_however_long_it_lasts() -> None:
 async def test_after_a_worker_crash_at_any_point_the_event_is_applied_once(point: int) -> None:
     office = await post()
     harness = office.harness
-    await office.receive(office.event(ENDED))
+    await office.receive(office.event(CLOSED))
     with pytest.raises(SimulatedCrash):
         await harness.process(CrashPoint(point)).meetings.handle_events()
     harness.clock.advance(61)

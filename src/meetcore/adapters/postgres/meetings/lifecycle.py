@@ -1,7 +1,7 @@
 """Save what happens to a meeting after its creation: lifecycle events, its cancellation, due checks, expired leases.
 
-Each end of a meeting is one write under the account's lock. It frees the host, and decides that the host's key was exposed and
-must be replaced; no other statement does.
+Each end of a meeting is a write under the account's lock. `save_cleared` frees the host, and decides that the host's key was
+exposed and must be replaced; no other statement does.
 
 A claimed row is taken by one caller only, by its lock. Claims lock a meeting's row without its account's lock, so after it they
 lock nothing of the account but the key that waits for the meeting. Searches are bounded by the statement's time: a volatile one
@@ -10,6 +10,7 @@ could not bound the scan of an index, and all meetings still to come would be re
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any, Final
 from uuid import UUID
 
 from meetcore.adapters.postgres import columns, repository
@@ -18,7 +19,8 @@ from meetcore.adapters.postgres.meetings.rows import MEETING, ending_parameters,
 from meetcore.adapters.postgres.money.rows import FUNDS, MONEY, USAGE, entry_parameters
 from meetcore.adapters.postgres.requests.idempotency import KEY, key_record
 from meetcore.adapters.postgres.webhooks.rows import event_parameters
-from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.sessions import Session, Sessions
 from meetcore.domain.meetings.views import DueMeeting, ExpiredLease, LeaseView, MeetingView
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds
@@ -28,6 +30,9 @@ from meetcore.ports.runtime import Lease
 
 SQL = repository.load_statements(__file__, **MONEY, KEY=KEY, MEETING=MEETING)
 
+
+CLEAR_AFTER_S: Final = 20.0
+"""After how many seconds the provider is asked again about a meeting that is over and may run there."""
 
 _FIRST = UUID(int=0)
 
@@ -59,12 +64,12 @@ class MeetingLifecycle(repository.Repository):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], encoded_outcome: bytes | None, *, invalidates_host_key: bool,
+        events: Sequence[Event], encoded_outcome: bytes | None,
     ) -> int:  # fmt: skip
         parameters = (
             ending_parameters(view, meeting, encoded_outcome, self._cipher)
             | event_parameters(events, self._cipher)
-            | {"is_over": True, "invalidates_host_key": invalidates_host_key}
+            | {"clear_after_s": CLEAR_AFTER_S}
         )
         if refund is None:
             return await self._due(SQL["save_ended"], parameters)
@@ -101,21 +106,47 @@ class MeetingLifecycle(repository.Repository):
         }
         return [meeting(row, self._cipher) for row in await self._all(SQL["list_scheduled"], parameters)]
 
-    async def save_lifecycle(
-        self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
-    ) -> int:
-        parameters = {
-            "account_id": meeting.account_id,
-            "meeting_id": meeting.id,
+    async def save_ended(self, meeting: Meeting, events: Sequence[Event]) -> int:
+        parameters = _key(meeting) | {
             "meeting_status": meeting.status.value,
-            "is_over": meeting.status is MeetingStatus.ENDED,
-            "invalidates_host_key": invalidates_host_key,
-        } | event_parameters(events, self._cipher)
-        return await self._due(SQL["save_lifecycle"], parameters)
+            "meeting_credits_refunded": meeting.credits_refunded,
+            "clear_after_s": CLEAR_AFTER_S,
+            "key": None,
+            "answer": None,
+        }
+        return await self._due(SQL["save_ended"], parameters | event_parameters(events, self._cipher))
+
+    async def save_cleared(self, meeting: Meeting, *, invalidates_host_key: bool) -> None:
+        await self._run(SQL["save_cleared"], _key(meeting), invalidates_host_key=invalidates_host_key)
+
+    async def save_uncleared(self, meeting: Meeting) -> None:
+        await self._run(SQL["save_uncleared"], _key(meeting))
+
+    async def keep_host(self, meeting: Meeting, seconds: float) -> None:
+        await self._run(SQL["keep_host"], _key(meeting), seconds=seconds)
+
+    async def load_sessions(self, account_id: UUID, meeting_id: UUID) -> Sessions:
+        rows = await self._all(SQL["load_sessions"], account_id=account_id, meeting_id=meeting_id)
+        return tuple(_session(row) for row in rows)
+
+    async def save_session(self, meeting: Meeting, session: Session) -> None:
+        await self._run(
+            SQL["save_session"], _key(meeting),
+            session_id=session.id, started_at=session.started_at, ended_at=session.ended_at,
+        )  # fmt: skip
+
+    async def save_progress(self, meeting: Meeting, due_at: datetime) -> None:
+        parameters = _key(meeting) | {"meeting_status": meeting.status.value, "due_at": due_at}
+        await self._run(SQL["save_progress"], parameters)
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
         return [
-            DueMeeting(meeting(row, self._cipher), row["provider_user_id"], row["recording_checks"])
+            DueMeeting(
+                meeting(row, self._cipher),
+                row["provider_user_id"],
+                row["recording_checks"],
+                row["is_cleared"],
+            )
             for row in await self._all(SQL["claim_due"], limit=limit, again_s=again_s)
         ]
 
@@ -140,6 +171,19 @@ class MeetingLifecycle(repository.Repository):
             statement, account_id=account_id, meeting_id=meeting_id, token=lease.token, lease_s=lease.seconds
         )
         return None if row is None else _expired_lease(row)
+
+
+def _key(meeting: Meeting) -> dict[str, Any]:
+    return {"account_id": meeting.account_id, "meeting_id": meeting.id}
+
+
+def _session(row: columns.Row) -> Session:
+    started_at, ended_at = row["started_at"], row["ended_at"]
+    return Session(
+        row["provider_session_id"],
+        None if started_at is None else columns.utc(started_at),
+        None if ended_at is None else columns.utc(ended_at),
+    )
 
 
 def _expired_lease(row: columns.Row) -> ExpiredLease:

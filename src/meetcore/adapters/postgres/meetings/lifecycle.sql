@@ -58,21 +58,8 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), transfer
     RETURNING account_id, status
 ), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
-        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
-        WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
-        WHEN %(is_over)s THEN NULL
-        ELSE due_at END
+        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = clock_timestamp() + %(clear_after_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), freed AS (
-    DELETE FROM host_reservations
-    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
-    RETURNING host_id, lower(during) AS start_at
-), exposed AS (
-    UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
-    FROM freed
-    WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
-        SELECT FROM host_reservations r
-        WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
 ), done AS (
     UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text
@@ -83,7 +70,7 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), transfer
 )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 
--- save_ended: The end of a cancellation without a refund, or of a meeting that is ended by its owner.
+-- save_ended: The end of a meeting, or of a cancellation without a refund.
 WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS (
     INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
     SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
@@ -102,21 +89,8 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS
     RETURNING account_id, status
 ), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
-        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = CASE
-        WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
-        WHEN %(is_over)s THEN NULL
-        ELSE due_at END
+        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = clock_timestamp() + %(clear_after_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), freed AS (
-    DELETE FROM host_reservations
-    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
-    RETURNING host_id, lower(during) AS start_at
-), exposed AS (
-    UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
-    FROM freed
-    WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
-        SELECT FROM host_reservations r
-        WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
 ), done AS (
     UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text
@@ -191,11 +165,13 @@ WITH due AS (
     ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), m AS (
     UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
-        recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
+        recording_checks = recording_checks
+            + CASE WHEN m.status = 'ended' AND m.cleared_at IS NOT NULL THEN 1 ELSE 0 END
     FROM due WHERE m.account_id = due.account_id AND m.id = due.id
     RETURNING m.*, due.was_due_at
 )
-SELECT {MEETING.select}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
+SELECT {MEETING.select}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks,
+    m.cleared_at IS NOT NULL AS is_cleared
 FROM m LEFT JOIN hosts h ON h.id = m.host_id ORDER BY m.was_due_at
 
 -- schedule_next_check: Schedule the next check of a meeting in so many seconds, or none.
@@ -217,32 +193,35 @@ WHERE (m.account_id, m.id) > (%(account_id)s, %(meeting_id)s) AND m.status = 'sc
     AND m.provider = %(provider)s AND m.start_at > %(since)s
 ORDER BY m.account_id, m.id LIMIT %(limit)s
 
--- save_lifecycle: A status that the provider or the clock brought. A meeting that ended frees its host.
-WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS (
-    INSERT INTO events (account_id, id, kind, payload, created_at, subject_id, cause)
-    SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id, e.cause
-    FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-            %(event_times)s::timestamptz[], %(event_subjects)s::uuid[], %(event_causes)s::text[])
-        AS e (id, kind, payload, created_at, subject_id, cause)
-    RETURNING id, kind, created_at
-), delivery AS (
-    INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
-    SELECT %(account_id)s, (left(e.id::text, 15) || substr(gen_random_uuid()::text, 16))::uuid, w.id, e.id, e.kind,
-        CASE w.state WHEN 'active' THEN 'pending' ELSE 'held' END,
-        CASE w.state WHEN 'active' THEN clock_timestamp() END,
-        CASE w.state WHEN 'active' THEN NULL ELSE clock_timestamp() END, e.created_at
-    FROM event e CROSS JOIN LATERAL (SELECT id, state FROM webhook_endpoints
-        WHERE account_id = %(account_id)s AND e.kind = ANY (event_types) OFFSET 0) AS w
-    RETURNING account_id, status
-), meeting AS (
-    UPDATE meetings SET status = %(meeting_status)s, due_at = CASE
-        WHEN %(meeting_status)s = 'ended' AND with_recording THEN clock_timestamp()
-        WHEN %(is_over)s THEN NULL
-        ELSE due_at END
+-- load_sessions: The sessions of a meeting, whose account's lock is held.
+SELECT provider_session_id, started_at, ended_at FROM meeting_sessions
+WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
+ORDER BY LEAST(started_at, ended_at), provider_session_id
+
+-- save_session: A session of a meeting, as far as it is known now.
+INSERT INTO meeting_sessions (account_id, meeting_id, provider_session_id, started_at, ended_at)
+VALUES (%(account_id)s, %(meeting_id)s, %(session_id)s, %(started_at)s, %(ended_at)s)
+ON CONFLICT (account_id, meeting_id, provider_session_id)
+DO UPDATE SET started_at = EXCLUDED.started_at, ended_at = EXCLUDED.ended_at
+
+-- save_progress: The status that its sessions give a meeting, and when it is due next.
+WITH meeting AS (
+    UPDATE meetings SET status = %(meeting_status)s, due_at = %(due_at)s
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+
+-- save_uncleared: Something runs at the provider under a meeting that is over: it is to be ended.
+UPDATE meetings SET cleared_at = NULL, due_at = clock_timestamp()
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+
+-- save_cleared: Nothing of a meeting that is over runs at the provider. Its host is free, and its recording is looked for.
+WITH meeting AS (
+    UPDATE meetings SET cleared_at = clock_timestamp(),
+        due_at = CASE WHEN status = 'ended' AND with_recording THEN clock_timestamp() END
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 ), freed AS (
-    DELETE FROM host_reservations
-    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(is_over)s
+    DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
     RETURNING host_id, lower(during) AS start_at
 ), exposed AS (
     UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
@@ -250,7 +229,15 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS
     WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
         SELECT FROM host_reservations r
         WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
-), account AS (
-    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 )
-SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+
+-- keep_host: The host of a meeting that is over stays reserved for so many seconds more, unless it was sold before.
+UPDATE host_reservations r
+SET during = tstzrange(lower(r.during), clock_timestamp() + %(seconds)s * interval '1 second')
+WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s
+    AND upper(r.during) < clock_timestamp() + %(seconds)s * interval '1 second'
+    AND NOT EXISTS (
+        SELECT FROM host_reservations o
+        WHERE o.host_id = r.host_id AND o.slot = r.slot AND o.meeting_id <> r.meeting_id
+            AND o.during && tstzrange(upper(r.during), clock_timestamp() + %(seconds)s * interval '1 second'))

@@ -420,8 +420,8 @@ CREATE TABLE account_creations (
 ) WITH (fillfactor = 50);
 CREATE INDEX account_creations_days ON account_creations (day);
 
--- `due_at`: when the clock sees to a meeting, at its end, or to look for its recording, which it has done
--- `recording_checks` times.
+-- `due_at`: when the clock sees to a meeting: to end it, to end what runs of it at its provider after that until nothing
+-- does, since `cleared_at`, or to look for its recording, which it has done `recording_checks` times.
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
@@ -455,6 +455,7 @@ CREATE TABLE meetings (
     lease_until          timestamptz,
     due_at               timestamptz,
     recording_checks     integer NOT NULL DEFAULT 0 CHECK (recording_checks >= 0),
+    cleared_at           timestamptz,
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
@@ -479,6 +480,18 @@ BEGIN
         '[^[:alnum:]]+'), ''));
 END $$;
 CREATE INDEX meetings_by_title ON meetings USING gin (title_words(account_id, title)) WITH (gin_pending_list_limit = 256);
+
+-- What was held at the provider under a meeting's number, as far as it was reported.
+CREATE TABLE meeting_sessions (
+    account_id           uuid NOT NULL,
+    meeting_id           uuid NOT NULL,
+    provider_session_id  text NOT NULL,  -- no foreign key: outside
+    started_at           timestamptz,
+    ended_at             timestamptz,
+    PRIMARY KEY (account_id, meeting_id, provider_session_id),
+    FOREIGN KEY (account_id, meeting_id) REFERENCES meetings ON DELETE CASCADE,
+    CHECK (started_at IS NOT NULL OR ended_at IS NOT NULL)
+);
 
 -- Creations whose provider is to be looked at for meetings with our reference that no record names, since a creation
 -- or the last such meeting. `due_at` is when anyone may look next; taking a check pushes it past the lease.
@@ -679,7 +692,7 @@ CREATE TABLE provider_events (
     id           uuid PRIMARY KEY,
     provider     text NOT NULL,
     digest       bytea NOT NULL CHECK (length(digest) = 32),
-    kind         text NOT NULL CHECK (kind IN ('meeting_started', 'meeting_ended', 'recording_ready')),
+    kind         text NOT NULL CHECK (kind IN ('meeting_started', 'meeting_ended', 'meeting_closed', 'recording_ready')),
     payload      bytea,
     received_at  timestamptz NOT NULL,
     tries        integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
@@ -830,8 +843,17 @@ CREATE UNLOGGED TABLE rate_counters (
 -- What the sandbox provider remembers: only meetings that somebody started, ended or removed.
 CREATE TABLE sandbox_meetings (
     provider_meeting_id  text PRIMARY KEY,  -- no foreign key: outside
-    state                text NOT NULL CHECK (state IN ('started', 'ended', 'removed')),
+    state                text NOT NULL CHECK (state IN ('started', 'left', 'ended', 'removed')),
     changed_at           timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- The sessions of sandbox meetings, numbered from 1 in each.
+CREATE TABLE sandbox_sessions (
+    provider_meeting_id  text NOT NULL,  -- no foreign key: outside
+    number               integer NOT NULL CHECK (number > 0),
+    started_at           timestamptz NOT NULL,
+    ended_at             timestamptz,
+    PRIMARY KEY (provider_meeting_id, number)
 );
 
 -- The keys that the sandbox's hosts have. In the clear: this stands for the third party's memory, not for ours.
@@ -841,7 +863,7 @@ CREATE TABLE sandbox_host_keys (
     changed_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- What was removed of the recordings of sandbox meetings; every meeting that has ended has the same files.
+-- What was removed of the recordings of sandbox meetings; every session that is over has the same files.
 CREATE TABLE sandbox_removed_files (
     provider_meeting_id  text NOT NULL,  -- no foreign key: outside
     provider_file_id     text NOT NULL,  -- no foreign key: outside

@@ -1,0 +1,162 @@
+"""Meetings that are over: ended at the provider, their hosts freed, their recordings looked for.
+
+A meeting is due at its end, and earlier where a session was held in its time and no other one has begun for a
+while (`sessions.over_at`). Then its customer is notified. Its host is free for others once the provider has
+said that nothing runs under its number; until then the provider is asked again and again, and whatever runs
+is ended. A session that is reported of a meeting that is over makes it due again.
+
+From then on its recording is looked for, because the provider's event may be lost.
+"""
+
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Final
+
+from attrs import frozen
+
+from meetcore.domain.meetings import meetings, sessions, views
+from meetcore.domain.meetings.cancellation import ProviderMeetingState
+from meetcore.ports import recording_files, video_provider
+from meetcore.ports.runtime import WorkerNotifier
+from meetcore.ports.store import Store
+from meetcore.usecases.meetings import bounded_provider
+from meetcore.usecases.meetings.cancellation import Cleared, clear, end_meeting, save_cleared
+from meetcore.usecases.notes.recordings import SyncRecordingFiles
+from meetcore.usecases.runtime import Runtime, gather_all
+
+PROVIDER_GRACE: Final = timedelta(minutes=5)
+"""How long after its end a meeting that may run is not reported as over, where the provider is silent."""
+
+CLEAR_FOR: Final = timedelta(days=2)
+"""How long after its end a meeting is tried to be ended: no provider lets one run for over 30 hours."""
+
+CHECKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
+"""Seconds from one look for a meeting's recording to the next; the first is at its end."""
+
+_MAX_CLEAR_AFTER_S: Final = 900.0
+
+
+@frozen
+class EndDueMeetings:
+    """Ends the meetings that are over, and looks for their recordings, `at_once` of them at a time.
+
+    `again_s` must exceed the provider's time limit: the work of a crashed worker is taken up after it.
+    `empty_for` is as in `TrackMeeting`.
+    """
+
+    store: Store
+    provider: video_provider.VideoProvider
+    sync_recording_files: SyncRecordingFiles
+    notifier: WorkerNotifier
+    runtime: Runtime
+    again_s: float = 20.0
+    at_once: int = 16
+    empty_for: timedelta = sessions.DEFAULT_EMPTY_FOR
+
+    async def sweep(self, limit: int = 1000) -> int:
+        """Process every meeting that is due; return how many."""
+        processed = 0
+        for _ in range(0, limit, self.at_once):
+            with video_provider.under_lease(video_provider.lease_time(self.runtime.clock, self.again_s)):
+                async with self.store.begin() as tx:
+                    found = await tx.meetings.claim_due(self.at_once, self.again_s)
+                processed += len(await gather_all(self._see_to(due) for due in found))
+            if len(found) < self.at_once:
+                break
+        return processed
+
+    async def _see_to(self, due: views.DueMeeting) -> None:
+        with suppress(video_provider.LeaseOver):  # then another process has it
+            await self._advance(due)
+
+    async def _advance(self, due: views.DueMeeting) -> None:
+        meeting = due.meeting
+        if meeting.status in (meetings.MeetingStatus.SCHEDULED, meetings.MeetingStatus.STARTED):
+            if self.runtime.now() < meeting.end_at:
+                await self._end_if_empty(meeting)
+            else:
+                await self._end(meeting)
+        elif meeting.status in (meetings.MeetingStatus.ENDED, meetings.MeetingStatus.CANCELLED):
+            if due.is_cleared:
+                await self._look_for_recording(due)
+            else:
+                await self._clear(meeting)
+        # One that is being cancelled comes again: it may be put back.
+
+    async def _end(self, meeting: meetings.Meeting) -> None:
+        cleared = await self._cleared(meeting)
+        if cleared is None and self.runtime.now() < meeting.end_at + PROVIDER_GRACE:
+            return
+        await self._write_end(meeting, is_cleared=cleared is not None and cleared.is_clear)
+
+    async def _end_if_empty(self, meeting: meetings.Meeting) -> None:
+        """End a meeting before its end, unless somebody came meanwhile; the provider may know more."""
+        async with self.store.at_once() as tx:
+            known = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
+        if sessions.over_at(meeting, known, self.empty_for) > self.runtime.now():
+            return
+        try:
+            bounded_provider.require_own(self.provider, meeting)
+            state = await self.provider.remove(meeting.provider_meeting_id or "")
+        except video_provider.LeaseOver:
+            raise
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown):
+            return
+        if state is ProviderMeetingState.IN_PROGRESS:
+            await self._check_at(meeting, meeting.end_at)
+        else:
+            await self._write_end(meeting, is_cleared=True)
+
+    async def _check_at(self, meeting: meetings.Meeting, at: datetime) -> None:
+        wait_s = max((at - self.runtime.now()).total_seconds(), self.again_s)
+        async with self.store.begin() as tx:
+            await tx.meetings.schedule_next_check(meeting, wait_s)
+
+    async def _write_end(self, meeting: meetings.Meeting, *, is_cleared: bool) -> None:
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
+            if view is None:
+                return
+            ended = await end_meeting(
+                tx, self.runtime, view.meeting, self.runtime.now(), is_cleared=is_cleared
+            )
+        if ended is not None and ended[1]:
+            self.notifier.notify()
+
+    async def _clear(self, meeting: meetings.Meeting) -> None:
+        """End what runs under a meeting that is over, and free its host; else its host stays reserved."""
+        cleared = await self._cleared(meeting)
+        over_s = (self.runtime.now() - meeting.end_at).total_seconds()
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
+            if view is None:
+                return
+            if (cleared is not None and cleared.is_clear) or over_s > CLEAR_FOR.total_seconds():
+                await save_cleared(tx, self.runtime, view.meeting)
+                return
+            wait_s = min(max(self.again_s, over_s / 4), _MAX_CLEAR_AFTER_S)
+            await tx.meetings.schedule_next_check(meeting, wait_s)
+            await tx.meetings.keep_host(meeting, wait_s + self.again_s)
+
+    async def _cleared(self, meeting: meetings.Meeting) -> Cleared | None:
+        """Clear a meeting at the provider; `None` without an answer."""
+        try:
+            bounded_provider.require_own(self.provider, meeting)
+            return await clear(self.provider, meeting.provider_meeting_id or "")
+        except video_provider.LeaseOver:
+            raise
+        except (video_provider.ProviderRefused, video_provider.ProviderUnknown):
+            return None
+
+    async def _look_for_recording(self, due: views.DueMeeting) -> None:
+        meeting, again_s = due.meeting, None
+        try:
+            is_found = await self.sync_recording_files.of_meeting(
+                meeting.provider, meeting.provider_meeting_id or ""
+            )
+        except recording_files.FilesUnavailable:
+            is_found = False
+        if not is_found and due.recording_checks <= len(CHECKS_AFTER_S):
+            again_s = CHECKS_AFTER_S[due.recording_checks - 1]
+        async with self.store.begin() as tx:
+            await tx.meetings.schedule_next_check(meeting, again_s)
