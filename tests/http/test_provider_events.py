@@ -8,6 +8,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -17,7 +18,6 @@ import pytest
 from meetcore.adapters.http.provider_events import MAX_NOTICE_BYTES
 from meetcore.adapters.settings import SecretStr
 from meetcore.app import Service
-from tests.http.delivery_harness import DeliveryHarness, Opened
 from tests.support.api_contract import Contract
 from tests.support.api_harness import (
     BASE_URL,
@@ -191,46 +191,41 @@ async def test_an_event_of_an_unknown_meeting_changes_nothing(
     await harness.query("DELETE FROM provider_events")
 
 
-async def ended_event(office: DeliveryHarness, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
-    """The one `meeting.ended` that came; after it, another meeting's, to notice a second one."""
-    other = await customer.make_meeting()
-    await add_event_for_endpoint(
-        customer.http, about_meeting("meeting.ended", await at_zoom(office.harness, other))
-    )
-    posts = [json.loads(one.body) for one in await office.next(2)]
-    assert sorted(one["data"]["id"] for one in posts) == sorted([meeting["id"], other["id"]])
-    return next(dict(one) for one in posts if one["data"]["id"] == meeting["id"])
+async def test_a_session_starts_and_ends_by_zooms_events(
+    harness: ApiHarness, customer: Customer, zoomed: httpx.AsyncClient
+) -> None:
+    meeting = await customer.make_meeting()
+    name = await at_zoom(harness, meeting)
+    await add_event_for_endpoint(zoomed, about_meeting("meeting.started", name))
+    await becomes(customer, meeting, "started")
+    await add_event_for_endpoint(zoomed, about_meeting("meeting.ended", name))
+    await becomes(customer, meeting, "scheduled")
+    assert await customer.hosts_taken() == 1, "its time is to come"
 
 
-async def test_a_meeting_starts_and_ends_by_zooms_events(opened: Opened) -> None:
-    async with opened("", **TOKEN) as office:
-        customer = await office.harness.customer()
-        await office.register(customer, "meeting.ended")
+async def test_doubles_and_disorder_are_one_session(
+    harness: ApiHarness, customer: Customer, zoomed: httpx.AsyncClient
+) -> None:
+    kinds = ("meeting.started", "meeting.ended", "meeting.ended")
+    for order in sorted(set(permutations(kinds))):
         meeting = await customer.make_meeting()
-        name = await at_zoom(office.harness, meeting)
-        await add_event_for_endpoint(customer.http, about_meeting("meeting.started", name))
-        await becomes(customer, meeting, "started")
-        assert office.receiver.received == []
-        await add_event_for_endpoint(customer.http, about_meeting("meeting.ended", name))
-        await becomes(customer, meeting, "ended")
-        event = await ended_event(office, customer, meeting)
-        assert (event["type"], event["data"]["status"]) == ("meeting.ended", "ended")
-        assert await customer.hosts_taken() == 0
+        name = await at_zoom(harness, meeting)
+        events = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
+        await asyncio.gather(*(add_event_for_endpoint(zoomed, one) for one in [*events, *events]))
+        await until(partial(held_sessions, harness, meeting))
+        await until(lambda: is_worked_off(harness))
+        await becomes(customer, meeting, "scheduled")
+        assert await held_sessions(harness, meeting) == [True]
 
 
-async def test_doubles_and_disorder_end_it_once(opened: Opened) -> None:
-    async with opened("", **TOKEN) as office:
-        customer = await office.harness.customer()
-        await office.register(customer, "meeting.ended")
-        kinds = ("meeting.started", "meeting.ended", "meeting.ended")
-        for order in sorted(set(permutations(kinds))):
-            meeting = await customer.make_meeting()
-            name = await at_zoom(office.harness, meeting)
-            events = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
-            await asyncio.gather(*(add_event_for_endpoint(customer.http, one) for one in [*events, *events]))
-            await becomes(customer, meeting, "ended")
-            await until(lambda: is_worked_off(office.harness))
-            assert (await ended_event(office, customer, meeting))["type"] == "meeting.ended"
+async def held_sessions(harness: ApiHarness, meeting: dict[str, Any]) -> list[bool]:
+    """Of each session of a meeting whether both its ends are known."""
+    rows = await harness.query(
+        "SELECT started_at IS NOT NULL AND ended_at IS NOT NULL AS is_whole FROM meeting_sessions"
+        " WHERE meeting_id = %s::uuid", meeting["id"]
+    )  # fmt: skip
+    found = [row["is_whole"] for row in rows]
+    return found if all(found) else []
 
 
 async def test_same_bytes_signed_anew_are_a_double(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:

@@ -190,7 +190,7 @@ class ApplicationHarness:
         self.resolver = SystemResolver()
         self.metrics = NO_METRICS
         self.sandbox = SandboxProvider(
-            "http://sandbox", MemorySandboxState(), bytes(32),
+            "http://sandbox", MemorySandboxState(self.clock.now), bytes(32),
             faults=self.faults, timeout_s=0, now=self.clock.now,
         )  # fmt: skip
         self.provider: VideoProvider = self.sandbox

@@ -117,9 +117,10 @@ class EndDueMeetings:
             view = await tx.meetings.load_locked(meeting.account_id, meeting.id, None)
             if view is None:
                 return
-            ended = await end_meeting(
-                tx, self.runtime, view.meeting, self.runtime.now(), is_cleared=is_cleared
-            )
+            now = self.runtime.now()
+            ended = await end_meeting(tx, self.runtime, view.meeting, now, is_cleared=is_cleared)
+            if not is_cleared:
+                await tx.meetings.keep_host(meeting, 2 * self.again_s)
         if ended is not None and ended[1]:
             self.notifier.notify()
 
