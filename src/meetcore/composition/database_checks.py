@@ -125,6 +125,22 @@ def _check_partitions(settings: Settings) -> CheckResult:
     return ok(f"{ahead} ahead") if ahead >= FEW_AHEAD else warning(f"{ahead} ahead; no row is lost: {remedy}")
 
 
+def _check_meetings(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        (running,) = _row(connection, _RUNNING_OVER)
+    if not running:
+        return ok("none runs beyond its end")
+    return warning(
+        f"{running} are over, and the provider has not been able to end them: their hosts stay reserved. See "
+        "whether the provider answers, and whether it is the one that they were made at"
+    )
+
+
+_RUNNING_OVER = """SELECT count(*) FROM meetings WHERE due_at < statement_timestamp() + interval '1 hour'
+AND status IN ('ended', 'cancelled') AND cleared_at IS NULL
+AND end_at < statement_timestamp() - interval '1 minute'"""
+
+
 def _check_role(settings: Settings) -> CheckResult:
     with _connected(settings) as connection:
         faults = [*_setting_faults(connection, _OF_ROLE), *roles.role_faults(connection)]
@@ -261,6 +277,7 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "durability": _check_durability,
     "partitions": _check_partitions,
     "role": _check_role,
+    "meetings": _check_meetings,
     "pooler": _check_pooler,
     "standby": _check_standby,
     "clock": _check_clock,

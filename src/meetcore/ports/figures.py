@@ -53,6 +53,11 @@ class Figures:
         "meetcore_meetings_oldest_in_progress_seconds",
         "age of the oldest creation in progress, or for how long the lease of a cancellation has been over",
     )
+    meetings_running_over: int = _figure(
+        "meetcore_meetings_running_over",
+        "meetings that were over more than a minute ago, and that the provider has not been able to end",
+        default=0,
+    )  # fmt: skip
     notes_oldest_due_s: Mapping[str, float] = _figure(
         "meetcore_notes_oldest_due_seconds", "for how long the oldest note of a step has been due", "step"
     )

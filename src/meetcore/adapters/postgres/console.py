@@ -64,6 +64,7 @@ async def _figures(connection: Connection) -> Figures:
         mails_oldest_due_s=_age(work, "mails"),
         mails_oldest_failing_s=_age(work, "failing_mails"),
         meetings_oldest_in_progress_s=_age(work, "meetings"),
+        meetings_running_over=work["running_over"],
         notes_oldest_due_s=_by_step(notes, "due_at"),
         notes_oldest_failing_s=_by_step(notes, "failing"),
         notes_oldest_s=_by_step(notes, "created_at"),

@@ -9,6 +9,10 @@ SELECT
     (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
         SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
         ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
+    (SELECT count(*) FROM (SELECT FROM meetings
+        WHERE due_at < statement_timestamp() + interval '1 hour'
+            AND status IN ('ended', 'cancelled') AND cleared_at IS NULL
+            AND end_at < statement_timestamp() - interval '1 minute' LIMIT %(most)s) AS m) AS running_over,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE due_at IS NOT NULL AND NOT is_throttled
         ORDER BY due_at LIMIT %(most)s) AS d) AS pending,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'held' ORDER BY held_at
