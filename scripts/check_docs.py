@@ -128,8 +128,8 @@ ABOUT = {
     "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
     "transcript_wait_s": "seconds for which notes wait for the video provider's transcript, which has names; "
     "empty is 1800 for Zoom and 0 for the others",
-    "meeting_empty_for_s": "seconds after the last session in a meeting's time until it is over, unless another "
-    "one begins",
+    "meeting_empty_for_s": "seconds after the last session in a meeting's time until it is over, unless "
+    "another one begins",
     "database_pooler": "`transaction` behind PgBouncer in transaction mode; see "
     "[behind PgBouncer](deploying.md#behind-pgbouncer)",
     "database_direct_url": "where PostgreSQL itself is, for `migrate`; with a pooler required there",

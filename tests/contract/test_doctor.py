@@ -107,11 +107,29 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("outbound") in (OK, FAILED)  # a machine for tests may have no name server
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
-        "database", "writable", "schema", "clock", "pooler", "standby", "sealed",
+        "database", "writable", "schema", "clock", "pooler", "standby", "sealed", "meetings",
         "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
         "settings",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
+
+
+def test_meetings_that_run_beyond_their_end_are_counted(database: str) -> None:
+    assert checked(database)["meetings"].status is OK
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(_RUNS_BEYOND_ITS_END)
+    found = checked(database)["meetings"]
+    assert (found.status, found.message[:10]) == (WARNING, "1 are over")
+
+
+_RUNS_BEYOND_ITS_END = """
+INSERT INTO meetings (account_id, id, api_key_id, status, title, start_at, end_at, duration, pricing_tier_id,
+    credits, with_recording, auto_notulen, must_login, mic_off, email_notification, provider, created_at,
+    due_at)
+VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'ended', 'x', now() - interval '2 hours',
+    now() - interval '1 hour', 60, 'x', 1, false, false, false, false, false, 'zoom', now(), now())
+"""
 
 
 def test_partitions_ahead_are_counted_and_the_remedy_is_named(postgres_server_url: str) -> None:

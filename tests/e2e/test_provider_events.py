@@ -73,7 +73,7 @@ def zoom() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def setup(site: Site, receiver: Receiver, redis_url: str, zoom: dict[str, str]) -> Iterator[Setup]:
-    settings = receiver.settings | zoom | {"broker_url": redis_url}
+    settings = receiver.settings | zoom | {"broker_url": redis_url, "meeting_empty_for_s": 1}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
         worker = stack.enter_context(site.worker(**settings))
@@ -82,18 +82,24 @@ def setup(site: Site, receiver: Receiver, redis_url: str, zoom: dict[str, str]) 
         yield Setup(who, api, [worker], settings)
 
 
+_NOW_IS_ITS_TIME = """UPDATE meetings SET start_at = now() - interval '1 hour',
+                      end_at = now() + interval '1 hour' WHERE id = %s::uuid RETURNING id"""
+
+
 def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver, setup: Setup) -> None:
     setup.customer.hook(receiver.url("notified"), "meeting.ended")
     meeting = setup.customer.create_meeting(with_recording=True)
     name = str(meeting.provider_meeting_id)
     assert name.isdigit(), "Zoom made it"
 
-    setup.add_event_for_endpoint(about_meeting("meeting.started", name))
-    until(lambda: setup.status(meeting) == "started", "the customer sees that it started")
+    now_ms = time.time_ns() // 1_000_000
+    setup.add_event_for_endpoint(about_meeting("meeting.started", name, at_ms=now_ms))
+    until(lambda: setup.status(meeting) == "started", "the customer sees that a session runs")
+    ask(site, _NOW_IS_ITS_TIME, meeting.id)
     assert receiver.posts == []
     for number in range(3):
-        setup.add_event_for_endpoint(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
-    until(lambda: setup.status(meeting) == "ended", "the customer sees that it ended")
+        setup.add_event_for_endpoint(about_meeting("meeting.ended", name, at_ms=now_ms + number))
+    until(lambda: setup.status(meeting) == "ended", "no other session began")
     until(lambda: receiver.at("notified"), "the customer is notified")
     files = fixture("recording.completed").event["payload"]["object"]["recording_files"]
     setup.add_event_for_endpoint(about_recording("recording.completed", int(name), files))
@@ -116,5 +122,6 @@ def test_events_received_without_a_worker_are_processed_later(site: Site, setup:
     for kind in ("meeting.ended", "meeting.started"):
         setup.add_event_for_endpoint(about_meeting(kind, str(meeting.provider_meeting_id)))
     assert setup.status(meeting) == "scheduled"
+    held = "SELECT started_at, ended_at FROM meeting_sessions WHERE meeting_id = %s::uuid"
     with site.worker(**setup.settings):
-        until(lambda: setup.status(meeting) == "ended", "another worker works on it")
+        until(lambda: len(ask(site, held, meeting.id)) == 1, "another worker works on it")
