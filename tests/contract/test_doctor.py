@@ -107,7 +107,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("outbound") in (OK, FAILED)  # a machine for tests may have no name server
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
-        "database", "writable", "schema", "clock", "pooler", "standby", "sealed", "meetings",
+        "database", "writable", "schema", "clock", "pooler", "standby", "sealed", "meetings", "recordings",
         "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
         "settings",
     }  # fmt: skip
@@ -130,6 +130,22 @@ INSERT INTO meetings (account_id, id, api_key_id, status, title, start_at, end_a
 VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'ended', 'x', now() - interval '2 hours',
     now() - interval '1 hour', 60, 'x', 1, false, false, false, false, false, 'zoom', now(), now())
 """
+
+
+def test_deleted_recordings_that_the_provider_keeps_are_counted(postgres_server_url: str) -> None:
+    with servers.migrated_database(postgres_server_url) as url:
+        assert checked(url)["recordings"].status is OK
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SET session_replication_role = replica")  # without its account
+            connection.execute(
+                "INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, "
+                "provider, provider_meeting_id, expires_at, due_at, tries) SELECT gen_random_uuid(), "
+                "gen_random_uuid(), gen_random_uuid(), 'expired', '', now(), now(), 'zoom', '1', now(), "
+                "now(), tries FROM generate_series(1, 5) AS tries"
+            )
+        found = checked(url)["recordings"]
+    assert (found.status, found.message.partition(" ")[0]) == (FAILED, "2")
+    assert "scopes" in found.message
 
 
 def test_partitions_ahead_are_counted_and_the_remedy_is_named(postgres_server_url: str) -> None:

@@ -174,6 +174,23 @@ async def test_a_cancellation_that_no_process_works_on_is_undone(
     assert await status_of(harness, meeting_id) == "scheduled"
 
 
+async def test_a_deleted_recording_that_the_provider_keeps_is_listed(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    browser, ids = await sign_in(OperatorRole.SUPPORT), [uuid4() for _ in range(3)]
+    for id, status, tries in zip(ids, ("expired", "expired", "available"), (4, 3, 9), strict=True):
+        await customer.query(
+            "INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, "
+            "provider, provider_meeting_id, expires_at, due_at, tries) VALUES (%s, %s, %s, %s, '', now(), "
+            "now(), 'zoom', '85746065432', now(), now() + interval '1 hour', %s) RETURNING id",
+            customer.account_id, id, uuid4(), status, tries,
+        )  # fmt: skip
+    page = (await browser.get(DOUBTS)).text
+    assert_contains(page, str(ids[0]), "85746065432", absent=(str(ids[1]), str(ids[2])))
+    await customer.query("DELETE FROM recordings WHERE id = ANY(%s) RETURNING id", ids)
+    assert str(ids[0]) not in (await browser.get(DOUBTS)).text
+
+
 @pytest.mark.parametrize("change", ["finish", "undo"])
 async def test_what_is_not_in_doubt_cannot_be_decided(
     change: str, customer: Customer, sign_in: SignIn

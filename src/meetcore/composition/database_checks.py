@@ -16,6 +16,7 @@ from meetcore.adapters.postgres.webhooks.rows import endpoint_context
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor import CheckResult, failed, ok, skipped, warning
+from meetcore.ports.figures import REMOVAL_TRIES
 from meetcore.ports.maintenance import FEW_AHEAD
 from meetcore.ports.runtime import CipherRefused
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreSessionRefused, StoreUnavailable
@@ -271,6 +272,20 @@ def _row(connection: psycopg.Connection, statement: str, *parameters: object) ->
     return row
 
 
+def _check_recordings(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        statement = (
+            "SELECT count(*) FROM recordings WHERE due_at IS NOT NULL AND status = 'expired' AND tries > %s"
+        )
+        (count,) = _row(connection, statement, REMOVAL_TRIES)
+    if not count:
+        return ok("the video provider keeps none")
+    return failed(
+        f"{count} whose files the video provider has not deleted: see `recording not worked on` in the log "
+        "and the check of the provider; give the application the scopes to delete, or delete them there"
+    )
+
+
 DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "writable": _check_writable,
     "schema": _check_schema,
@@ -282,5 +297,6 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "standby": _check_standby,
     "clock": _check_clock,
     "sealed": _check_sealed,
+    "recordings": _check_recordings,
 }
 """The checks of a database that is reached."""

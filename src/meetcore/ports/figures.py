@@ -12,6 +12,9 @@ from meetcore.ports.observability import Metric
 MOST_COUNTED = 100_000
 """The largest count of rows of one state."""
 
+REMOVAL_TRIES = 3
+"""How often the files of a recording are asked to be deleted before an operator is told."""
+
 
 def _figure(name: str, about: str, *labels: str, default: object = 0.0) -> Any:
     """Declare a figure, with its metric in the metadata."""
@@ -69,6 +72,11 @@ class Figures:
     notes_oldest_s: Mapping[str, float] = _figure(
         "meetcore_notes_oldest_seconds",
         "age of the oldest note in progress of a step, whatever it waits for", "step",
+    )  # fmt: skip
+    recordings_not_removed: int = _figure(
+        "meetcore_recordings_not_removed",
+        "recordings deleted or past their retention whose files the video provider has not deleted in "
+        "three tries; customers read `expired`. Counted up to 100 000", default=0,
     )  # fmt: skip
     hosts: Mapping[str, int] = _figure(
         "meetcore_hosts",

@@ -315,4 +315,4 @@ def test_a_process_with_the_number_of_one_that_ended_keeps_no_gauges(tmp_path: P
 def test_names_follow_the_conventions() -> None:
     names = [metric.name for metric in (*PROCESS_METRICS, BUILD, UP, *FIGURES.values())]
     assert all(name.startswith("meetcore_") for name in names)
-    assert len(set(names)) == len(names) == 52
+    assert len(set(names)) == len(names) == 53

@@ -23,10 +23,17 @@ from meetcore.domain.money import transfers, views
 from meetcore.domain.records import pages
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.requests.views import StoredAccount
-from meetcore.ports.figures import MOST_COUNTED, Figures
+from meetcore.ports.figures import MOST_COUNTED, REMOVAL_TRIES, Figures
 from meetcore.ports.queries import MAX_PAGE
 
-SQL = load_statements(__file__, ACCOUNT=ACCOUNT, API_KEY=API_KEY, MAX_PAGE=MAX_PAGE, PROPOSAL=PROPOSAL)
+SQL = load_statements(
+    __file__,
+    ACCOUNT=ACCOUNT,
+    API_KEY=API_KEY,
+    MAX_PAGE=MAX_PAGE,
+    PROPOSAL=PROPOSAL,
+    REMOVAL_TRIES=REMOVAL_TRIES,
+)
 
 
 _PARAMETERS: Row = {"most": MOST_COUNTED}
@@ -68,6 +75,7 @@ async def _figures(connection: Connection) -> Figures:
         notes_oldest_due_s=_by_step(notes, "due_at"),
         notes_oldest_failing_s=_by_step(notes, "failing"),
         notes_oldest_s=_by_step(notes, "created_at"),
+        recordings_not_removed=work["not_removed"],
         hosts=dict.fromkeys(_HOST_STATES, 0) | _numbers(await rows_of(SQL["hosts"])),
         retention_rounds_s={row["kind"]: _age(row, "started_at") for row in await rows_of(SQL["retention"])},
         ledger_verified_at=ledger["verified_at"],
@@ -146,7 +154,9 @@ class ConsoleReads(Reads):
         row = await self._one(SQL["doubts"], made_before=made_before, limit=limit)
         assert row is not None
         return pages.Doubts(
-            _records(row["meetings"], pages.DoubtfulMeeting), _records(row["removals"], pages.DoubtfulRemoval)
+            _records(row["meetings"], pages.DoubtfulMeeting),
+            _records(row["removals"], pages.DoubtfulRemoval),
+            _records(row["recordings"], pages.KeptRecording),
         )
 
     async def list_bookings(

@@ -19,6 +19,8 @@ SELECT
         LIMIT %(most)s) AS d) AS held,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE is_throttled
         ORDER BY account_id, endpoint_id, due_at LIMIT %(most)s) AS d) AS parked,
+    (SELECT count(*) FROM (SELECT status, tries FROM recordings WHERE due_at IS NOT NULL
+        ORDER BY due_at LIMIT %(most)s) AS r WHERE status = 'expired' AND tries > {REMOVAL_TRIES}) AS not_removed,
     (SELECT max(number) FROM schema_migrations) AS schema_version,
     statement_timestamp() AS now
 
@@ -117,8 +119,9 @@ SELECT {ACCOUNT.select},
             AND t.number = w.attempts_made) AS d) AS deliveries
 FROM accounts a WHERE a.id = %(id)s
 
--- doubts: Meetings in progress and removals that failed, the longest first. Of the former there are as many as are
--- being made or cancelled now, of the latter a check is open for the minutes after a creation.
+-- doubts: Meetings in progress, removals that failed, and recordings whose files the provider keeps, the longest
+-- first. Of the first there are as many as are being made or cancelled now, of the second a check is open for the
+-- minutes after a creation; a recording is due while there is work on it.
 SELECT (SELECT json_agg(d ORDER BY d.lease_until) FROM (
     SELECT m.account_id, a.full_name AS account_name, m.id, m.title, m.status, m.credits, m.created_at, m.start_at,
         m.provider, m.provider_meeting_id, m.lease_until, m.idempotency_key IS NOT NULL AS can_deliver
@@ -130,7 +133,13 @@ SELECT (SELECT json_agg(d ORDER BY d.lease_until) FROM (
             c.since, c.due_at
         FROM orphan_checks c JOIN meetings m ON m.account_id = c.account_id AND m.id = c.meeting_id
         JOIN accounts a ON a.id = c.account_id
-        WHERE c.failures > 0 ORDER BY c.due_at LIMIT %(limit)s) AS d) AS removals
+        WHERE c.failures > 0 ORDER BY c.due_at LIMIT %(limit)s) AS d) AS removals,
+    (SELECT json_agg(d ORDER BY d.due_at) FROM (
+        SELECT r.account_id, a.full_name AS account_name, r.id, r.meeting_id, r.recorded_at, r.provider,
+            r.provider_meeting_id, r.tries, r.due_at
+        FROM recordings r JOIN accounts a ON a.id = r.account_id
+        WHERE r.due_at IS NOT NULL AND r.status = 'expired' AND r.tries > {REMOVAL_TRIES}
+        ORDER BY r.due_at LIMIT %(limit)s) AS d) AS recordings
 
 -- liability: Sum the balances of all accounts, and the totals of the ledger by month. A row of totals is of an
 -- account, a day and a kind; summed by day first, they are brought to months but once a day.

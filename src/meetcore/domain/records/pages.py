@@ -181,11 +181,27 @@ class DoubtfulRemoval:
 
 
 @frozen
+class KeptRecording:
+    """An expired recording of whose files the provider has not deleted all, in `tries` tries."""
+
+    account_id: UUID
+    account_name: str
+    id: UUID
+    meeting_id: UUID
+    recorded_at: datetime
+    provider: str
+    provider_meeting_id: str
+    tries: int
+    due_at: datetime
+
+
+@frozen
 class Doubts:
-    """Meetings in progress, and failed removals, the oldest first."""
+    """Meetings in progress, failed removals, and recordings that the provider keeps, the oldest first."""
 
     meetings: Sequence[DoubtfulMeeting]
     removals: Sequence[DoubtfulRemoval]
+    recordings: Sequence[KeptRecording]
 
 
 @frozen

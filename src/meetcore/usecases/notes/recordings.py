@@ -188,13 +188,20 @@ class WorkOnRecordings:
         # An event may have been lost, so listed files are removed, and known ones that are not listed.
         listed = await self._listed(recording)
         files = {file.provider_file_id: file for file in (*recording.files, *listed)}
+        removed, fault = set[str](), None
         for file in files.values():
-            await self.files.remove(recording.provider_meeting_id, file)
+            try:
+                await self.files.remove(recording.provider_meeting_id, file)
+                removed.add(file.provider_file_id)
+            except FilesUnavailable as error:  # one that is refused keeps no other
+                fault = error
         async with self.store.begin() as tx:
             await tx.lock_account(recording.account_id)
             latest = await tx.recordings.load(recording.account_id, recording.meeting_id)
             if latest is not None:
-                await tx.recordings.save(recordings.removed(latest, files))
+                await tx.recordings.save(recordings.removed(latest, removed))
+        if fault is not None:
+            raise fault
 
     async def _measure(self, task: views.RecordingTask) -> None:
         recording = task.recording

@@ -10,9 +10,16 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.console import PostgresFigures
 from meetcore.adapters.postgres.pool import make_pool
+from meetcore.domain.notes.recordings import RecordingStatus, removed
 from meetcore.ports.figures import Figures
 from tests.support import servers
-from tests.support.note_transactions import claim_notes, queued, recorded
+from tests.support.note_transactions import (
+    claim_notes,
+    claim_recordings,
+    keep_recording,
+    queued,
+    recorded,
+)
 from tests.support.outbox import claim, outbox
 from tests.support.postgres_rig import PostgresRig
 from tests.support.records import add_mails, claim_mails, new_mail, record_mail
@@ -82,6 +89,19 @@ async def test_a_note_that_fails_and_is_tried_again_has_an_age_though_it_is_not_
     assert found.notes_oldest_due_s["fetch"] == 0
     assert found.notes_oldest_failing_s["fetch"] >= 60
     assert found.notes_oldest_failing_s["write"] == 0
+
+
+async def test_a_deleted_recording_that_the_provider_keeps_is_counted(rig: PostgresRig) -> None:
+    await rig.reset()
+    customer = await open_customer(rig, 50)
+    kept = await recorded(rig, customer, status=RecordingStatus.EXPIRED)
+    for tries in range(1, 5):
+        assert (await rig.figures.read()).recordings_not_removed == 0, tries
+        (task,) = await claim_recordings(rig)
+        await rig.alone.recordings.postpone(task, 0.0)
+    assert (await rig.figures.read()).recordings_not_removed == 1
+    await keep_recording(rig, removed(kept, {file.provider_file_id for file in kept.files}))
+    assert (await rig.figures.read()).recordings_not_removed == 0
 
 
 async def test_a_mail_that_fails_and_is_tried_again_has_an_age_though_it_is_not_due(rig: PostgresRig) -> None:

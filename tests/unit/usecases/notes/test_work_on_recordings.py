@@ -285,10 +285,11 @@ async def test_the_files_of_expired_recordings_are_removed_at_the_provider() -> 
     one = await note_scenario(recorded("rapat"), written("said", "A: ya"))
     await one.delete()
     assert (one.recording.status, len(one.recording.files)) == (RecordingStatus.EXPIRED, 2)
-    one.harness.fault_plan.plan("remove", None, FilesUnavailable("x"))
+    one.harness.fault_plan.plan("remove", FilesUnavailable("x"))
     await one.measure()
-    assert len(one.recording.files) == 2, "it is due until all of it is gone"
-    assert due_in_s(one) == 2.0
+    assert [bool(file.url) for file in one.recording.files] == [True, False], "one refused keeps no other"
+    assert one.status() is RecordingStatus.EXPIRED
+    assert due_in_s(one) == 2.0, "it is due until all of it is gone"
     one.harness.clock.advance(2)
     await one.measure()
     assert not any(file.url for file in one.recording.files)

@@ -60,6 +60,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "pooler": _("Pooler"),
     "provider": _("Video provider"),
     "rate_store": _("Store of rate limits"),
+    "recordings": _("Deleted recordings"),
     "role": _("Role in the database"),
     "schema": _("Schema"),
     "sealed": _("Sealed values"),

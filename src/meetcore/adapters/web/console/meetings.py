@@ -110,6 +110,7 @@ async def _list(visit: ConsoleVisit, errors: Mapping[str, str], status: int = 20
         status,
         meetings=meetings,
         removals=found.removals,
+        recordings=found.recordings,
         errors=errors,
         now=visit.now,
     )
