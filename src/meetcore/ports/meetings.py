@@ -22,6 +22,10 @@ from meetcore.domain.webhooks.events import Event
 from meetcore.ports.runtime import Lease
 
 
+class NumberTaken(Exception):
+    """Another meeting that is not over has the id at the provider. Nothing was kept."""
+
+
 @frozen
 class Provisioning:
     """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key.
@@ -79,7 +83,7 @@ class MeetingRepository(Protocol):
         """Write the meeting as made, its hold as the charge, the idempotency key as done, and the events.
 
         Returns the due deliveries; `None`, and nothing was written, when account or lease are no longer as in
-        the view.
+        the view. Raises `NumberTaken`.
         """
 
     async def save_abandoned(

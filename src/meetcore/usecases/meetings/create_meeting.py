@@ -21,6 +21,7 @@ from meetcore.domain.meetings.views import FreeStartQuery, LeaseView
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.money.views import AccountState
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
+from meetcore.ports.meetings import NumberTaken
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable, Transaction
@@ -307,6 +308,11 @@ class CreateMeeting:
             if request.key is not None:
                 raise
             raise errors.ServiceUnavailable(_IN_DOUBT, _IN_DOUBT_RETRY_AFTER_S) from error
+        except NumberTaken as error:
+            await self.provisioner.undo(view.meeting, view.token, look_again_s=0.0, was_made=True)
+            raise errors.UpstreamError(
+                "The video provider gave the id of another meeting. Nothing was charged; try again."
+            ) from error
         if outcome is None:
             return await self._overtaken(view.meeting, made.provider_meeting_id, request)
         if outcome.due:

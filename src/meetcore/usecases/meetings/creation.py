@@ -299,7 +299,7 @@ class Provisioner:
 
         The view is tried as it is, by one statement, or in turn with others of the account. Where the account
         has changed, it is read again under its lock. A settlement whose answer was lost is looked up. Raises
-        `OutcomeUnknown`: the commit was lost, and its outcome was not found.
+        `OutcomeUnknown`: the commit was lost, and its outcome was not found; `NumberTaken`.
         """
         charge_id = self.runtime.new_id(at)
         try:

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from meetcore.domain.meetings import meetings, provider_events, views
 from meetcore.ports import observability, video_provider
+from meetcore.ports.meetings import NumberTaken
 from meetcore.ports.runtime import Lease, WorkerNotifier
 from meetcore.ports.store import Store
 from meetcore.usecases.meetings import bounded_provider, creation
@@ -102,7 +103,10 @@ class ReconcileMeetings:
         can_deliver = view.claim is not None and self.runtime.now() < meeting.end_at
         if not found or not can_deliver:
             return "undone" if await self._undo(meeting, token, was_made=bool(found)) else LEFT
-        finished = await self.provisioner.finish(view, found[0], self.runtime.now())
+        try:
+            finished = await self.provisioner.finish(view, found[0], self.runtime.now())
+        except NumberTaken:
+            return "undone" if await self._undo(meeting, token, was_made=True) else LEFT
         if finished is None:
             return LEFT
         if finished.due:

@@ -1,6 +1,7 @@
 """Creations: the meeting is there and paid once, or neither, wherever the process dies."""
 
 import asyncio
+from typing import Any, cast
 
 import pytest
 from attrs import evolve
@@ -13,10 +14,11 @@ from meetcore.domain.errors import (
     UpstreamError,
 )
 from meetcore.domain.fields import as_json
-from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
+from meetcore.domain.meetings.views import ProviderOrder
 from meetcore.domain.records.meetings import meeting_record
 from meetcore.ports.store import StoreUnavailable
-from meetcore.ports.video_provider import ProviderUnknown
+from meetcore.ports.video_provider import ProviderUnknown, VideoProvider
 from meetcore.usecases.meetings.creation import order_of
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
 
@@ -132,6 +134,47 @@ async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_que
     assert await harness.recover() == 1
     assert harness.money() == (100 - paid, 0)
     assert harness.count("host_reservations") == (1 if paid else 0)
+    harness.prove()
+
+
+class RepeatingProvider:
+    """A provider that gives every meeting the number of an earlier one."""
+
+    def __init__(self, provider: VideoProvider, number: str) -> None:
+        self._provider = provider
+        self._number = number
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        return evolve(await self._provider.create(order), provider_meeting_id=self._number)
+
+    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
+        return tuple(
+            evolve(one, provider_meeting_id=self._number) for one in await self._provider.find(order)
+        )
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_a_number_that_another_meeting_has_is_the_providers_fault_and_costs_nothing(is_answered: bool):
+    harness = await ApplicationHarness().start()
+    await harness.make()
+    (first,) = harness.meetings()
+    harness.provider = cast(
+        VideoProvider, RepeatingProvider(harness.sandbox, first.provider_meeting_id or "")
+    )
+    if not is_answered:
+        harness.faults.plan(SandboxCall.CREATE, SandboxFault.LATE)
+    with pytest.raises(UpstreamError):
+        await harness.make("k", date="2026-12-03")
+    if not is_answered:
+        assert await harness.recover() == 1, "it is undone"
+    assert harness.money() == (90, 0)
+    assert harness.count("host_reservations") == 1
+    harness.provider = harness.sandbox
+    await harness.make("k", date="2026-12-03")
+    assert harness.money() == (80, 0)
     harness.prove()
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from uuid import UUID
 
 from attrs import evolve
+from psycopg.errors import UniqueViolation
 
 from meetcore.adapters.postgres import columns, repository
 from meetcore.adapters.postgres.meetings.rows import (
@@ -29,7 +30,7 @@ from meetcore.domain.money.ledger import Entry, Funds
 from meetcore.domain.money.views import AccountState
 from meetcore.domain.requests.views import Claim, KeyView
 from meetcore.domain.webhooks.events import Event
-from meetcore.ports.meetings import Provisioning
+from meetcore.ports.meetings import NumberTaken, Provisioning
 
 # A meeting's columns, its host the one that was reserved.
 _ON_HOST = MEETING.values.replace("%(meeting_host_id)s", "host_id")
@@ -152,7 +153,12 @@ class MeetingCreation(repository.Repository):
             | event_parameters(events, self._cipher)
             | {"token": view.token, "version": view.version}
         )
-        row = await self._one(SQL["save_scheduled"], parameters)
+        try:
+            row = await self._one(SQL["save_scheduled"], parameters)
+        except UniqueViolation as error:
+            if error.diag.constraint_name != "meetings_open_at_provider":
+                raise
+            raise NumberTaken(f"{meeting.provider} gave an id that another meeting has") from error
         return None if row is None else int(row["due"])
 
     async def save_abandoned(
