@@ -61,4 +61,5 @@ note = _builder(
     topics=["Anggaran"], transcript=[{"speaker": None, "at": 0, "text": "Selamat pagi."}],
     written_by="gpt-4o-mini", duration=52,
     credits_charged=52, error=None, created_at="2026-12-01T03:05:00Z", completed_at="2026-12-01T03:09:12Z",
+    edited_at=None,
 )  # fmt: skip

@@ -167,6 +167,80 @@ async def test_a_quote_is_shown_where_it_says_more_than_its_decision(
     assert page.count("As it was said") == 1
 
 
+async def test_a_note_is_corrected_by_hand_and_the_original_stays(
+    customer: Customer, visitors: Visitors
+) -> None:
+    recording = await a_recording(customer)
+    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
+    before = await note_in(customer, made, "completed")
+    assert before["edited_at"] is None
+    browser, path = await visitors.member(customer.account_id), f"/dashboard/notes/{made}"
+    assert f"{path}/edit" in (await browser.get(path)).text
+
+    async def correct(status: int = 303, **fields: str) -> str:
+        page = (await browser.get(f"{path}/edit")).text
+        [key], [seen] = (
+            {*re.findall(f'name="{name}" value="([^"]*)"', page)} for name in ("form_key", "seen")
+        )
+        answer = await browser.post(f"{path}/edit", **{"form_key": key, "seen": seen} | fields)
+        assert answer.status_code == status, answer.text
+        return str(answer.text)
+
+    await correct(
+        part="task", place="0", text="Cetak <struk>", owner="Rina", due="Jumat", due_on="2026-12-04"
+    )
+    await correct(part="speaker", was="Budi Santoso", text="dr. Budi, M.Kom.")
+    await correct(part="decision", place="1", text="")
+    await correct(part="summary", text="Satu baris.")
+    note = (await customer.get(f"/notes/{made}")).json()
+    assert note["action_items"][0] == before["action_items"][0] | {
+        "task": "Cetak <struk>", "owner": "Rina", "due": "Jumat", "due_on": "2026-12-04",
+    }  # fmt: skip
+    assert (note["summary"], note["decisions"]) == ("Satu baris.", before["decisions"][:1])
+    assert {one["speaker"] for one in note["transcript"]} >= {"dr. Budi, M.Kom."}
+    assert note["edited_at"] is not None
+    assert (note["credits_charged"], note["written_by"]) == (before["credits_charged"], "rules")
+    page = (await browser.get(path)).text
+    assert_contains(
+        page, "Cetak &lt;struk&gt;", "dr. Budi, M.Kom.", f"{path}?original=1", absent=("Budi Santoso",)
+    )
+    original = (await browser.get(f"{path}?original=1")).text
+    assert_contains(original, "Budi Santoso", before["decisions"][1]["text"], absent=("Cetak", "dr. Budi"))
+    markdown = (await browser.get(f"{path}.md")).text
+    assert_contains(markdown, "*Diperbaiki dengan tangan pada", "Cetak", absent=("Budi Santoso",))
+    log = await customer.application.ports.queries.list_audit_entries(customer.account_id, 10, None)
+    changes = [entry for entry in log if entry.action == "note.edited"]
+    assert [entry.details for entry in changes] == [
+        {"part": part} for part in ("summary", "decision", "speaker", "task")
+    ]
+    assert {entry.target_id for entry in changes} == {made}
+
+
+async def test_a_correction_that_cannot_be_made_says_why(customer: Customer, visitors: Visitors) -> None:
+    recording = await a_recording(customer)
+    made = (await customer.post("/notes", {"recording_id": recording["id"]})).json()["id"]
+    await note_in(customer, made, "completed")
+    browser, path = await visitors.member(customer.account_id), f"/dashboard/notes/{made}/edit"
+    for fields, words in (
+        ({"part": "summary", "text": ""}, "must be 1 to 20000 characters long"),
+        ({"part": "task", "place": "0", "text": "a", "due_on": "soon"}, "The form cannot be read"),
+        ({"part": "task", "place": "x", "text": "a"}, "The form cannot be read"),
+        ({"part": "topic", "place": "0", "text": "a"}, "The form cannot be read"),
+        ({"part": "summary", "text": "a", "seen": "yesterday"}, "The form cannot be read"),
+        ({"part": "summary", "text": "a", "seen": "2026-12-01T00:00:00+00:00"}, "changed meanwhile"),
+    ):
+        answer = await browser.post(path, form_key="", **fields)
+        assert answer.status_code == 422
+        assert words in answer.text
+    answer = await browser.post(path, form_key="", part="decision", place="99", text="a")
+    assert answer.status_code == 404
+    assert (await customer.get(f"/notes/{made}")).json()["edited_at"] is None
+    queued = (await customer.post("/notes", {"recording_id": recording["id"], "language": "en"})).json()["id"]
+    await note_in(customer, queued, "completed")
+    await customer.query("UPDATE notes SET status = 'failed' WHERE id = %s", UUID(queued))
+    assert (await browser.get(f"/dashboard/notes/{queued}/edit")).status_code == 404
+
+
 @pytest.mark.parametrize(("language", "by_rules", "by"), [
     ("en", "Draft by rules", "Written by"), ("id", "Draf oleh aturan", "Ditulis oleh"),
 ])  # fmt: skip

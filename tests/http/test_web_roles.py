@@ -16,6 +16,8 @@ GET  /dashboard/meetings/{id}                                      owner develop
 POST /dashboard/meetings/{id}/cancel                               owner developer
 GET  /dashboard/notes                                              owner developer viewer
 GET  /dashboard/notes/{id}                                         owner developer viewer
+GET  /dashboard/notes/{id}/edit                                    owner developer
+POST /dashboard/notes/{id}/edit                                    owner developer
 GET  /dashboard/notes/{id}.md                                      owner developer viewer
 GET  /dashboard/notes/{id}.pdf                                     owner developer viewer
 GET  /dashboard/ledger                                             owner developer finance viewer

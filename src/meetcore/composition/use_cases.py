@@ -42,6 +42,7 @@ from meetcore.usecases.money.statements import (
     Statements,
 )
 from meetcore.usecases.notes import downloads, note_charges, write_notes
+from meetcore.usecases.notes.edit_note import EditNote
 from meetcore.usecases.notes.recordings import (
     CollectRecordingFiles,
     DeleteRecording,
@@ -278,10 +279,11 @@ def build_dashboard(app: Application) -> dashboard.DashboardUseCases:
     ports, runtime, api, access = app.ports, app.runtime, app.api, app.access
     administration, account_data, policy = app.administration, app.account_data, app.policy
     log = BoundedAuditLog(ports.store, ports.counters, runtime)
+    by_hand = dashboard.WorkByHand(api, EditNote(ports.store, runtime))
     return dashboard.DashboardUseCases(
         access.sessions, access.request_link, access.redeem_link, access.sign_up, access.passkeys,
         access.member_passkeys, access.member_identities, access.members, MemberReads(ports.queries, log),
-        MemberKeys(administration, ports.queries, runtime), dashboard.WorkByHand(api),
+        MemberKeys(administration, ports.queries, runtime), by_hand,
         dashboard.WebhooksByHand(api, ports.store, runtime), AccountSettings(administration, ports.queries),
         Statements(ports.queries), ports.printer, account_data, administration, runtime, policy.sends_mails,
     )  # fmt: skip

@@ -71,6 +71,12 @@ class NoteRepository(Protocol):
     ) -> int:
         """Write a failed note, its released hold, and its events."""
 
+    async def load(self, account_id: UUID, note_id: UUID) -> Note | None:
+        """Read a note, under the account's lock."""
+
+    async def save_edited(self, note: Note) -> None:
+        """Write the content of a loaded note that was corrected, and when."""
+
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
         """Read every note on a recording that is not erased, under the account's lock."""
 

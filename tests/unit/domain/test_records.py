@@ -494,6 +494,7 @@ def test_a_completed_note_as_the_contract_writes_it() -> None:
         "error": None,
         "created_at": "2026-12-01T02:00:00Z",
         "completed_at": "2026-12-01T02:03:00Z",
+        "edited_at": None,
     }
 
 

@@ -154,6 +154,7 @@ NOTE: Json = {
     "error": None,
     "created_at": "2026-12-01T03:05:00Z",
     "completed_at": "2026-12-01T03:09:12Z",
+    "edited_at": None,
 }
 FAILED_NOTE = NOTE | {
     "status": "failed", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],

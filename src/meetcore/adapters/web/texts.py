@@ -92,6 +92,7 @@ ROLE_TEXTS: Final[Mapping[roles.Role, str]] = {
 DONE: Final[Mapping[str, str]] = {
     "meeting_created": _("The meeting is made."),
     "meeting_cancelled": _("The meeting is cancelled."),
+    "note_edited": _("The notes are corrected."),
     "cap_changed": _("The cap is changed."),
     "key_revoked": _("The key is revoked."),
     "webhook_registered": _("The URL is registered."),
@@ -161,6 +162,7 @@ ACTION_TEXTS: Final[Mapping[str, str]] = {
     "member.joined": _("member joined"),
     "member.removed": _("member removed"),
     "member.role_changed": _("role of a member changed"),
+    "note.edited": _("notes corrected"),
     "operator.added": _("operator added"),
     "operator.removed": _("operator removed"),
     "operator_token.created": _("operator token created"),

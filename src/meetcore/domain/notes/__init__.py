@@ -10,6 +10,7 @@
 `sources`      the transcript of each stretch
 `due_dates`    the day that due words mean
 `due_words`    the words of days
+`edits`        corrections by hand
 `markdown`     a note as text
 `views`        records that the store reads and writes
 """

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Language, Note, NoteStatus
 from meetcore.domain.notes.transcripts import Utterance
 
@@ -16,6 +17,8 @@ def markdown(note: Note, title: str = "") -> str:
     if note.status is not NoteStatus.COMPLETED or draft is None:
         return f"{first}\n\n{note.error or note.status}\n"
     writer = [] if note.written_by is None else [_writer(note.written_by, head)]
+    if note.edited_at is not None:
+        writer.append(f"*{head['edited']} {cap_day(note.edited_at)}*")
     parts = [first, *writer, _paragraphs(draft.summary)]
     if draft.decisions:
         parts += [f"## {head['decisions']}", "\n".join(_decision_line(one) for one in draft.decisions)]
@@ -33,12 +36,12 @@ _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
         Language.INDONESIAN: {
             "notes": "Notulen", "decisions": "Keputusan", "actions": "Tindak lanjut", "topics": "Topik",
             "transcript": "Transkrip", "due": "tenggat",
-            "rules": "Draf oleh aturan", "writer": "Ditulis oleh",
+            "rules": "Draf oleh aturan", "writer": "Ditulis oleh", "edited": "Diperbaiki dengan tangan pada",
         },
         Language.ENGLISH: {
             "notes": "Meeting notes", "decisions": "Decisions", "actions": "Action items", "topics": "Topics",
             "transcript": "Transcript", "due": "due",
-            "rules": "Draft by rules", "writer": "Written by",
+            "rules": "Draft by rules", "writer": "Written by", "edited": "Corrected by hand on",
         },
     }
 )  # fmt: skip

@@ -14,7 +14,7 @@ A failed note costs nothing.
 import re
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
@@ -178,6 +178,14 @@ class NoteDraft:
 
 
 @frozen
+class Original:
+    """What was written and transcribed, before the first correction by hand."""
+
+    draft: NoteDraft
+    transcript: Transcript = field(repr=False)
+
+
+@frozen
 class Note:
     """One note on one recording in one language.
 
@@ -185,6 +193,7 @@ class Note:
     on. `tries` counts how often the present step failed for a temporary reason. `draft`, `transcript` and
     `left_out` are set by their steps: the last one holds the first and the last second of each stretch of the
     recording that there is no transcript of. `written_by` is `BY_RULES` or the name of a model.
+    Where a customer corrected it, `edited_at` is when last, and `original` what it was before.
     """
 
     id: UUID
@@ -202,6 +211,8 @@ class Note:
     transcript: Transcript = field(default=(), repr=False)
     left_out: tuple[tuple[float, float], ...] = ()
     written_by: str | None = None
+    original: Original | None = None
+    edited_at: datetime | None = None
     credits_charged: int | None = None
     charge_id: UUID | None = None
     error: str | None = None
@@ -323,4 +334,5 @@ def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
 def erase(note: Note) -> Note:
     """Erase all but the ids and the money. IllegalStep: it is in progress, or erased already."""
     status = step(TRANSITIONS, note.status, NoteEvent.ERASE)
-    return evolve(note, status=status, draft=None, transcript=(), left_out=(), written_by=None, error=None)
+    without: dict[str, Any] = dict.fromkeys(("draft", "written_by", "original", "edited_at", "error"))
+    return evolve(note, status=status, transcript=(), left_out=(), **without)

@@ -103,6 +103,7 @@ class Note:
     error: Annotated[str | None, FieldInfo("Why there are none.")] = None
     created_at: Utc
     completed_at: Annotated[datetime | None, FieldInfo("In UTC.")] = None
+    edited_at: Annotated[datetime | None, FieldInfo("By hand.")] = None
 
 
 def recording_record(recording: recordings.Recording, now: datetime) -> Recording:

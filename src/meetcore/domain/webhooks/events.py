@@ -20,7 +20,7 @@ EVENTS_KEPT = timedelta(days=90)
 
 
 class EventKind(StrEnum):
-    """The eight kinds that an endpoint can subscribe to (rule 6/kinds)."""
+    """The eight kinds of events (rule 6/kinds)."""
 
     NOTE_COMPLETED = "note.completed"
     NOTE_FAILED = "note.failed"

@@ -13,6 +13,7 @@ from meetcore.domain.members import roles
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
 from meetcore.domain.money.pricing import Quote
+from meetcore.domain.notes.edits import Edit
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
 from meetcore.domain.requests.keys import dashboard_key
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -36,6 +37,7 @@ from meetcore.usecases.members.sign_up import SignUpForAccount
 from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
+from meetcore.usecases.notes.edit_note import EditNote
 from meetcore.usecases.requests import console, export
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
@@ -57,6 +59,7 @@ class WorkByHand:
     """A member's own actions. Each raises the errors of its use case."""
 
     api: UseCases
+    edit: EditNote
 
     def quote_meeting(self, who: SignedIn, tier_id: str, options: MeetingOptions) -> Quote:
         """Price a meeting before it is made; see `Estimate.meeting`."""
@@ -79,6 +82,14 @@ class WorkByHand:
         check_member(who, roles.Action.MANAGE_MEETINGS)
         request = form_request(form, f"/dashboard/meetings/{meeting_id}/cancel", None)
         return await self.api.cancel_meeting(caller_of(who, form), meeting_id, request, form.at)
+
+    async def edit_note(
+        self, who: SignedIn, note_id: UUID, edit: Edit, seen: datetime | None, form: SentForm
+    ) -> Outcome:
+        """Correct a note; see `EditNote`."""
+        check_member(who, roles.Action.MANAGE_NOTES)
+        request = form_request(form, f"/dashboard/notes/{note_id}/edit", repr(edit))
+        return await self.edit(caller_of(who, form), note_id, edit, seen, request, form.at)
 
 
 def caller_of(who: SignedIn, form: SentForm) -> Caller:

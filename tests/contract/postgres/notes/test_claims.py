@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import evolve
 
-from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
+from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep, Original
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.domain.notes.views import NoteTask
 from tests.support.note_transactions import (
@@ -92,6 +92,29 @@ async def test_notes_that_wait_for_a_transcript_are_woken_and_no_others(rig: Pos
     async with rig.store.begin() as tx:
         await tx.notes.wake(recording)
     assert await claim_notes(rig) == [], "it is in the hands of a worker"
+
+
+async def test_a_corrected_note_is_written_with_its_original(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 50)
+    await queued(rig, customer)
+    (task,) = await claim_notes(rig)
+    done = await settle(rig, task)
+    assert done is not None
+    note = await find_note(rig, task.note)
+    assert note is not None
+    assert note.draft is not None
+    edited = evolve(
+        note,
+        draft=evolve(note.draft, summary="Lain"),
+        original=Original(note.draft, note.transcript),
+        edited_at=rig.now(),
+    )
+    async with rig.store.begin() as tx:
+        await tx.lock_account(note.account_id)
+        assert await tx.notes.load(note.account_id, note.id) == note
+        assert await tx.notes.load(note.id, note.id) is None
+        await tx.notes.save_edited(edited)
+    assert await find_note(rig, note) == edited
 
 
 async def test_no_more_are_in_progress_than_there_may_be(rig: PostgresRig) -> None:

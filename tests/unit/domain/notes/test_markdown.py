@@ -72,6 +72,17 @@ def test_who_wrote_a_note_stands_below_its_heading(writer: str, language: notes.
     assert markdown(note).splitlines()[1:4] == ["", line, ""]
 
 
+def test_the_day_of_the_last_correction_in_jakarta_stands_there_too() -> None:
+    note = evolve(NOTE, written_by="rules", edited_at=datetime(2026, 12, 3, 17, tzinfo=UTC))
+    assert markdown(note).splitlines()[2:5] == [
+        "*Draf oleh aturan*",
+        "",
+        "*Diperbaiki dengan tangan pada 2026-12-04*",
+    ]
+    note = evolve(note, written_by=None, language=notes.Language.ENGLISH)
+    assert markdown(note).splitlines()[2] == "*Corrected by hand on 2026-12-04*"
+
+
 @pytest.mark.parametrize("status", [notes.NoteStatus.COMPLETED, notes.NoteStatus.QUEUED])
 def test_the_title_of_the_meeting_stands_in_the_first_heading(status: notes.NoteStatus) -> None:
     note = evolve(NOTE, status=status)

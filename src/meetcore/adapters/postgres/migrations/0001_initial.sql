@@ -743,6 +743,7 @@ CREATE TABLE notes (
     tries              integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
     content            bytea,
     written_by         text,
+    edited_at          timestamptz,
     credits_charged    bigint,
     charge_id          uuid,  -- no foreign key: together
     error              text,

@@ -7,7 +7,7 @@ import structlog
 from attrs import frozen
 
 from meetcore.adapters.postgres.columns import Columns, Row
-from meetcore.domain.notes.notes import Note, NoteDraft
+from meetcore.domain.notes.notes import Note, NoteDraft, Original
 from meetcore.domain.notes.recordings import Recording, RecordingFile
 from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.runtime import Cipher, CipherRefused
@@ -49,7 +49,7 @@ def recording_parameters(recording: Recording, cipher: Cipher) -> Row:
     return found | {"recording_files": sealed}
 
 
-NOTE = Columns(Note, "n", "note_", without=("draft", "transcript", "left_out"))
+NOTE = Columns(Note, "n", "note_", without=("draft", "transcript", "left_out", "original"))
 NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
 
 
@@ -60,6 +60,7 @@ class _Content:
     draft: NoteDraft | None = None
     transcript: Transcript = ()
     left_out: tuple[tuple[float, float], ...] = ()
+    original: Original | None = None
 
 
 _content = msgspec.json.Decoder(_Content)
@@ -82,7 +83,13 @@ def note(row: Row, cipher: Cipher) -> Note:
     content = _Content()
     if row["note_content"] is not None:
         content = _content.decode(cipher.open(row["note_content"], _CONTEXT.format_map(row)))
-    return NOTE.read(row, draft=content.draft, transcript=content.transcript, left_out=content.left_out)
+    return NOTE.read(
+        row,
+        draft=content.draft,
+        transcript=content.transcript,
+        left_out=content.left_out,
+        original=content.original,
+    )
 
 
 def readable_note(row: Row, cipher: Cipher) -> Note:
@@ -99,7 +106,7 @@ def note_parameters(note: Note, cipher: Cipher) -> Row:
     found = NOTE.parameters(note)
     sealed = None
     if note.draft is not None or note.transcript:
-        document = msgspec.json.encode(_Content(note.draft, note.transcript, note.left_out))
+        document = msgspec.json.encode(_Content(note.draft, note.transcript, note.left_out, note.original))
         sealed = cipher.seal(document, _CONTEXT.format_map(found))
     return found | {"note_content": sealed}
 

@@ -97,8 +97,15 @@ def _bearer(task: NoteTask) -> Row:
     return {"account_id": task.note.account_id, "note_id": task.note.id, "token": task.token}
 
 
-class NoteErasure(Repository):
-    """Remove the contents of notes; ids and money stay."""
+class NoteContents(Repository):
+    """Correct the contents of notes, or remove them; ids and money stay."""
+
+    async def load(self, account_id: UUID, note_id: UUID) -> Note | None:
+        row = await self._one(SQL["load_note"], account_id=account_id, note_id=note_id)
+        return None if row is None else note(row, self._cipher)
+
+    async def save_edited(self, note: Note) -> None:
+        await self._run(SQL["save_edited"], note_parameters(note, self._cipher))
 
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
         parameters = {"account_id": account_id, "recording_id": recording_id}
@@ -114,5 +121,5 @@ class NoteErasure(Repository):
         await self._run(SQL["erase_expired_notes"], parameters)
 
 
-class PostgresNoteRepository(NoteCreation, NoteWork, NoteEnding, NoteErasure):
+class PostgresNoteRepository(NoteCreation, NoteWork, NoteEnding, NoteContents):
     """Notes and their money."""

@@ -86,6 +86,17 @@ SELECT id FROM webhook_endpoints WHERE account_id = %(account_id)s AND id IN (
         AND d.event_kind IN ('note.completed', 'note.failed'))
 ORDER BY id FOR NO KEY UPDATE
 
+-- load_note: Read a note. The account is locked already.
+SELECT {NOTE.select}, n.content AS note_content FROM notes n
+WHERE n.account_id = %(account_id)s AND n.id = %(note_id)s FOR NO KEY UPDATE
+
+-- save_edited: Write a note that was corrected by hand.
+WITH note AS (
+    UPDATE notes SET content = %(note_content)s, edited_at = %(note_edited_at)s
+    WHERE account_id = %(account_id)s AND id = %(note_id)s
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+
 -- erase_expired_notes: Keep the ids of a note and its money; its events are deleted, sent or not.
 WITH erased AS (
     DELETE FROM events WHERE account_id = %(account_id)s AND subject_id = %(note_id)s RETURNING id
@@ -98,7 +109,7 @@ WITH erased AS (
     DELETE FROM delivery_attempts USING dropped
     WHERE delivery_attempts.account_id = %(account_id)s AND delivery_attempts.delivery_id = dropped.id
 ), note AS (
-    UPDATE notes SET status = %(status)s, content = NULL, written_by = NULL, error = NULL
+    UPDATE notes SET status = %(status)s, content = NULL, written_by = NULL, edited_at = NULL, error = NULL
     WHERE account_id = %(account_id)s AND id = %(note_id)s
 )
 UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s

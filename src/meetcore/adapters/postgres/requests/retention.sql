@@ -185,7 +185,8 @@ SELECT id FROM next ORDER BY id DESC LIMIT 1
 WITH next AS (
     SELECT id, status FROM notes WHERE account_id = %(account_id)s AND id > %(after)s ORDER BY id LIMIT %(limit)s
 ), erased AS (
-    UPDATE notes n SET status = 'erased', content = NULL, written_by = NULL, error = NULL
+    UPDATE notes n SET status = 'erased', content = NULL, written_by = NULL, edited_at = NULL,
+        error = NULL
     FROM next WHERE n.account_id = %(account_id)s AND n.id = next.id AND next.status IN ('completed', 'failed')
 )
 SELECT id FROM next ORDER BY id DESC LIMIT 1

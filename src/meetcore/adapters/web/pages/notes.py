@@ -2,23 +2,24 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 from itertools import accumulate, groupby
 from typing import Final
 from urllib.parse import urlsplit
 
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.http_common import download_url
 from meetcore.adapters.catalogues import translations
 from meetcore.adapters.web.formats import CATALOGUES, format_day, format_instant, format_offset
-from meetcore.adapters.web.forms import PAGE_SIZE, first_page, read_before, send_file
+from meetcore.adapters.web.forms import FORM, PAGE_SIZE, apply, first_page, read_before, send_file
 from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
-from meetcore.adapters.web.visit import Page, Visit
+from meetcore.adapters.web.visit import Page, Visit, see_other
 from meetcore.domain.errors import NotFound
 from meetcore.domain.members.roles import Action
-from meetcore.domain.notes import recordings, transcripts
+from meetcore.domain.notes import edits, recordings, transcripts
 from meetcore.domain.notes.markdown import markdown
 from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Note, NoteDraft, NoteStatus
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Points, Quotation
@@ -51,6 +52,9 @@ def _when(found: NoteDetails) -> Iterator[Block]:
 
 
 def _writer(note: Note) -> Iterator[Block]:
+    if note.edited_at is not None:
+        at = format_instant(note.edited_at, note.language)
+        yield Facts([(_in_its_language(note, _("Corrected by hand")), at)])
     if note.written_by == BY_RULES:
         yield Paragraph(_in_its_language(note, _("Draft by rules")))
     elif note.written_by is not None:
@@ -123,6 +127,8 @@ def _in_its_language(note: Note, message: str) -> str:
 
 
 ROOT: Final = "/dashboard/notes"
+MAX_SPEAKERS: Final = 200
+"""Names that the form for corrections shows."""
 
 
 @frozen
@@ -178,8 +184,12 @@ async def download_pdf(visit: Visit) -> Response:
 
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_NOTES)
 async def read_note(visit: Visit) -> Response:
+    """Show a note; with `?original=1` as it was before it was corrected."""
     found = await visit.use.reads.find_note(visit.signed_in, visit.path_id("note"))
     note, player = found.note, player_of(visit, found.recording)
+    is_original = visit.query("original") == "1" and note.original is not None
+    if is_original and note.original is not None:
+        note = evolve(note, draft=note.original.draft, transcript=note.original.transcript)
     is_done = note.status is NoteStatus.COMPLETED and note.draft is not None
     words = visit.query("q").strip()
     return visit.page(
@@ -190,10 +200,63 @@ async def read_note(visit: Visit) -> Response:
         meeting=found.meeting,
         state=note_state(visit, note),
         is_by_rules=note.written_by == BY_RULES,
+        is_original=is_original,
         player=player,
         transcript=_matching(note, words) if is_done else (),
         words=words,
         is_live=note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING),
+    )
+
+
+@Page("GET", f"{ROOT}/{{id}}/edit", Action.MANAGE_NOTES)
+async def ask_for_edit(visit: Visit) -> Response:
+    return await _edit_form(visit, {})
+
+
+@Page("POST", f"{ROOT}/{{id}}/edit", Action.MANAGE_NOTES)
+async def edit_note(visit: Visit) -> Response:
+    """Correct one thing, as its form has it."""
+    use, who, note_id = visit.use.by_hand, visit.signed_in, visit.path_id("note")
+    await visit.use.reads.find_note(who, note_id)
+    try:
+        seen = datetime.fromisoformat(text) if (text := visit.form.get("seen", "")) else None
+        edit = read_edit(visit.form)
+    except ValueError:
+        return await _edit_form(visit, {FORM: visit.text(_("The form cannot be read. Load it again."))})
+    _record, errors = await apply(visit, lambda sent: use.edit_note(who, note_id, edit, seen, sent))
+    if errors:
+        return await _edit_form(visit, {FORM: "; ".join(errors.values())})
+    return see_other(f"{ROOT}/{note_id}/edit?done=note_edited")
+
+
+def read_edit(form: Mapping[str, str]) -> edits.Edit:
+    """Read a correction; raises `ValueError`."""
+    part, text = form.get("part", ""), form.get("text", "")
+    if part == "summary":
+        return edits.SummaryEdit(text)
+    if part == "speaker":
+        return edits.SpeakerEdit(form.get("was", ""), text)
+    place = int(form.get("place", ""))
+    if part == "decision":
+        return edits.DecisionEdit(place, text)
+    if part != "task":
+        raise ValueError("no part of a note")
+    due_on = date.fromisoformat(day) if (day := form.get("due_on", "")) else None
+    return edits.TaskEdit(place, text, form.get("owner", ""), form.get("due", ""), due_on)
+
+
+async def _edit_form(visit: Visit, errors: Mapping[str, str]) -> Response:
+    found = await _completed(visit)
+    note = found.note
+    return visit.form_page(
+        "edit_note.html",
+        errors,
+        note=note,
+        draft=note.draft,
+        title=visit.text(_("Notes")) if found.meeting is None else found.meeting.title,
+        speakers=edits.speakers_of(note.transcript)[:MAX_SPEAKERS],
+        seen="" if note.edited_at is None else note.edited_at.isoformat(),
+        form_key=visit.new_form_key(),
     )
 
 
