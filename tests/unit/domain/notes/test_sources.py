@@ -17,12 +17,12 @@ ID = UUID(int=1)
 HOUR = timedelta(hours=1)
 
 
-def sound(place: int, media_s: float) -> RecordingFile:
+def sound(place: int, media_s: float | None) -> RecordingFile:
     begins = AT + place * HOUR
     return RecordingFile(f"m{place}", FileKind.AUDIO, 1, begins, begins + HOUR / 2, "https://f", media_s)
 
 
-def recording_of(*lengths_s: float) -> Recording:
+def recording_of(*lengths_s: float | None) -> Recording:
     files = tuple(sound(place, media_s) for place, media_s in enumerate(lengths_s))
     return Recording(ID, ID, ID, "zoom", "1", RecordingStatus.AVAILABLE, files, AT, AT + HOUR, AT + 90 * HOUR)
 
@@ -66,6 +66,8 @@ def test_what_is_left_out_is_named_and_not_paid_for():
     recording = recording_of(60.0, 90.5, 3600.0)
     left_out = sources.spans_of(recording, [recording.files[1], recording.files[2]])
     assert left_out == ((60.0, 150.5), (150.5, 3750.5))
+    unmeasured = recording_of(60.0, None)
+    assert sources.spans_of(unmeasured, unmeasured.files) == ((0.0, 60.0), (60.0, 60.0))
     assert recording.duration_s == 3751
     assert sources.duration_s(recording, left_out) == 61
     assert sources.duration_s(recording, ()) == 3751

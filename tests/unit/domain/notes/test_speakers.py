@@ -97,6 +97,7 @@ def test_a_second_colon_ends_it_where_one_follows_in_each_text():
         "Tim IT: Rina", "Tim IT: Dedi", "Tim IT: Rina", "Budi",
     ]  # fmt: skip
     assert names_of(*[f"Tim IT: {'A' * 56}: ya"] * 3) == [f"Tim IT: {'A' * 56}"] * 3
+    assert names_of(*[f"Tim IT: {'A' * 57}: ya"] * 3) == ["Tim IT"] * 3
 
 
 def test_no_texts():
