@@ -34,7 +34,7 @@ class Stretch:
 def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[str]:
     """Add a recording at Zoom and send its event; return the ids of the audio files."""
     files: list[dict[str, Any]] = []
-    (uuid,) = [each["uuid"] for each in zoom.meetings() if each["id"] == number]
+    uuid = zoom.uuid(number)
     begin = datetime.now(UTC) - sum((each.claimed + _PAUSE for each in stretches), timedelta())
     for place, stretch in enumerate(stretches):
         times = {"recording_start": _text(begin), "recording_end": _text(begin + stretch.claimed)}
@@ -57,7 +57,7 @@ def take_place(zoom: ZoomStack, url: str, customer: Customer, *stretches: Stretc
     number = str(meeting.provider_meeting_id)
     for step, kind in (("start", "meeting.started"), ("end", "meeting.ended")):
         assert zoom.step(number, step)
-        send_event(url, kind, number)
+        send_event(url, kind, number, uuid=zoom.uuid(number))
     record(zoom, url, number, *stretches)
     return meeting
 

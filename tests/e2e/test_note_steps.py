@@ -67,12 +67,12 @@ MEASURED = (
     *read(SOUND), *on_media("measure"), *TRANSACTION,
 )  # fmt: skip
 # Files at Zoom are listed and collected; collected files are read.
-LOOKED = (*LISTED, *TRANSACTION, *TRANSACTION)
+LOOKED = (*TRANSACTION, *LISTED, *TRANSACTION, *TRANSACTION)
 PIECE = (*on_media("cut"), *ai_request("/audio/transcriptions"), *TRANSACTION)
 TRANSCRIBED = (*TRANSACTION, *read(LONG), *PIECE, *PIECE, *read(SOUND), *PIECE, *TRANSACTION)
 WRITTEN = (*ai_request("/chat/completions"), *TRANSACTION)
 SETTLED = TRANSACTION
-REMOVED = (*TOKEN, *LISTED, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTION)
+REMOVED = (*TRANSACTION, *TOKEN, *LISTED, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTION)
 
 
 @frozen

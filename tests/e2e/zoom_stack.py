@@ -68,6 +68,11 @@ class ZoomStack:
     def files(self, number: str) -> list[dict[str, Any]]:
         return list(self.http.get(f"/meetings/{number}/recordings").raise_for_status().json())
 
+    def uuid(self, number: str) -> str:
+        """Return the uuid of the latest session of a meeting."""
+        (uuid,) = [str(each["uuid"]) for each in self.meetings() if each["id"] == number]
+        return uuid
+
     def step(self, number: str, step: str) -> bool:
         """Start or end a meeting; return `False` without one."""
         return self.http.post(f"/meetings/{number}/{step}").is_success
@@ -105,13 +110,14 @@ def send_event(
     number: str,
     at_ms: int | None = None,
     files: list[dict[str, Any]] | None = None,
+    uuid: str = "x",
 ) -> None:
-    """Send a signed event of a meeting or its recording to the program.
+    """Send a signed event of a meeting's session or its recording to the program.
 
     Raises:
         httpx.HTTPError: it was not accepted.
     """
-    about: dict[str, Any] = {"id": number, "uuid": "x"}
+    about: dict[str, Any] = {"id": number, "uuid": uuid}
     if files is not None:  # Zoom sends the number of a recording as a number
         about |= {"id": int(number), "recording_files": files}
     event = {

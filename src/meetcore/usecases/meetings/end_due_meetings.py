@@ -152,9 +152,7 @@ class EndDueMeetings:
     async def _look_for_recording(self, due: views.DueMeeting) -> None:
         meeting, again_s = due.meeting, None
         try:
-            is_found = await self.sync_recording_files.of_meeting(
-                meeting.provider, meeting.provider_meeting_id or ""
-            )
+            is_found = await self.sync_recording_files.of_meeting(meeting)
         except recording_files.FilesUnavailable:
             is_found = False
         if not is_found and due.recording_checks <= len(CHECKS_AFTER_S):

@@ -18,6 +18,7 @@ from uuid import UUID
 from attrs import frozen
 
 from meetcore.domain.meetings import meetings, provider_events
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.notes import notes, recordings, views
 from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.ports import ai, queries
@@ -85,10 +86,28 @@ def _transcripts(recording: recordings.Recording) -> set[tuple[str, int]]:
     return {(file.provider_file_id, file.size_bytes) for file in transcripts}
 
 
+_MOST_SESSIONS = 50
+"""Sessions that are asked for though no file of them is known: whoever has a link can hold any number."""
+
+
 def require_own(files: RecordingFiles, provider: str) -> None:
     """Raise `FilesUnavailable` for a recording of another provider, whose ids are unknown at this one."""
     if provider != files.provider:
         raise FilesUnavailable(f"a recording of {provider}, and the provider is {files.provider}")
+
+
+async def find_files(
+    store: Store, files: RecordingFiles, of: Meeting | recordings.Recording, session_ids: Sequence[str] = ()
+) -> Sequence[recordings.RecordingFile]:
+    """Find the provider's files of every session: of those given, and the latest that events reported.
+
+    A provider that has deleted a meeting may name none itself. Raises `FilesUnavailable`.
+    """
+    meeting_id = of.id if isinstance(of, Meeting) else of.meeting_id
+    async with store.at_once() as tx:
+        reported = await tx.meetings.load_sessions(of.account_id, meeting_id)
+    known = (*session_ids, *(one.id for one in reported[-_MOST_SESSIONS:]))
+    return await files.find(of.provider_meeting_id or "", dict.fromkeys(known))
 
 
 @frozen
@@ -100,21 +119,18 @@ class SyncRecordingFiles:
     record: CollectRecordingFiles
     runtime: Runtime
 
-    async def of_meeting(
-        self, provider: str, provider_meeting_id: str, session_ids: Sequence[str] = ()
-    ) -> bool:
+    async def of_meeting(self, of: Meeting | recordings.Recording, session_ids: Sequence[str] = ()) -> bool:
         """Record the files that the provider has of a meeting; return whether there are any."""
-        require_own(self.files, provider)
-        found = await self.files.find(provider_meeting_id, session_ids)
+        require_own(self.files, of.provider)
+        found = await find_files(self.store, self.files, of, session_ids)
         if found:
-            await self.record(provider, provider_meeting_id, found, self.runtime.now(), is_query_result=True)
+            name = of.provider_meeting_id or ""
+            await self.record(of.provider, name, found, self.runtime.now(), is_query_result=True)
         return bool(found)
 
     async def __call__(self, recording: recordings.Recording) -> recordings.Recording:
         """Return a recording with the provider's present files: a late transcript, fresh addresses."""
-        await self.of_meeting(
-            recording.provider, recording.provider_meeting_id, recordings.session_ids(recording)
-        )
+        await self.of_meeting(recording, recordings.session_ids(recording))
         async with self.store.at_once() as tx:
             return await tx.recordings.load_by_id(recording.account_id, recording.id) or recording
 
@@ -238,7 +254,7 @@ class WorkOnRecordings:
                 raise FilesUnavailable("the provider says that a file is gone") from error
 
     async def _listed(self, recording: recordings.Recording) -> Sequence[recordings.RecordingFile]:
-        return await self.files.find(recording.provider_meeting_id, recordings.session_ids(recording))
+        return await find_files(self.store, self.files, recording, recordings.session_ids(recording))
 
     async def _keep(
         self, tx: Transaction, recording: recordings.Recording, lengths_s: Mapping[tuple[str, int], float]

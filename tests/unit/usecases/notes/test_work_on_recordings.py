@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import NoteFault, NoteStatus, describe
 from meetcore.domain.notes.recordings import FileKind, RecordingStatus, needs_work
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.ai import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
-from tests.unit.usecases.fakes import grown, recorded, written
+from tests.unit.usecases.fakes import RECORDED_AT, grown, recorded, written
 from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_scenario
 
 
@@ -194,6 +195,20 @@ async def test_files_of_every_session_are_found_measured_and_removed() -> None:
     await one.delete()
     await one.measure()
     assert one.harness.fake_recordings.contents == {}
+
+
+async def test_files_of_a_session_that_events_reported_are_found_though_the_provider_names_it_no_more() -> (
+    None
+):
+    one = await filmed_only(recorded("pagi", 60.0, session_id="cc=="))
+    async with one.harness.store.at_once() as tx:
+        await tx.meetings.save_session(one.meeting, Session("/a//b==", RECORDED_AT, RECORDED_AT))
+    lost, content = recorded("siang", 30.0, minutes_in=30, session_id="/a//b==")  # its event never came
+    one.harness.fake_recordings.put(one.meeting.provider_meeting_id or "", (lost, content))
+    one.harness.fake_recordings.unlisted = {"cc==", "/a//b=="}
+    await one.harness.process().recordings.sync_files(one.recording)
+    await one.measure()
+    assert one.recording.duration_s == 90
 
 
 async def test_another_providers_recording_waits_for_it() -> None:
