@@ -104,8 +104,10 @@ def test_the_original_is_that_before_the_first_correction() -> None:
     assert twice.original == Original(DRAFT, SAID)
     assert twice.edited_at == LATER + timedelta(seconds=1)
     assert speakers_of(twice.transcript) == ("iPhone", "Anita")
-    erased = erase(twice)
-    assert (erased.original, erased.edited_at, erased.draft, erased.transcript) == (None, None, None, ())
+    erased = erase(evolve(twice, left_out=((0.0, 1.0),)))
+    assert erased == evolve(
+        NOTE, status=NoteStatus.ERASED, draft=None, transcript=(), left_out=(), written_by=None
+    )
 
 
 @pytest.mark.parametrize("edit", [
@@ -119,7 +121,9 @@ def test_what_says_the_same_is_no_correction(edit: Edit) -> None:
 def test_two_who_correct_at_a_time_do_not_overwrite_each_other() -> None:
     once = correct(NOTE, SummaryEdit("Satu"), None, LATER)
     for seen in (None, AT):
-        with pytest.raises(Conflict, match="changed meanwhile") as refused:
+        with pytest.raises(
+            Conflict, match=r"^These notes were changed meanwhile\. Load them again\.$"
+        ) as refused:
             correct(once, SummaryEdit("Dua"), seen, LATER)
         assert refused.value.details == {"id": str(NOTE.id)}
 

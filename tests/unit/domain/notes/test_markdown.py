@@ -51,13 +51,14 @@ def test_what_the_text_says_already_is_not_quoted() -> None:
         notes.Decision("kita setujui  anggarannya", said, 66.4),
         notes.Decision("Setuju", said, 66.4),
     )
-    items = (notes.ActionItem(said, said, 70.0, "Ani", "besok"),)
-    assert [one.is_verbatim for one in (*decisions, *items)] == [True, False, True]
+    items = (notes.ActionItem(said, said, 70.0, "Ani", "besok"), notes.ActionItem("Tugas", said, 70.0))
+    assert [one.is_verbatim for one in (*decisions, *items)] == [True, False, True, False]
     text = markdown(evolve(NOTE, draft=notes.NoteDraft("", decisions, items), transcript=()))
     assert text.splitlines()[4:] == [
         "## Keputusan", "", "- kita setujui anggarannya (1:06)", "- Setuju",
         "  > 1:06 Kita setujui anggarannya.",
         "", "## Tindak lanjut", "", "- [ ] **Ani**: Kita setujui anggarannya. (tenggat: besok) (1:10)",
+        "- [ ] Tugas", "  > 1:10 Kita setujui anggarannya.",
     ]  # fmt: skip
 
 

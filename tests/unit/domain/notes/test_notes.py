@@ -137,7 +137,8 @@ def test_a_note_is_completed_with_content_only(note: Note) -> None:
 @given(notes(), st.sampled_from(NoteFault))
 def test_a_failed_note_costs_nothing_and_keeps_nothing(note: Note, fault: NoteFault) -> None:
     if is_in_progress(note):
-        failed, fact = fail(note, fault)
+        failed, fact = fail(evolve(note, left_out=((0.0, 1.0),), written_by="rules"), fault)
+        assert (failed.left_out, failed.written_by) == ((), None)
         assert fact == NoteFailed(failed)
         assert (failed.draft, failed.transcript, failed.credits_charged) == (None, (), 0)
         assert failed.error == describe(fault)
