@@ -218,6 +218,7 @@ def test_a_refusal_by_the_ai_provider_costs_nothing(setup: Setup, fault: str) ->
     spent = "SELECT sum(spent)::int, sum(held)::int FROM cap_usage WHERE account_id = %s"  # of all days
     assert ask(setup.site, spent, setup.customer.account_id) == [(TIER_CREDITS + RECORDING_CREDITS, 0)]
     setup.ai.clear_faults()
+    assert note.recording_id is not None
     again = setup.customer.api.notes.create(recording_id=note.recording_id)
     assert again.id != note.id, "it may be asked for once more"
     get = setup.customer.api.notes.get

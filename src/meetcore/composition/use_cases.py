@@ -50,6 +50,7 @@ from meetcore.usecases.notes.recordings import (
     SyncRecordingFiles,
     WorkOnRecordings,
 )
+from meetcore.usecases.notes.sold_recordings import ConcludeRecording
 from meetcore.usecases.requests import admit, console, erasure, idempotency
 from meetcore.usecases.runtime import PeriodicTask
 from meetcore.usecases.webhooks import deliver, endpoints
@@ -117,7 +118,8 @@ def build_meetings(app: Application) -> Meetings:
         ),
         RemoveOrphans(store, provider, runtime, policy.orphan_window_s, reports.orphan),
         EndDueMeetings(
-            store, provider, app.recordings.sync_files, notifier, runtime, lease_s, empty_for=policy.empty_for
+            store, provider, app.recordings.sync_files, ConcludeRecording(app.note_queue, runtime), notifier,
+            runtime, lease_s, empty_for=policy.empty_for,
         ),
         ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s),
         track,

@@ -74,7 +74,7 @@ class MeetingRepository(Protocol):
         """
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> views.LeaseView | None:
-        """Read a meeting in progress; `None` when the lease is lost."""
+        """Read a meeting with its money, under its lease or `NO_LEASE`; `None` when the lease is another."""
 
     async def save_scheduled(
         self, view: views.LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,

@@ -124,6 +124,7 @@ async def note_scenario(
     harness = await ApplicationHarness(credits=credits, daily_cap=daily_cap).start()
     body = {"with_recording": True, **options}
     await harness.make(**body)
+    harness.write("UPDATE meetings SET status = 'ended'")
     (meeting,) = harness.meetings()
     one = NoteScenario(harness, meeting)
     await one.record(*(files or (recorded("rapat"),)))

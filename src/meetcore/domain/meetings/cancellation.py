@@ -92,3 +92,22 @@ def conclude(
     assert posting.entry is not None  # no refund is in the ledger yet: the meeting was being cancelled
     refunded = evolve(meeting, status=status, credits_refunded=charge.amount)
     return Conclusion(refunded, (posting.funds, given_back.usage, posting.entry))
+
+
+def give_back_recording(
+    meeting: meetings.Meeting, charge: transfers.Transfer, funds: Funds, usage: holds.CapUsage,
+    transfer_id: UUID, at: datetime, key: hash_chain.ChainKey | None = None,
+) -> Conclusion:  # fmt: skip
+    """Give back what a meeting paid for a recording that never came, once; the meeting stays ENDED.
+
+    Nothing is given back where the recording cost nothing, or credits were given back before.
+    """
+    if not meeting.recording_credits or meeting.credits_refunded:
+        return Conclusion(meeting)
+    given_back = holds.refund(
+        funds, usage, charge, transfer_id, at, key=key, amount=meeting.recording_credits
+    )
+    posting = given_back.posting
+    assert posting.entry is not None  # no refund of an ended meeting is in the ledger
+    refunded = evolve(meeting, credits_refunded=meeting.recording_credits)
+    return Conclusion(refunded, (posting.funds, given_back.usage, posting.entry))

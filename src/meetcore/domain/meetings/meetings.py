@@ -162,7 +162,8 @@ class Provisioned:
 
 @frozen
 class Meeting:
-    """A meeting as it is stored. Durations are minutes, `credits` the price and the charge.
+    """A meeting as it is stored. Durations are minutes, `credits` the price and the charge, of which
+    `recording_credits` are for its recording.
 
     `host_id` is `None` with a provider without hosts. `host_key` is the host's present key where this meeting
     is the next on its host; `shown_host_key` decides whether to show it.
@@ -190,6 +191,7 @@ class Meeting:
     provider_meeting_id: str | None = None
     charge_id: UUID | None = None
     credits_refunded: int | None = None
+    recording_credits: int = 0
 
 
 @frozen

@@ -55,12 +55,16 @@ class CreationView:
     is_erased: bool = False
 
 
+NO_LEASE: Final = UUID(int=0)
+"""The token of a meeting that no process works on."""
+
+
 @frozen
 class LeaseView:
     """A meeting in progress, loaded only for the holder of its lease.
 
     `hold` is there while it is being made, `charge` once it is paid, `usage` for the cap day of either.
-    `version` as in `AccountState`.
+    `version` as in `AccountState`. `token` is `NO_LEASE` for a meeting that no process works on.
     """
 
     token: UUID = field(repr=False)

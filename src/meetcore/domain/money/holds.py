@@ -191,19 +191,21 @@ def refund(
     at: datetime,
     existing: Transfer | None = None,
     key: ChainKey | None = None,
+    amount: int | None = None,
 ) -> Settled:
-    """Give a charge back, and the cap of its key and day with it; see `ledger.refund`.
+    """Give a charge or a part of it back, and the cap of its key and day with it; see `ledger.refund`.
 
     With an `existing` refund nothing changes: there is no entry, and the usage stays. Raises `ValueError`
-    where the usage is another key's or day's, or less was spent than the charge.
+    where the usage is another key's or day's, or less was spent than is given back.
     """
-    posting = ledger.refund(funds, charge, transfer_id, at, existing, key)
+    posting = ledger.refund(funds, charge, transfer_id, at, existing, key, amount)
     _check_usage(usage, charge.api_key_id, charge.cap_day)
     if posting.entry is None:
         return Settled(posting, usage)
-    if usage.spent < charge.amount:
-        raise ValueError("less was spent on this day than the charge")
-    return Settled(posting, evolve(usage, spent=usage.spent - charge.amount))
+    given_back = posting.entry.transfer.amount
+    if usage.spent < given_back:
+        raise ValueError("less was spent on this day than is given back")
+    return Settled(posting, evolve(usage, spent=usage.spent - given_back))
 
 
 def _charge(

@@ -239,14 +239,19 @@ def refund(
     at: datetime,
     existing: Transfer | None = None,
     key: ChainKey | None = None,
+    amount: int | None = None,
 ) -> Posting:
-    """Give a charge back, whole and once (rule 3/cancel-before); it counts for the cap day of its charge.
+    """Give a charge back, once (rule 3/cancel-before); it counts for the cap day of its charge.
 
-    `existing` is the refund that the ledger already holds for this charge, if any: then there is no entry.
-    Raises `ValueError` where it is no meeting's charge, or the existing one is not its refund.
+    `amount` is the part of it that is given back, the whole unless it is given. `existing` is the refund that
+    the ledger already holds for this charge, if any: then there is no entry. Raises `ValueError` where it is
+    no meeting's charge, the existing one is not its refund, or the amount is more than the charge.
     """
     if charge.kind is not TransferKind.MEETING_CHARGE:
         raise ValueError("only a meeting's charge is refunded")
+    given_back = charge.amount if amount is None else amount
+    if given_back > charge.amount:
+        raise ValueError("a refund is not more than its charge")
     if existing is not None:
         if existing.reverses != charge.id:
             raise ValueError("the existing transfer does not reverse this charge")
@@ -256,7 +261,7 @@ def refund(
         transfer_id,
         refund_operation(charge),
         TransferKind.MEETING_REFUND,
-        charge.amount,
+        given_back,
         source,
         destination,
         charge.reference,

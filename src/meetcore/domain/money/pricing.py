@@ -51,6 +51,10 @@ class RecordingFlags:
     auto_notulen: bool = field(default=False, validator=flag)
 
 
+RECORDING_ITEM: Final = "recording"
+"""The item of a quote that is the surcharge for the recording."""
+
+
 @frozen
 class QuoteItem:
     """One item of a quote, in credits."""
@@ -66,6 +70,11 @@ class Quote:
     items: tuple[QuoteItem, ...]
     credits: int
     with_recording: bool
+
+    @property
+    def recording_credits(self) -> int:
+        """The surcharge for the recording."""
+        return sum(item.credits for item in self.items if item.name == RECORDING_ITEM)
 
 
 @frozen
@@ -137,7 +146,7 @@ def quote_meeting(tier: PricingTier, flags: RecordingFlags) -> Quote:
     base = QuoteItem("meeting", tier.credits)
     if not is_recording_effective(flags):
         return Quote((base,), tier.credits, False)
-    extra = QuoteItem("recording", tier.recording_credits)
+    extra = QuoteItem(RECORDING_ITEM, tier.recording_credits)
     return Quote((base, extra), tier.credits + tier.recording_credits, True)
 
 

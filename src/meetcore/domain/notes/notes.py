@@ -21,6 +21,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
 from meetcore.domain.machine import step
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import Hold
 from meetcore.domain.money.transfers import Reference, TransferKind
 from meetcore.domain.notes.recordings import Recording, RecordingStatus, is_gone, needs_work
@@ -87,6 +88,7 @@ class NoteFault(StrEnum):
     SHORT_OF_CREDITS = "short_of_credits"
     CAP_REACHED = "cap_reached"
     RECORDING_GONE = "recording_gone"
+    NO_RECORDING = "no_recording"
     FILES_UNAVAILABLE = "files_unavailable"
     MEDIA_UNREADABLE = "media_unreadable"
     NO_SPEECH = "no_speech"
@@ -105,6 +107,10 @@ _MESSAGES: Final = {
         "tomorrow, or with another key, with POST /notes."
     ),
     NoteFault.RECORDING_GONE: "The recording was deleted or is past its retention.",
+    NoteFault.NO_RECORDING: (
+        "The video provider delivered no recording of this meeting. Nothing was charged for the notes, and "
+        "what was paid for the recording was given back."
+    ),
     NoteFault.FILES_UNAVAILABLE: (
         "The video provider did not hand over the recording. Nothing was charged; try again later."
     ),
@@ -187,7 +193,7 @@ class Original:
 
 @frozen
 class Note:
-    """One note on one recording in one language.
+    """One note on one recording in one language; `recording_id` is `None` where no recording ever came.
 
     `api_key_id` is the key that pays. `duration_s` is the length of the media, final from the step `write`
     on. `tries` counts how often the present step failed for a temporary reason. `draft`, `transcript` and
@@ -199,7 +205,7 @@ class Note:
     id: UUID
     account_id: UUID
     api_key_id: UUID
-    recording_id: UUID
+    recording_id: UUID | None
     meeting_id: UUID
     language: Language
     status: NoteStatus
@@ -281,6 +287,17 @@ def queue(id: UUID, recording: Recording, api_key_id: UUID, language: Language, 
         id, recording.account_id, api_key_id, recording.id, recording.meeting_id, language, NoteStatus.QUEUED,
         NoteStep.FETCH, recording.duration_s, at,
     )  # fmt: skip
+
+
+def fail_without_recording(
+    id: UUID, meeting: Meeting, language: Language, at: datetime
+) -> tuple[Note, NoteFailed]:
+    """Create the failed note of a meeting whose recording never came."""
+    note = Note(
+        id, meeting.account_id, meeting.api_key_id, None, meeting.id, language, NoteStatus.QUEUED,
+        NoteStep.FETCH, 0, at,
+    )  # fmt: skip
+    return fail(note, NoteFault.NO_RECORDING)
 
 
 def hold_for(note: Note, hold_id: UUID, credits: int, day: date) -> Hold:

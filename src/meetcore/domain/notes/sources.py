@@ -11,8 +11,9 @@ from typing import Final
 
 from attrs import frozen
 
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.notes.recordings import Recording, RecordingFile, segments
+from meetcore.domain.notes.recordings import Recording, RecordingFile, segments, session_ids
 from meetcore.domain.notes.transcripts import Transcript, join, offsets, speech_of
 
 Provided = Mapping[int, Transcript]
@@ -49,6 +50,15 @@ def waits_for_s(
     """
     ends = (sound.ends_at for sound in lacking if sound.ends_at <= now)
     return (max((recording.created_at, *ends)) + wait - now).total_seconds()
+
+
+def waits_for_sessions_s(
+    recording: Recording, held: Iterable[Session], wait: timedelta, now: datetime
+) -> float:
+    """Return for how many seconds the files of sessions are waited for: until so long after their ends."""
+    recorded = session_ids(recording)
+    ends = [one.ended_at for one in held if one.ended_at is not None and one.id not in recorded]
+    return (max(ends) + wait - now).total_seconds() if ends else 0.0
 
 
 def join_sources(recording: Recording, provided: Provided, own: Transcript = ()) -> Transcript:

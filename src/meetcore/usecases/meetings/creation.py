@@ -103,6 +103,7 @@ def draft_meeting(
         capacity=plan.tier.capacity if abilities.has_capacity else None,
         pricing_tier_id=plan.tier.id,
         credits=plan.quote.credits,
+        recording_credits=plan.quote.recording_credits,
         options=plan.options,
         host_id=None,
         provider=abilities.name,

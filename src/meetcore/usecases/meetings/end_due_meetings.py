@@ -22,6 +22,7 @@ from meetcore.ports.store import Store
 from meetcore.usecases.meetings import bounded_provider
 from meetcore.usecases.meetings.cancellation import Cleared, clear, end_meeting, save_cleared
 from meetcore.usecases.notes.recordings import SyncRecordingFiles
+from meetcore.usecases.notes.sold_recordings import ConcludeRecording
 from meetcore.usecases.runtime import Runtime, gather_all
 
 PROVIDER_GRACE: Final = timedelta(minutes=5)
@@ -47,6 +48,7 @@ class EndDueMeetings:
     store: Store
     provider: video_provider.VideoProvider
     sync_recording_files: SyncRecordingFiles
+    conclude_recording: ConcludeRecording
     notifier: WorkerNotifier
     runtime: Runtime
     again_s: float = 20.0
@@ -150,12 +152,18 @@ class EndDueMeetings:
             return None
 
     async def _look_for_recording(self, due: views.DueMeeting) -> None:
-        meeting, again_s = due.meeting, None
+        """Look for the files of every session; after the last look without any, give the surcharge back."""
+        meeting = due.meeting
         try:
-            is_found = await self.sync_recording_files.of_meeting(meeting)
+            recorded = await self.sync_recording_files.of_meeting(meeting)
         except recording_files.FilesUnavailable:
-            is_found = False
-        if not is_found and due.recording_checks <= len(CHECKS_AFTER_S):
-            again_s = CHECKS_AFTER_S[due.recording_checks - 1]
+            recorded = frozenset()
+        is_last = due.recording_checks > len(CHECKS_AFTER_S)
         async with self.store.begin() as tx:
+            held = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
+            is_complete = bool(recorded) and recorded.issuperset(session.id for session in held)
+            again_s = None if is_complete or is_last else CHECKS_AFTER_S[due.recording_checks - 1]
+            deliveries = await self.conclude_recording(tx, meeting, is_last=is_last)
             await tx.meetings.schedule_next_check(meeting, again_s)
+        if deliveries:
+            self.notifier.notify()

@@ -235,6 +235,7 @@ def _draft(
     found = lost.found
     if found.start_at is None or found.duration != tier.max_duration:
         raise NotReconciled(f"it has {found.duration} minutes, and {tier.id} has {tier.max_duration}")
+    quote = quote_meeting(tier, RecordingFlags(found.options.with_recording))
     return Meeting(
         id=lost.meeting_id,
         account_id=account_id,
@@ -247,7 +248,8 @@ def _draft(
         duration=found.duration,
         capacity=tier.capacity if abilities.has_capacity else None,
         pricing_tier_id=tier.id,
-        credits=quote_meeting(tier, RecordingFlags(found.options.with_recording)).credits,
+        credits=quote.credits,
+        recording_credits=quote.recording_credits,
         options=found.options,
         host_id=lost.host.id,
         provider=abilities.name,

@@ -119,14 +119,16 @@ class SyncRecordingFiles:
     record: CollectRecordingFiles
     runtime: Runtime
 
-    async def of_meeting(self, of: Meeting | recordings.Recording, session_ids: Sequence[str] = ()) -> bool:
-        """Record the files that the provider has of a meeting; return whether there are any."""
+    async def of_meeting(
+        self, of: Meeting | recordings.Recording, session_ids: Sequence[str] = ()
+    ) -> frozenset[str]:
+        """Record the files that the provider has of a meeting; return the ids of their sessions."""
         require_own(self.files, of.provider)
         found = await find_files(self.store, self.files, of, session_ids)
         if found:
             name = of.provider_meeting_id or ""
             await self.record(of.provider, name, found, self.runtime.now(), is_query_result=True)
-        return bool(found)
+        return frozenset(file.session_id for file in found)
 
     async def __call__(self, recording: recordings.Recording) -> recordings.Recording:
         """Return a recording with the provider's present files: a late transcript, fresh addresses."""
@@ -271,7 +273,7 @@ class WorkOnRecordings:
             return await tx.recordings.save(measured), False
         facts = recordings.became_ready(latest, measured, now)
         due = await tx.recordings.save(measured, events_of(self.runtime, now, *facts))
-        if view.meeting.options.auto_notulen:
+        if view.meeting.options.auto_notulen and view.meeting.status is meetings.MeetingStatus.ENDED:
             due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
         return due, True
 

@@ -194,7 +194,8 @@ class WriteNotes:
 
     `in_flight` bounds the notes in progress over all workers, and by it the calls to the AI provider: each
     note has one at a time. `lease_s` is how long a dead worker's note waits; it is renewed three times in it.
-    `transcript_wait_s` is how long after a recording a note waits for transcripts of the provider's.
+    `transcript_wait_s` is how long a note waits for transcripts of the provider's, and for the files of
+    another session of the meeting.
     `on_expired_lease` is called with a note that is claimed because its lease expired.
     """
 
@@ -305,11 +306,15 @@ class WriteNotes:
         if recording.duration_s < 1:
             raise ai.MediaUnreadable("there is no media in it any more")
         task = evolve(task, recording=recording)
+        wait, now = timedelta(seconds=self.transcript_wait_s), self.runtime.now()
+        async with self.store.at_once() as tx:
+            held = await tx.meetings.load_sessions(recording.account_id, recording.meeting_id)
+        if (left_s := sources.waits_for_sessions_s(recording, held, wait, now)) > 0:
+            return _Later(min(left_s, _LOOKS_EVERY_S))
         provided = await self.transcribe.read(recording)
-        if lacking := sources.find_lacking(recording, provided):
-            wait = timedelta(seconds=self.transcript_wait_s)
-            if (left_s := sources.waits_for_s(recording, lacking, wait, self.runtime.now())) > 0:
-                return _Later(min(left_s, _LOOKS_EVERY_S))
+        lacking = sources.find_lacking(recording, provided)
+        if lacking and (left_s := sources.waits_for_s(recording, lacking, wait, now)) > 0:
+            return _Later(min(left_s, _LOOKS_EVERY_S))
         if lacking or sources.find_speechless(recording, provided):
             return await self._keep(task, notes.advance(task.note, NoteStep.TRANSCRIBE))
         return await self._keep_transcript(task, sources.Sources(sources.join_sources(recording, provided)))

@@ -148,6 +148,7 @@ DONE, FAILED = EventKind.NOTE_COMPLETED, EventKind.NOTE_FAILED
 async def _notes_on(rig: PostgresRig, note: Note) -> list[Note]:
     async with rig.store.begin() as tx:
         await tx.lock_account(note.account_id)
+        assert note.recording_id is not None
         return list(await tx.notes.load_of_recording(note.account_id, note.recording_id))
 
 

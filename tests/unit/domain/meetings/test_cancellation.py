@@ -8,7 +8,12 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.meetings.cancellation import REFUNDED, ProviderMeetingState, conclude
+from meetcore.domain.meetings.cancellation import (
+    REFUNDED,
+    ProviderMeetingState,
+    conclude,
+    give_back_recording,
+)
 from meetcore.domain.meetings.meetings import Meeting, MeetingEnded, MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.hash_chain import ChainKey
@@ -81,3 +86,34 @@ def test_a_refund_needs_a_charge() -> None:
     with pytest.raises(ValueError, match=r"^a meeting without a charge is not refunded$"):
         conclude(CANCELLING, REMOVED, None, FUNDS, USAGE, REFUND_ID, NOW)
     assert conclude(CANCELLING, OVER, None, FUNDS, USAGE, REFUND_ID, START).refund is None
+
+
+SOLD = evolve(MEETING, status=MeetingStatus.ENDED, recording_credits=4)
+
+
+@pytest.mark.parametrize("key", [None, ChainKey.of(b"k" * 32)])
+def test_a_recording_that_never_came_is_given_back_once(key: ChainKey | None) -> None:
+    done = give_back_recording(SOLD, CHARGE, FUNDS, USAGE, REFUND_ID, START, key)
+    posting = refund(FUNDS, CHARGE, REFUND_ID, START, key=key, amount=4)
+    assert posting.entry is not None
+    assert (posting.entry.transfer.amount, posting.funds.balance) == (4, FUNDS.balance + 4)
+    assert done.refund == (posting.funds, evolve(USAGE, spent=6), posting.entry)
+    assert done.meeting == evolve(SOLD, credits_refunded=4)
+    again = give_back_recording(done.meeting, CHARGE, posting.funds, USAGE, REFUND_ID, START, key)
+    assert (again.meeting, again.refund) == (done.meeting, None)
+
+
+@pytest.mark.parametrize("sold", [MEETING, evolve(SOLD, credits_refunded=10)])
+def test_nothing_is_given_back_of_what_cost_nothing_or_was_given_back(sold: Meeting) -> None:
+    assert give_back_recording(sold, CHARGE, FUNDS, USAGE, REFUND_ID, START).refund is None
+
+
+def test_a_meeting_that_ended_without_a_refund_gets_its_recording_back() -> None:
+    done = give_back_recording(evolve(SOLD, credits_refunded=0), CHARGE, FUNDS, USAGE, REFUND_ID, START)
+    assert done.meeting.credits_refunded == 4
+
+
+def test_no_more_is_given_back_than_was_charged() -> None:
+    refund(FUNDS, CHARGE, REFUND_ID, NOW, amount=10)
+    with pytest.raises(ValueError, match=r"^a refund is not more than its charge$"):
+        refund(FUNDS, CHARGE, REFUND_ID, NOW, amount=11)

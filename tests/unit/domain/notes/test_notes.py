@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import Hold
 from meetcore.domain.money.transfers import Reference, TransferKind
 from meetcore.domain.notes.notes import (
@@ -32,6 +33,7 @@ from meetcore.domain.notes.notes import (
     describe,
     erase,
     fail,
+    fail_without_recording,
     hold_for,
     is_in_progress,
     note_operation,
@@ -39,7 +41,7 @@ from meetcore.domain.notes.notes import (
 )
 from meetcore.domain.notes.recordings import Recording, RecordingStatus, gather_files, is_gone, needs_work
 from meetcore.domain.notes.transcripts import Utterance
-from meetcore.testing.strategies.meetings import notes
+from meetcore.testing.strategies.meetings import meetings, notes
 from tests.unit.domain.notes.test_recordings import a_file, opened
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -234,3 +236,13 @@ def test_transcript_and_draft_are_not_in_the_repr() -> None:
     text = repr(standing(NoteStatus.COMPLETED)) + repr(DRAFT)
     for word in ("Ringkasan", "Postgres", "tulis", "halo"):
         assert word not in text
+
+
+@given(meetings(datetime(2026, 12, 1, tzinfo=UTC)))
+def test_a_meeting_without_a_recording_has_a_failed_note_that_says_so(meeting: Meeting) -> None:
+    at = datetime(2026, 12, 3, tzinfo=UTC)
+    note, fact = fail_without_recording(UUID(int=9), meeting, Language.INDONESIAN, at)
+    assert (note.recording_id, note.meeting_id, note.account_id) == (None, meeting.id, meeting.account_id)
+    assert (note.status, note.credits_charged) == (NoteStatus.FAILED, 0)
+    assert note.error == describe(NoteFault.NO_RECORDING)
+    assert fact == NoteFailed(note)

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.notes import sources
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.notes.recordings import FileKind, Recording, RecordingFile, RecordingStatus, segments
@@ -15,6 +17,9 @@ from meetcore.domain.notes.transcripts import Transcript, Utterance
 AT = datetime(2026, 12, 1, 2, tzinfo=UTC)
 ID = UUID(int=1)
 HOUR = timedelta(hours=1)
+
+MINUTE = timedelta(minutes=1)
+NOW = datetime(2026, 12, 1, 3, tzinfo=UTC)
 
 
 def sound(place: int, media_s: float | None) -> RecordingFile:
@@ -52,6 +57,25 @@ def test_a_transcript_is_waited_for_since_the_first_files_or_the_end_of_the_stre
     recording = recording_of(60.0, 60.0, 60.0)
     sounds = [recording.files[place] for place in lacking]
     assert sources.waits_for_s(recording, sounds, timedelta(seconds=600), now) == expected_s
+
+
+@pytest.mark.parametrize(
+    ("held", "expected_s"),
+    [
+        ((), 0.0),
+        ((Session("known", None, NOW),), 0.0),
+        ((Session("runs", NOW),), 0.0),
+        ((Session("known", None, NOW), Session("other", None, NOW)), 600.0),
+        (
+            (Session("a", None, NOW - 9 * MINUTE), Session("b", None, NOW - 99 * MINUTE)),
+            60.0,
+        ),
+    ],
+)
+def test_the_files_of_other_sessions_are_waited_for_after_their_ends(held, expected_s):
+    recording = recording_of(60.0)
+    recording = evolve(recording, files=(evolve(recording.files[0], session_id="known"),))
+    assert sources.waits_for_sessions_s(recording, held, timedelta(minutes=10), NOW) == expected_s
 
 
 def test_transcripts_are_joined_in_the_time_of_the_recording():

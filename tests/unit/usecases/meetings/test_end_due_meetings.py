@@ -7,13 +7,17 @@ import pytest
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.sessions import Session
+from meetcore.domain.notes.notes import NoteFault, describe
+from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.runtime import Lease
 from meetcore.usecases.meetings.cancellation import mark_cancelling
 from meetcore.usecases.meetings.end_due_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
-from tests.unit.usecases.application import START, ApplicationHarness
+from tests.unit.usecases.application import START, ApplicationHarness, CrashPoint, SimulatedCrash
 from tests.unit.usecases.fakes import recorded
+from tests.unit.usecases.note_scenario import NoteScenario
 
 
 def ended_events(harness: ApplicationHarness) -> int:
@@ -186,3 +190,85 @@ async def test_a_meeting_whose_cancellation_failed_at_its_end_is_ended():
     harness.expire_leases()
     assert await harness.end_due_meetings().sweep() == 1
     assert harness.meetings()[0].status is MeetingStatus.ENDED
+
+
+async def look_until_the_last(harness: ApplicationHarness) -> None:
+    """Look for the recording as often as it is looked for."""
+    for _ in range(len(CHECKS_AFTER_S) + 1):
+        harness.clock.advance(due_in_s(harness) or 0.0)
+        await harness.end_due_meetings().sweep()
+    assert due_in_s(harness) is None
+
+
+@pytest.mark.parametrize("auto_notulen", [True, False])
+async def test_a_recording_that_never_comes_is_given_back_and_its_notes_fail(auto_notulen: bool):
+    meeting = await (harness := ApplicationHarness()).with_meeting(
+        with_recording=True, auto_notulen=auto_notulen
+    )
+    assert (meeting.credits, meeting.recording_credits) == (15, 5)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    assert (harness.funds().balance, harness.notes()) == (85, [])
+    await look_until_the_last(harness)
+    assert harness.funds().balance == 90
+    assert [entry.amount for entry in harness.entries()] == [100, -15, 5]
+    assert [event["error"] for event in harness.events_of(EventKind.NOTE_FAILED)] == (
+        [describe(NoteFault.NO_RECORDING)] if auto_notulen else []
+    )
+    assert [note.recording_id for note in harness.notes()] == ([None] if auto_notulen else [])
+    (after,) = harness.meetings()
+    assert (after.status, after.credits_refunded) == (MeetingStatus.ENDED, 5)
+    assert sum(usage.spent for usage in harness.usage()) == 10
+    harness.prove()
+
+
+@pytest.mark.parametrize("point", range(1, 8))
+async def test_a_recording_is_given_back_once_after_a_crash_at_any_point(point: int):
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    harness.clock.set(meeting.end_at)
+    await harness.end_due_meetings().sweep()
+    for _ in range(len(CHECKS_AFTER_S)):
+        harness.clock.advance(due_in_s(harness) or 0.0)
+        await harness.end_due_meetings().sweep()
+    harness.clock.advance(due_in_s(harness) or 0.0)
+    try:
+        await harness.process(CrashPoint(point)).meetings.end_due.sweep()
+    except SimulatedCrash:
+        harness.expire_leases()
+    await harness.end_due_meetings().sweep()
+    assert harness.funds().balance == 90
+    assert len(harness.events_of(EventKind.NOTE_FAILED)) == 1
+    harness.prove()
+
+
+async def test_notes_begin_when_the_meeting_is_over_and_not_after_a_test_call():
+    meeting = await (harness := ApplicationHarness()).with_meeting(auto_notulen=True)
+    one = NoteScenario(harness, meeting)
+    await one.record(recorded("call", 60.0))
+    await one.measure()
+    assert (one.recording.status, harness.notes()) == (RecordingStatus.AVAILABLE, [])
+    harness.clock.set(meeting.end_at)
+    for _ in range(3):
+        await harness.end_due_meetings().sweep()
+    assert len(harness.notes()) == 1
+    await look_until_the_last(harness)
+    assert len(harness.notes()) == 1
+
+
+async def test_a_recording_is_looked_for_until_each_session_has_its_files():
+    meeting = await (harness := ApplicationHarness()).with_meeting(with_recording=True)
+    name = meeting.provider_meeting_id or ""
+    async with harness.store.begin() as tx:
+        await tx.lock_account(meeting.account_id)
+        for number in range(2):
+            await tx.meetings.save_session(meeting, Session(f"s{number}", None, meeting.start_at))
+    harness.fake_recordings.put(name, recorded("pagi", session_id="s0"))
+    harness.clock.set(meeting.end_at)
+    for _ in range(2):
+        await harness.end_due_meetings().sweep()
+    assert due_in_s(harness) == CHECKS_AFTER_S[0]
+    harness.fake_recordings.put(name, recorded("siang", minutes_in=30, session_id="s1"))
+    harness.clock.advance(CHECKS_AFTER_S[0])
+    await harness.end_due_meetings().sweep()
+    assert due_in_s(harness) is None
+    assert len(harness.recordings()[0].files) == 2

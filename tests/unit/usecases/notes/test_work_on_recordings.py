@@ -22,6 +22,7 @@ async def filmed_only(*files, **options) -> NoteScenario:
         credits=options.pop("credits", 1000), daily_cap=options.pop("daily_cap", None)
     ).start()
     await harness.make(**{"with_recording": True} | options)
+    harness.write("UPDATE meetings SET status = 'ended'")
     one = NoteScenario(harness, harness.meetings()[0])
     await one.record(*(files or (recorded("rapat", 90.5),)))
     return one

@@ -295,7 +295,8 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
     {MEETING.select}, COALESCE(h.provider_user_id, '') AS provider_user_id, {TRANSFER.select}, {HOLD.select},
     k.first_key_id AS key_first_key_id, u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
 FROM locked
-JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
+JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
+    AND COALESCE(m.lease_token, '00000000-0000-0000-0000-000000000000') = %(token)s::uuid
 LEFT JOIN hosts h ON h.id = m.host_id
 LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id

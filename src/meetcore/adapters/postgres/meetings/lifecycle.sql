@@ -58,7 +58,8 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), transfer
     RETURNING account_id, status
 ), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
-        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = clock_timestamp() + %(clear_after_s)s * interval '1 second'
+        idempotency_key = NULL, lease_token = NULL, lease_until = NULL,
+        due_at = clock_timestamp() + %(clear_after_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 ), done AS (
     UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
@@ -89,7 +90,8 @@ WITH guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id), event AS
     RETURNING account_id, status
 ), meeting AS (
     UPDATE meetings SET status = %(meeting_status)s, credits_refunded = %(meeting_credits_refunded)s,
-        idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = clock_timestamp() + %(clear_after_s)s * interval '1 second'
+        idempotency_key = NULL, lease_token = NULL, lease_until = NULL,
+        due_at = clock_timestamp() + %(clear_after_s)s * interval '1 second'
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 ), done AS (
     UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL

@@ -436,6 +436,7 @@ CREATE TABLE meetings (
     capacity             integer,
     pricing_tier_id      text NOT NULL,  -- no foreign key: outside
     credits              bigint NOT NULL,
+    recording_credits    bigint NOT NULL DEFAULT 0 CHECK (recording_credits >= 0),
     with_recording       boolean NOT NULL,
     auto_notulen         boolean NOT NULL,
     must_login           boolean NOT NULL,
@@ -733,7 +734,7 @@ CREATE TABLE notes (
     account_id         uuid NOT NULL REFERENCES accounts,
     id                 uuid NOT NULL,
     api_key_id         uuid NOT NULL,  -- no foreign key: caller
-    recording_id       uuid NOT NULL,
+    recording_id       uuid,
     meeting_id         uuid NOT NULL,  -- no foreign key: together
     language           text NOT NULL CHECK (language IN ('id', 'en')),
     status             text NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'erased')),

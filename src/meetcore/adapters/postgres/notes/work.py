@@ -87,7 +87,7 @@ class NoteWork(Repository):
     async def save_transcript_chunk(
         self, task: NoteTask, source: str, piece: int, transcript: Transcript
     ) -> bool:
-        account_id, recording_id = task.note.account_id, task.note.recording_id
+        account_id, recording_id = task.note.account_id, task.recording.id
         sealed = sealed_transcript_chunk(account_id, recording_id, source, piece, transcript, self._cipher)
         of = {"recording_id": recording_id, "source": source, "number": piece, "transcript": sealed}
         return await self._changed(SQL["save_chunk"], _bearer(task) | of)
