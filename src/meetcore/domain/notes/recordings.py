@@ -189,17 +189,19 @@ def readdress(recording: Recording, files: Iterable[RecordingFile]) -> Recording
 def segments(recording: Recording) -> tuple[Segment, ...]:
     """Return the stretches of a recording in time, each with some media.
 
-    Files belong to one stretch that overlap by more than half of the shorter of the two: a provider's times
-    are whole seconds, so that one may end a second after the next begins. Sound decides, which is what is
-    paid for: a video or transcript joins the stretch that it overlaps the most.
+    Files of one session belong to one stretch that overlap by more than half of the shorter of the two: a
+    provider's times are whole seconds, so that one may end a second after the next begins. Sound decides,
+    which is what is paid for: a video joins a stretch of sound before one of video, and each file the stretch
+    that it overlaps the most.
     """
     stretches: list[list[RecordingFile]] = []
     files = sorted(recording.files, key=lambda file: (file.starts_at, file.ends_at, file.provider_file_id))
     for kind in (FileKind.AUDIO, FileKind.VIDEO, FileKind.TRANSCRIPT):
         for file in (one for one in files if one.kind is kind):
-            shares = [max(_shared(file, other) for other in stretch) for stretch in stretches]
-            if shares and max(shares)[0] > _HALF:
-                stretches[shares.index(max(shares))].append(file)
+            fits = [(_fit(file, stretch), place) for place, stretch in enumerate(stretches)]
+            best, place = max(fits, default=(_NO_FIT, 0), key=lambda fit: (fit[0], -fit[1]))
+            if best > _NO_FIT:
+                stretches[place].append(file)
             elif kind is not FileKind.TRANSCRIPT:
                 stretches.append([file])
     found = [_segment(stretch) for stretch in stretches]
@@ -280,8 +282,21 @@ _HALF: Final = 0.5
 _INSTANT: Final = timedelta.resolution
 
 
+_NO_FIT: Final = (False, 0.0, 0.0)
+
+
+def _fit(file: RecordingFile, stretch: list[RecordingFile]) -> tuple[bool, float, float]:
+    """Return how well a file fits into a stretch: whether that has sound, and what they share."""
+    # A file without a length lies within many, and joins none of them.
+    others = [other for other in stretch if _span(other) > _INSTANT] or stretch
+    shared = max(_shared(file, other) for other in others)
+    return (stretch[0].kind is FileKind.AUDIO, *shared) if shared[0] > _HALF else _NO_FIT
+
+
 def _shared(one: RecordingFile, other: RecordingFile) -> tuple[float, float]:
     """Return how much of the shorter of two files lies within the other, and how much of the longer."""
+    if one.session_id and other.session_id and one.session_id != other.session_id:
+        return 0.0, 0.0
     until = min(one.starts_at + _span(one), other.starts_at + _span(other))
     common = until - max(one.starts_at, other.starts_at)
     shorter, longer = sorted((_span(one), _span(other)))
