@@ -275,3 +275,11 @@ def test_notes_beyond_the_credit_limit_cannot_be_priced() -> None:
 def test_a_flag_that_costs_credits_is_true_or_false(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field} must be true or false$"):
         pricing.RecordingFlags(**{field: value})
+
+
+@given(tiers(), recording_flags())
+def test_the_surcharge_for_a_recording_is_what_the_quote_has_more(
+    tier: pricing.PricingTier, flags: pricing.RecordingFlags
+) -> None:
+    quote = pricing.quote_meeting(tier, flags)
+    assert quote.recording_credits == quote.credits - tier.credits
