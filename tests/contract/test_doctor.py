@@ -31,7 +31,7 @@ from meetcore.composition.doctor import CheckResult, run_checks
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.ports.figures import HealthStatus
 from meetcore.testing.receiver import Authority
-from meetcore.testing.zoom_server import zoom_stand_in
+from meetcore.testing.zoom_server import ZoomStandIn, zoom_stand_in
 from tests.support import servers
 from tests.support.collector import collecting
 from tests.support.mail_server import PASSWORD, USER, mail_server
@@ -108,6 +108,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert statuses.pop("mail") is WARNING  # none is set; with a server: test_a_login_at_the_mail_server...
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "pooler", "standby", "sealed", "meetings", "recordings",
+        "hosts",
         "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
         "settings",
     }  # fmt: skip
@@ -340,12 +341,72 @@ def test_values_under_an_old_key_are_named_until_they_are_resealed(database: str
     assert (lacking.status, "put back" in lacking.message) == (FAILED, True), lacking
 
 
+def access_to(zoom: ZoomStandIn) -> dict[str, Any]:
+    return {
+        "provider": "zoom", "zoom_api_url": zoom.api_url,
+        "zoom_account_id": zoom.credentials.account_id, "zoom_client_id": zoom.credentials.client_id,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lost", "status"),
+    [
+        ("cloud_recording:delete:recording_file:admin", FAILED),
+        ("meeting:read:list_past_instances:admin", FAILED),
+        ("user:read:user:admin", OK),  # which no call of ours needs
+    ],
+)
+async def test_scopes_that_the_zoom_application_lacks_are_named(
+    database: str, lost: str, status: HealthStatus
+) -> None:
+    async with zoom_stand_in() as zoom:
+        settings = access_to(zoom) | {"zoom_client_secret": zoom.credentials.client_secret}
+        zoom.terms.scopes = zoom.terms.scopes.replace(lost, "")
+        found = (await asyncio.to_thread(checked, database, **settings))["provider"]
+        assert (found.status, lost in found.message) == (status, status is FAILED), found
+        zoom.terms.scopes = (
+            "meeting:write:admin meeting:read:admin user:write:admin user:read:admin recording:write:admin "
+            "recording:read:admin"
+        )
+        assert (await asyncio.to_thread(checked, database, **settings))["provider"].status is OK
+        zoom.terms.scopes = ""
+        assert (await asyncio.to_thread(checked, database, **settings))["provider"].status is WARNING
+
+
+async def test_settings_of_licensed_users_that_recordings_and_guests_need_are_named(
+    postgres_server_url: str,
+) -> None:
+    async with zoom_stand_in() as zoom:
+        settings = access_to(zoom) | {"zoom_client_secret": zoom.credentials.client_secret}
+        with servers.migrated_database(postgres_server_url) as url:
+
+            async def hosts() -> CheckResult:
+                return (await asyncio.to_thread(checked, url, **settings))["hosts"]
+
+            assert ((await hosts()).status, "host add" in (await hosts()).message) == (WARNING, True)
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(
+                    "INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at) "
+                    "SELECT gen_random_uuid(), 'host-' || n, 100, 1, now() FROM generate_series(1, 2) AS n"
+                )
+            assert (await hosts()).status is OK, await hosts()
+            of_one = zoom.account.user("host-1").settings
+            of_one["recording"] |= {"cloud_recording": False, "recording_audio_transcript": False}
+            of_one["schedule_meeting"]["join_before_host"] = False
+            zoom.account.user("host-2").settings["recording"]["auto_delete_cmr"] = True
+            found = await hosts()
+            assert found.status is WARNING
+            assert_contains(
+                found.message, "cloud recording is off for 1 of 2", "of recordings is off for 1 of 2",
+                "before the host is off for 1", "deleted before 90 days for 1", absent=("host-1",),
+            )  # fmt: skip
+            zoom.terms.scopes = zoom.terms.scopes.replace("user:read:settings:admin", "")
+            assert "does not tell" in (await hosts()).message
+
+
 async def test_a_token_is_requested_from_zoom(database: str) -> None:
     async with zoom_stand_in() as zoom:
-        access: dict[str, Any] = {
-            "provider": "zoom", "zoom_api_url": zoom.api_url,
-            "zoom_account_id": zoom.credentials.account_id, "zoom_client_id": zoom.credentials.client_id,
-        }  # fmt: skip
+        access = access_to(zoom)
         right: dict[str, Any] = {"zoom_client_secret": zoom.credentials.client_secret}
         result = await asyncio.to_thread(lambda: checked(database, **access, **right)["provider"])
         assert result.status is OK

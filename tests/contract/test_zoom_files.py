@@ -15,6 +15,7 @@ from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.testing.contracts.providers import order_for
 from meetcore.testing.stand_in import Reply, Request, serving
+from meetcore.testing.zoom_account import SCOPES
 from meetcore.testing.zoom_server import Fault
 from tests.support.zoom_adapter import Zoom, access_to, zoom_at_hand
 
@@ -310,6 +311,13 @@ async def test_sessions_that_cannot_be_asked_for_are_not_taken_as_empty(zoom: Zo
     zoom.stand_in.faults.plan(Fault(fault, call, times=None))
     with pytest.raises(FilesUnavailable):
         await zoom.provider.files.find(made)
+
+
+async def test_without_the_scope_to_delete_nothing_is_taken_as_removed(zoom: Zoom, file: RecordingFile):
+    zoom.stand_in.terms.scopes = zoom.stand_in.terms.scopes.replace(SCOPES["delete_file"], "")
+    with pytest.raises(FilesUnavailable, match="4711"):
+        await zoom.provider.files.remove(zoom.made[0], file)
+    assert "a1" in zoom.stand_in.account.contents
 
 
 @pytest.mark.parametrize("fault", ["validation", "missing_scope", "500", "drop", "rate_daily_account"])

@@ -1,5 +1,6 @@
 """Checks of the database, each on its own connection, so that none waits for another."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from meetcore.ports.figures import REMOVAL_TRIES
 from meetcore.ports.maintenance import FEW_AHEAD
 from meetcore.ports.runtime import CipherRefused
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreSessionRefused, StoreUnavailable
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
 MAX_CLOCK_DIFFERENCE_S = 2.0
 """Seconds between this machine's clock, for expiries and caps, and the database's, for leases."""
@@ -286,6 +288,35 @@ def _check_recordings(settings: Settings) -> CheckResult:
     )
 
 
+MOST_USERS = 20
+"""Licensed users whose settings are read: each is a request to the provider."""
+_SETTINGS_S = 3.0
+
+
+def _check_hosts(settings: Settings) -> CheckResult:
+    from meetcore.adapters.zoom import account
+    from meetcore.composition.providers import zoom_access
+
+    if settings.provider != "zoom":
+        return ok(f"{settings.provider} has no settings of licensed users")
+    with _connected(settings) as connection:
+        statement = "SELECT provider_user_id FROM hosts WHERE is_active ORDER BY uses, id LIMIT %s"
+        users = [str(user) for (user,) in connection.execute(statement.encode(), (MOST_USERS,)).fetchall()]
+    if not users:
+        return warning("there is none: add each licensed user with `meetcore host add`")
+    try:
+        found = asyncio.run(
+            account.read_settings(zoom_access(settings), users, lambda: datetime.now(UTC), _SETTINGS_S)
+        )
+    except (ProviderRefused, ProviderUnknown):
+        return warning(
+            "zoom does not tell their settings: see the check of the provider, and that they exist"
+        )
+    if faults := account.setting_faults(found, settings.recording_retention_days):
+        return warning(f"set at zoom what recordings, notes and guests need: {'; '.join(faults)}")
+    return ok(f"{len(found)} have the settings that recordings, notes and guests need")
+
+
 DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "writable": _check_writable,
     "schema": _check_schema,
@@ -298,5 +329,6 @@ DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "clock": _check_clock,
     "sealed": _check_sealed,
     "recordings": _check_recordings,
+    "hosts": _check_hosts,
 }
 """The checks of a database that is reached."""

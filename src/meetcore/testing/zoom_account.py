@@ -86,6 +86,23 @@ _PASSWORD: Final = re.compile(r"[A-Za-z0-9@\-_*]{0,10}")
 _HOST_KEY: Final = re.compile(r"[0-9]{6,10}")
 
 
+SCOPES: Final[Mapping[str, str]] = {
+    "create": "meeting:write:meeting:admin",
+    "list": "meeting:read:list_meetings:admin",
+    "get": "meeting:read:meeting:admin",
+    "delete": "meeting:delete:meeting:admin",
+    "status": "meeting:update:status:admin",
+    "instances": "meeting:read:list_past_instances:admin",
+    "recordings": "cloud_recording:read:list_recording_files:admin",
+    "delete_file": "cloud_recording:delete:recording_file:admin",
+    "delete_files": "cloud_recording:delete:meeting_recording:admin",
+    "host_key": "user:update:user:admin",
+    "user": "user:read:user:admin",
+    "settings": "user:read:settings:admin",
+}
+"""The scope that each call needs."""
+
+
 @define
 class Terms:
     """The settings that may change while the stand-in runs."""
@@ -97,6 +114,7 @@ class Terms:
     max_page_size: int = 300
     has_ranges: bool = True  # whether the file server sends parts of files
     clock_ahead_s: float = 0.0  # of the given clock
+    scopes: str = " ".join(SCOPES.values())  # of the application
 
 
 def utc_now() -> datetime:

@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, unquote
 from attrs import define, evolve, field, frozen
 
 from meetcore.testing.stand_in import BROKEN, PlannedFault, Reply, Request, StandIn, as_json, broken
-from meetcore.testing.zoom_account import REFUSALS, Refused, ZoomAccount, refusal
+from meetcore.testing.zoom_account import REFUSALS, SCOPES, Refused, ZoomAccount, refusal
 from meetcore.testing.zoom_sessions import StandInMeeting, StandInUser, instant
 
 _FAULTS: Final = (*BROKEN, "late", "answered", "stall", "page")
@@ -48,7 +48,7 @@ class Fault(PlannedFault):
 
     CALLS: ClassVar[tuple[str, ...]] = (
         "token", "create", "get", "list", "delete", "status", "recordings", "instances", "user", "host_key",
-        "download", "content", "delete_file", "delete_files",
+        "download", "content", "delete_file", "delete_files", "settings",
     )  # fmt: skip
     FAULTS: ClassVar[tuple[str, ...]] = (*_FAULTS, *REFUSALS)
 
@@ -162,7 +162,7 @@ class ZoomApi(StandIn[Fault]):
             if fault is not None and not fault.does_the_work:  # a response without work, mostly unseen
                 return refusal(fault.fault, "as was asked for") if fault.fault in REFUSALS else Reply(503)
             if call not in ("token", "content"):
-                self._check_token(request)
+                self._check_token(request, call)
                 self._check_rate()
             reply = handler() or Reply(204)
             if fault is not None and call == "create":
@@ -180,12 +180,14 @@ class ZoomApi(StandIn[Fault]):
                 text += " " + str(meeting.fields["topic"])
         return text
 
-    def _check_token(self, request: Request) -> None:
+    def _check_token(self, request: Request, call: str) -> None:
         kind, _, token = request.headers.get("authorization", "").partition(" ")
         if kind != "Bearer" or token not in self._tokens:
             raise Refused("token_invalid")
         if self._tokens[token] < time.monotonic():
             raise Refused("token_expired")
+        if call in SCOPES and SCOPES[call] not in self.account.terms.scopes.split():
+            raise Refused("missing_scope")
 
     def _check_rate(self) -> None:
         second, count = int(time.monotonic()), self._second[1]
@@ -202,6 +204,8 @@ class ZoomApi(StandIn[Fault]):
                 return "token", lambda: self._token(request)
             case "GET", "v2", "users", name:
                 return "user", lambda: as_json(_shown_user(account.user(name)))
+            case "GET", "v2", "users", name, "settings":
+                return "settings", lambda: as_json(account.user(name).settings)
             case "PATCH", "v2", "users", name:
                 return "host_key", lambda: account.set_host_key(name, request.json.get("host_key"))
             case "POST", "v2", "users", name, "meetings":
@@ -241,7 +245,7 @@ class ZoomApi(StandIn[Fault]):
         token = f"eyJ{secrets.token_urlsafe(24)}.{secrets.token_urlsafe(24)}"
         lifetime_s = self.account.terms.token_lifetime_s
         self._tokens[token] = time.monotonic() + lifetime_s
-        scope = "meeting:write:meeting:admin meeting:read:meeting:admin"
+        scope = self.account.terms.scopes
         about = {"expires_in": int(lifetime_s), "scope": scope, "api_url": "https://api.zoom.us"}
         return as_json({"access_token": token, "token_type": "bearer", **about})
 

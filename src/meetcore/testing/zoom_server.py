@@ -19,7 +19,7 @@ paths need no token::
     PUT /stand-in/files/{id}                          the bytes of a file at `{url}/rec/download/{id}`
     GET /stand-in/counts                              meetings made and to come, calls of each kind
     GET /stand-in/users                               every user that was named, with its host key
-    PUT /stand-in/users/{name}                        `type` (1 has no licence, 2 has one), `exists`
+    PUT /stand-in/users/{name}                        `type` (1: no licence, 2: one), `exists`, `settings`
     GET, POST, DELETE /stand-in/faults                lists, plans (one or a list), drops faults
     PUT /stand-in/terms                               the fields of `Terms`
     POST /stand-in/tokens/expire                      refuses every token that was issued
@@ -173,6 +173,7 @@ class ZoomStandIn(ZoomApi):
         user = self.account.known(name)
         user.type = int(settings.get("type", user.type))
         user.exists = bool(settings.get("exists", user.exists))
+        user.settings = settings.get("settings", user.settings)
         return _shown_user(user)
 
     def _change_terms(self, settings: dict[str, Any]) -> object:

@@ -20,6 +20,16 @@ WEBHOOKS: Final = (
 """The webhooks that the stand-in signs, by Zoom's names."""
 
 
+def _settings() -> dict[str, Any]:
+    return {
+        "recording": {
+            "cloud_recording": True, "recording_audio_transcript": True, "auto_delete_cmr": False,
+            "auto_delete_cmr_days": 30,
+        },
+        "schedule_meeting": {"join_before_host": True},
+    }  # fmt: skip
+
+
 @define
 class StandInUser:
     """A user by the name that callers use: an id or an address. Type 1 has no licence, type 2 has one."""
@@ -30,6 +40,7 @@ class StandInUser:
     exists: bool = True
     host_key: str = field(default="482913", repr=False)
     creations: Counter[date] = field(factory=Counter)
+    settings: dict[str, Any] = field(factory=_settings, repr=False)
 
 
 @define

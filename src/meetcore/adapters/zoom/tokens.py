@@ -40,6 +40,7 @@ def open_http(tracing: Tracing = NO_TRACING) -> BoundedHttp:
 class _Token(msgspec.Struct, frozen=True):
     access_token: str
     expires_in: float
+    scope: str = ""
 
     def __repr__(self) -> str:
         return "<a token of Zoom>"
@@ -58,6 +59,12 @@ class Tokens:
         self._token: str | None = None
         self._good_until = 0.0
         self._renewal: asyncio.Task[str] | None = None
+        self._scopes = frozenset[str]()
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes of the latest token; none where Zoom did not tell."""
+        return self._scopes
 
     async def get(self) -> str:
         """Return a valid token, fetched once for concurrent callers; or raise `ProviderRefused`."""
@@ -92,7 +99,7 @@ class Tokens:
         except TimeoutError:
             self._log.warning("zoom_gives_no_token", cause="no answer in time")
             raise ProviderRefused("zoom: no token in time") from None
-        self._token = token.access_token
+        self._token, self._scopes = token.access_token, frozenset(token.scope.split())
         self._good_until = requested_at + token.expires_in - min(_MARGIN_S, token.expires_in / 2)
         return self._token
 
@@ -124,23 +131,13 @@ class Tokens:
         )
 
 
-class _NoLog:
+class NoLog:
+    """Logs nothing: for checks, which tell what they find."""
+
     def warning(self, event: str, /, **fields: object) -> None:
-        pass
+        """Do nothing."""
 
     info = error = exception = warning
-
-
-async def check_credentials(access: ZoomAccess) -> str | None:
-    """Fetch a token and drop it; return why Zoom refuses, `None` on success."""
-    http = open_http()
-    try:
-        await Tokens(access, http, _NoLog()).get()
-    except ProviderRefused as error:
-        return str(error).removeprefix("zoom: no token: ").removeprefix("zoom: ")
-    finally:
-        await http.aclose()
-    return None
 
 
 def _decoded(response: HttpResponse) -> _Token:

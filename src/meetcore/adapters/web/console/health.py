@@ -53,6 +53,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "clock": _("Clock"),
     "database": _("Database"),
     "durability": _("Durability"),
+    "hosts": _("Licensed hosts"),
     "mail": _("Mail server"),
     "oidc": _("OpenID provider"),
     "outbound": _("Outgoing connections"),
