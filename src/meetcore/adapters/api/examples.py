@@ -195,8 +195,8 @@ EVENTS: Mapping[EventKind, DocumentedEvent] = {
         _PUBLIC_MEETING,
     ),
     EventKind.MEETING_ENDED: DocumentedEvent(
-        "A meeting was ended, by the provider or by `DELETE /meetings/{id}`. `data` is the meeting; "
-        "its `password` and `host_key` are null.",
+        "A meeting is over: at its `end_at`, by `DELETE /meetings/{id}`, or because all have left. `data` is "
+        "the meeting; its `password` and `host_key` are null.",
         meetings.Meeting,
         _PUBLIC_MEETING | {"status": "ended"},
     ),
