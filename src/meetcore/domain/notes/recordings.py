@@ -12,6 +12,7 @@ provider, later ones included.
 from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from math import ceil
 from typing import Final
 from uuid import UUID
@@ -198,10 +199,9 @@ def segments(recording: Recording) -> tuple[Segment, ...]:
     files = sorted(recording.files, key=lambda file: (file.starts_at, file.ends_at, file.provider_file_id))
     for kind in (FileKind.AUDIO, FileKind.VIDEO, FileKind.TRANSCRIPT):
         for file in (one for one in files if one.kind is kind):
-            fits = [(_fit(file, stretch), place) for place, stretch in enumerate(stretches)]
-            best, place = max(fits, default=(_NO_FIT, 0), key=lambda fit: (fit[0], -fit[1]))
-            if best > _NO_FIT:
-                stretches[place].append(file)
+            best = max(stretches, key=partial(_fit, file), default=None)
+            if best is not None and _fit(file, best) > _NO_FIT:
+                best.append(file)
             elif kind is not FileKind.TRANSCRIPT:
                 stretches.append([file])
     found = [_segment(stretch) for stretch in stretches]
@@ -287,6 +287,8 @@ _NO_FIT: Final = (False, 0.0, 0.0)
 
 def _fit(file: RecordingFile, stretch: list[RecordingFile]) -> tuple[bool, float, float]:
     """Return how well a file fits into a stretch: whether that has sound, and what they share."""
+    if len({one.session_id for one in (file, *stretch)} - {""}) > 1:
+        return _NO_FIT
     # A file without a length lies within many, and joins none of them.
     others = [other for other in stretch if _span(other) > _INSTANT] or stretch
     shared = max(_shared(file, other) for other in others)
@@ -295,8 +297,6 @@ def _fit(file: RecordingFile, stretch: list[RecordingFile]) -> tuple[bool, float
 
 def _shared(one: RecordingFile, other: RecordingFile) -> tuple[float, float]:
     """Return how much of the shorter of two files lies within the other, and how much of the longer."""
-    if one.session_id and other.session_id and one.session_id != other.session_id:
-        return 0.0, 0.0
     until = min(one.starts_at + _span(one), other.starts_at + _span(other))
     common = until - max(one.starts_at, other.starts_at)
     shorter, longer = sorted((_span(one), _span(other)))

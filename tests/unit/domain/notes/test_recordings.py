@@ -478,3 +478,21 @@ def test_a_recording_is_kept_for_its_retention_from_its_beginning() -> None:
     bare = open_recording(ID, without_id, [a_file()], LATER)
     assert bare is not None
     assert bare.provider_meeting_id == ""
+
+
+def test_a_file_without_a_length_joins_no_two_others() -> None:
+    def video(name: str, first: int, last: int) -> RecordingFile:
+        hour = timedelta(hours=1)
+        times = {"starts_at": START + first * hour, "ends_at": START + last * hour}
+        return evolve(a_file(name, kind=FileKind.VIDEO), **times)
+
+    recording = opened(video("b1", 2, 6), video("b2", 5, 7), video("b3", 5, 5))
+    assert [one.sound.provider_file_id for one in segments(recording)] == ["b1", "b2"]
+
+
+def test_sessions_are_stretches_of_their_own_whatever_their_times() -> None:
+    first, second = a_file("b1", session_id="/a//b=="), a_file("b2", session_id="cc==")
+    transcript = a_file("b3", kind=FileKind.TRANSCRIPT, session_id="cc==")
+    one, other = segments(opened(first, second, transcript))
+    assert (one.sound, one.transcript) == (first, None)
+    assert (other.sound, other.transcript) == (second, transcript)
