@@ -483,8 +483,7 @@ def test_a_recording_is_kept_for_its_retention_from_its_beginning() -> None:
 def test_a_file_without_a_length_joins_no_two_others() -> None:
     def video(name: str, first: int, last: int) -> RecordingFile:
         hour = timedelta(hours=1)
-        times = {"starts_at": START + first * hour, "ends_at": START + last * hour}
-        return evolve(a_file(name, kind=FileKind.VIDEO), **times)
+        return evolve(a_file(name), starts_at=START + first * hour, ends_at=START + last * hour)
 
     recording = opened(video("b1", 2, 6), video("b2", 5, 7), video("b3", 5, 5))
     assert [one.sound.provider_file_id for one in segments(recording)] == ["b1", "b2"]
