@@ -157,7 +157,7 @@ dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
 small { color: var(--soft); }
 .hint { font-family: ui-monospace, monospace; letter-spacing: .08em; }
 .buttons { display: grid; grid-template-columns: 1fr 1fr 1fr; gap: .75rem; } form { margin: 0; }
-button { width: 100%; min-height: 3rem; padding: .5rem 1rem; border: 1px solid var(--brand); cursor: pointer;
+button { width: 100%; min-height: 3rem; padding: .5rem; border: 1px solid var(--brand); cursor: pointer;
   border-radius: .65rem; background: transparent; color: var(--brand); font: inherit; font-weight: 600; }
 .first { background: var(--brand); color: var(--on-brand); }
 button:disabled { background: var(--off); border-color: var(--off); color: var(--soft); cursor: not-allowed; }
