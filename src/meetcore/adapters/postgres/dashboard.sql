@@ -30,7 +30,7 @@ SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FRO
     AS troubled,
     (SELECT low_threshold FROM accounts WHERE id = %(account_id)s) AS low_threshold
 
--- find_meeting_details: A meeting with its recording, where that is shown, and the notes on it: one row for each
+-- find_meeting_details: A meeting with its recording, where that is shown, and its notes: one row for each
 -- note, and one without where there is none. The account's id is that of the meeting, which stands last.
 SELECT {NOTE.select}, n.content AS note_content, {RECORDING.select}, r.files AS recording_files, {MEETING.select}, (
     SELECT h.host_key FROM host_reservations r
@@ -41,9 +41,14 @@ SELECT {NOTE.select}, n.content AS note_content, {RECORDING.select}, r.files AS 
 ) AS host_key
 FROM meetings m
 LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
-LEFT JOIN notes n ON n.account_id = r.account_id AND n.recording_id = r.id AND n.status <> 'erased'
+LEFT JOIN notes n ON n.account_id = m.account_id AND n.meeting_id = m.id AND n.status <> 'erased'
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
 ORDER BY n.id DESC
+
+-- list_sessions: The sessions of a meeting in the order of time.
+SELECT provider_session_id, started_at, ended_at FROM meeting_sessions
+WHERE account_id = %(account_id)s AND meeting_id = %(id)s
+ORDER BY LEAST(started_at, ended_at), provider_session_id
 
 -- list_titled_notes: A page of an account's notes, with the titles of their meetings and without what they say.
 SELECT {NOTE.select}, m.title FROM (

@@ -8,6 +8,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.members.members import Member
 from meetcore.domain.money import proposals, transfers
 from meetcore.domain.notes.notes import Note
@@ -66,11 +67,12 @@ class Overview:
 
 @frozen
 class MeetingDetails:
-    """A meeting, its recordings, and the notes on them, the newest first."""
+    """A meeting, its recordings, its notes, the newest first, and its sessions, the first one first."""
 
     meeting: Meeting
     recordings: Sequence[Recording] = ()
     notes: Sequence[Note] = ()
+    sessions: Sequence[Session] = ()
 
 
 @frozen

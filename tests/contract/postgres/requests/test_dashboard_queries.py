@@ -5,7 +5,10 @@ from datetime import date, timedelta
 from attrs import evolve
 
 from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.money.statements import EntryRange
+from meetcore.domain.notes.notes import Language, fail_without_recording
+from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.records.pages import DaySpending, NoteDetails, Overview
 from meetcore.domain.webhooks.endpoints import EndpointState
 from tests.support.note_transactions import (
@@ -133,6 +136,19 @@ async def test_a_meeting_comes_with_its_recording_and_the_notes_on_it(rig: Postg
     recording = new_recording(customer, meeting_id=meeting.id)
     await keep_recording(rig, recording)
     assert await find(owner, meeting.id) == bare, "it is being measured"
+    begun, over = meeting.start_at, meeting.start_at + timedelta(minutes=9)
+    held = (Session("s1", None, begun), Session("s2", begun, over), Session("s3", over))
+    note, _ = fail_without_recording(new_id(), meeting, Language.INDONESIAN, meeting.end_at)
+    async with rig.store.begin() as tx:
+        await tx.lock_account(owner)
+        for session in held:
+            await tx.meetings.save_session(meeting, session)
+        await tx.notes.save_refused(note, ())
+    details = await find(owner, meeting.id)
+    assert details is not None
+    assert (tuple(details.sessions), *details.notes) == (held, note)
+    of_meeting = NoteFilter(meeting_id=meeting.id)
+    assert list(await rig.queries.list_notes(owner, of_meeting, 9, None)) == [note]
     assert await find(other.account_id, meeting.id) is None
     assert await find(owner, new_id()) is None
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from meetcore.adapters.postgres import columns, repository
 from meetcore.adapters.postgres.meetings.create import MeetingCreation
-from meetcore.adapters.postgres.meetings.rows import MEETING, ending_parameters, meeting
+from meetcore.adapters.postgres.meetings.rows import MEETING, ending_parameters, meeting, session
 from meetcore.adapters.postgres.money.rows import FUNDS, MONEY, USAGE, entry_parameters
 from meetcore.adapters.postgres.requests.idempotency import KEY, key_record
 from meetcore.adapters.postgres.webhooks.rows import event_parameters
@@ -127,7 +127,7 @@ class MeetingLifecycle(repository.Repository):
 
     async def load_sessions(self, account_id: UUID, meeting_id: UUID) -> Sessions:
         rows = await self._all(SQL["load_sessions"], account_id=account_id, meeting_id=meeting_id)
-        return tuple(_session(row) for row in rows)
+        return tuple(session(row) for row in rows)
 
     async def save_session(self, meeting: Meeting, session: Session) -> None:
         await self._run(
@@ -175,15 +175,6 @@ class MeetingLifecycle(repository.Repository):
 
 def _key(meeting: Meeting) -> dict[str, Any]:
     return {"account_id": meeting.account_id, "meeting_id": meeting.id}
-
-
-def _session(row: columns.Row) -> Session:
-    started_at, ended_at = row["started_at"], row["ended_at"]
-    return Session(
-        row["provider_session_id"],
-        None if started_at is None else columns.utc(started_at),
-        None if ended_at is None else columns.utc(ended_at),
-    )
 
 
 def _expired_lease(row: columns.Row) -> ExpiredLease:

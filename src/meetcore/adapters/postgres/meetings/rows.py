@@ -5,10 +5,11 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.postgres.columns import Columns, Row, readable, seal_text
+from meetcore.adapters.postgres.columns import Columns, Row, readable, seal_text, utc
 from meetcore.adapters.postgres.requests.idempotency import sealed_outcome
 from meetcore.domain.meetings import hosts, views
 from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.sessions import Session
 from meetcore.ports.runtime import Cipher
 
 _JOIN_URL_CONTEXT = "{account_id}/meetings/{id}/join-url"
@@ -29,6 +30,16 @@ MOST_FREE_HOSTS = 8
 def meeting(row: Row, cipher: Cipher) -> Meeting:
     """Read a meeting, its password and link opened; `None` where they do not open."""
     return MEETING.read(row, cipher)
+
+
+def session(row: Row) -> Session:
+    """Read a session of a meeting."""
+    started_at, ended_at = row["started_at"], row["ended_at"]
+    return Session(
+        row["provider_session_id"],
+        None if started_at is None else utc(started_at),
+        None if ended_at is None else utc(ended_at),
+    )
 
 
 def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:

@@ -762,6 +762,7 @@ CREATE TABLE notes (
 CREATE UNIQUE INDEX notes_one_at_a_time ON notes (account_id, recording_id, language)
     WHERE status IN ('queued', 'processing', 'completed');
 CREATE INDEX notes_of_recording ON notes (account_id, recording_id);
+CREATE INDEX notes_of_meeting ON notes (account_id, meeting_id);
 CREATE INDEX notes_due ON notes (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX notes_by_id ON notes (id);
 

@@ -29,18 +29,17 @@ SELECT * FROM (
 ) AS few
 WHERE note_id < %(before)s ORDER BY note_id DESC LIMIT %(limit)s
 
--- list_notes_of_meeting: Read the next notes of a meeting. It has at most one recording, and its notes are those on it.
+-- list_notes_of_meeting: Read the next notes of a meeting, in the same way.
 SELECT * FROM (
     SELECT {NOTE.select}, n.content AS note_content FROM notes n
-    WHERE n.account_id = %(account_id)s AND n.recording_id = (
-        SELECT r.id FROM recordings r WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s) AND n.status <> 'erased' OFFSET 0
+    WHERE n.account_id = %(account_id)s AND n.meeting_id = %(meeting_id)s AND n.status <> 'erased' OFFSET 0
 ) AS few
 WHERE note_id < %(before)s ORDER BY note_id DESC LIMIT %(limit)s
 
 -- list_notes_of_both: Read the next notes on a recording, if it is the meeting's.
 SELECT * FROM (
     SELECT {NOTE.select}, n.content AS note_content FROM notes n
-    WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.recording_id = (
-        SELECT r.id FROM recordings r WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s) AND n.status <> 'erased' OFFSET 0
+    WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.meeting_id = %(meeting_id)s
+        AND n.status <> 'erased' OFFSET 0
 ) AS few
 WHERE note_id < %(before)s ORDER BY note_id DESC LIMIT %(limit)s

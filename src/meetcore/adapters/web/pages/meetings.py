@@ -123,6 +123,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         host_key=None if visit.is_view else shown_host_key(meeting, now),
         recordings=found.recordings,
         notes=found.notes,
+        sessions=found.sessions,
         players=[player_of(visit, each) for each in found.recordings],
         note_states=[note_state(visit, each) for each in found.notes],
         can_cancel=is_open and visit.may(Action.MANAGE_MEETINGS),
