@@ -91,6 +91,29 @@ class Transcriber(Protocol):
         """
 
 
+class KeptParts(Protocol):
+    """What a writer has done of a note so far, kept by name until the note is written."""
+
+    def get(self, name: str) -> str | None:
+        """Return a part's text, where it was kept."""
+
+    async def keep(self, name: str, text: str) -> None:
+        """Keep a part's text."""
+
+
+class NothingKept:
+    """Keeps nothing."""
+
+    def get(self, name: str) -> str | None:
+        return None
+
+    async def keep(self, name: str, text: str) -> None:
+        pass
+
+
+NOTHING_KEPT = NothingKept()
+
+
 class NoteWriter(Protocol):
     """Writes a summary, decisions, action items and topics. Raises `AiUnavailable` and `AiRefused`."""
 
@@ -98,8 +121,11 @@ class NoteWriter(Protocol):
     def name(self) -> str:
         """The name of its model, or `notes.BY_RULES`."""
 
-    async def write(self, transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
+    async def write(
+        self, transcript: transcripts.Transcript, language: notes.Language, kept: KeptParts = NOTHING_KEPT
+    ) -> notes.NoteDraft:
         """Write notes of a transcript, which is not empty, in a language, whatever language was spoken.
 
-        A quote stands in the transcript word for word, and its second is that of its utterance.
+        A quote stands in the transcript word for word, and its second is that of its utterance. A writer that
+        works part by part asks `kept` before each, and lets it keep the result.
         """

@@ -43,6 +43,7 @@ from attrs import asdict, define, field, frozen
 
 from meetcore.testing import stand_in
 from meetcore.testing.ai_content import SchemaRefused, check_schema, form_of, segments, utterances_in, written
+from meetcore.testing.ai_manners import Manner, cut, prompt_tokens, schema_in
 from meetcore.testing.sounds import sound_length_s
 
 _MAX_FILE_BYTES: Final = 25 * 1024 * 1024
@@ -97,6 +98,7 @@ class AiStandIn(stand_in.StandIn[Fault]):
     def __init__(self, models: Models, latency_s: float = 0.0) -> None:
         super().__init__(Fault)
         self.models, self.latency_s, self.tally = models, latency_s, Tally()
+        self.manner = Manner()  # OpenAI's own
         self.conversations: list[list[Any]] = []
         self.languages: list[str | None] = []  # of each transcription
         self._digests: set[bytes] = set()
@@ -198,17 +200,44 @@ class AiStandIn(stand_in.StandIn[Fault]):
         body = request.json
         if body.get("model") != self.models.writes:
             return _no_model(body.get("model"))
-        shape = body.get("response_format", {}).get("json_schema", {})
-        schema = shape.get("schema", {})
-        try:
-            check_schema(schema)
-        except SchemaRefused as refused:
-            return _error(400, f"Invalid schema for response_format: {refused}", None, "response_format")
-        if shape.get("strict") is not True or not shape.get("name"):
-            return _error(400, "response_format must be strict and have a name", None, "response_format")
-        self.conversations.append(body["messages"])
-        content = json.dumps(written(schema, utterances_in(body["messages"])), ensure_ascii=False)
-        return _completion(body["model"], {"content": content}, "stop")
+        form = body.get("response_format", {"type": "text"})
+        if form.get("type") not in self.manner.knows:
+            status, said = self.manner.refuses(str(form.get("type")))
+            return stand_in.as_json(said, status)
+        refused = _refused_format(form, body["messages"])
+        if refused is not None:
+            return refused
+        messages, tokens = body["messages"], prompt_tokens(body["messages"])
+        most = self.manner.context_tokens
+        if most is not None and tokens > most:
+            if self.manner.too_long is not None:
+                status, said = self.manner.too_long(tokens, most)
+                return stand_in.as_json(said, status)
+            messages, tokens = cut(messages, most), most
+        self.conversations.append(messages)
+        schema = form.get("json_schema", {}).get("schema") or schema_in(messages) or {"properties": {}}
+        content = json.dumps(written(schema, utterances_in(messages)), ensure_ascii=False)
+        if self.manner.answers_up_to is not None and tokens > self.manner.answers_up_to:
+            message = {"content": self.manner.written(content[: len(content) // 2])}
+            return _completion(body["model"], message, "length", tokens)
+        return _completion(body["model"], {"content": self.manner.written(content)}, "stop", tokens)
+
+
+def _refused_format(form: Mapping[str, Any], messages: list[Any]) -> stand_in.Reply | None:
+    """Check a response format by OpenAI's rules."""
+    if form.get("type") == "json_object" and "json" not in str(messages).lower():
+        message = "'messages' must contain the word 'json' in some form"
+        return _error(400, message, None, "messages")
+    if form.get("type") != "json_schema":
+        return None
+    shape = form.get("json_schema", {})
+    try:
+        check_schema(shape.get("schema", {}))
+    except SchemaRefused as refused:
+        return _error(400, f"Invalid schema for response_format: {refused}", None, "response_format")
+    if shape.get("strict") is not True or not shape.get("name"):
+        return _error(400, "response_format must be strict and have a name", None, "response_format")
+    return None
 
 
 def _error(
@@ -224,11 +253,14 @@ def _no_model(model: object) -> stand_in.Reply:
     return _error(404, message, "model_not_found")
 
 
-def _completion(model: object, message: Mapping[str, object], finish_reason: str) -> stand_in.Reply:
+def _completion(
+    model: object, message: Mapping[str, object], finish_reason: str, tokens: int = 0
+) -> stand_in.Reply:
     assistant = {"role": "assistant", "content": None, "refusal": None, **message}
     choice = {"index": 0, "message": assistant, "finish_reason": finish_reason}
     about = {"id": "chatcmpl-stand-in", "object": "chat.completion", "model": model}
-    return stand_in.as_json({**about, "choices": [choice]})
+    usage = {"prompt_tokens": tokens} if tokens else None
+    return stand_in.as_json({**about, "choices": [choice], "usage": usage})
 
 
 async def _faulty(fault: Fault, request: stand_in.Request, reply: stand_in.Reply) -> stand_in.Reply | None:

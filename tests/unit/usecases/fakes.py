@@ -21,7 +21,7 @@ from meetcore.domain.notes.due_words import Holiday, Holidays
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.domain.notes.transcripts import Transcript, Utterance
-from meetcore.ports.ai import AiRefused, MediaUnreadable, Sound
+from meetcore.ports.ai import NOTHING_KEPT, AiRefused, KeptParts, MediaUnreadable, Sound
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
 
 __all__ = [
@@ -215,12 +215,19 @@ class FakeTranscriber:
 
 @define(slots=False)
 class FakeNoteWriter:
-    """Writes a fixed draft of the transcript. Fills `ports.ai.NoteWriter`."""
+    """Writes a fixed draft of the transcript, after so many parts. Fills `ports.ai.NoteWriter`."""
 
     fault_plan: FaultPlan
     name: str = "fake-model"
+    parts: int = 0
 
-    async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
+    async def write(
+        self, transcript: Transcript, language: Language, kept: KeptParts = NOTHING_KEPT
+    ) -> NoteDraft:
+        for number in range(self.parts):
+            if kept.get(str(number)) != f"part {number}":
+                await self.fault_plan.meet("part")
+                await kept.keep(str(number), f"part {number}")
         await self.fault_plan.meet("write")
         return draft_of(transcript, language)
 

@@ -17,6 +17,7 @@ from typing import Final
 from meetcore.adapters.local_notes.rules import action_in, decisions_in
 from meetcore.adapters.local_notes.sentences import Sentence, sentences_of
 from meetcore.domain.notes import notes, transcripts
+from meetcore.ports.ai import NOTHING_KEPT, KeptParts
 
 STOPWORDS: Final = frozenset(
     """
@@ -132,7 +133,9 @@ class LocalNoteWriter:
 
     name: Final = notes.BY_RULES
 
-    async def write(self, transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
+    async def write(
+        self, transcript: transcripts.Transcript, language: notes.Language, kept: KeptParts = NOTHING_KEPT
+    ) -> notes.NoteDraft:
         return await asyncio.to_thread(_draft, transcript, language)
 
 

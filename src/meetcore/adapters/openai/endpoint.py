@@ -1,16 +1,19 @@
 """The endpoint: its settings, one request, and the effect of its response on the note.
 
-===============================  ==================================================================
-status                           the note
-===============================  ==================================================================
-2xx                              goes on
-3xx, 401, 402, 403, 404, 405     waits; an error log asks the operator to check the settings
-408, 409, 425, 429, 5xx          waits, at least for `Retry-After`
-any other                        fails
-===============================  ==================================================================
+=======================================  ==============================================================
+status                                   the note
+=======================================  ==============================================================
+2xx                                      goes on
+3xx, 401, 402, 403, 404, 405             waits; an error log asks the operator to check the settings
+408, 409, 425, 429, 5xx                  waits, at least for `Retry-After`
+413, a context that is too long          goes on in smaller parts
+400, 422 that name the response format   goes on with the next format that the writer knows
+any other                                fails
+=======================================  ==============================================================
 
-A 400 that names one of our parameters is a wrong setting too. Without a whole response of at most 4 MiB in
-time, the note waits. Nothing is repeated here. Response texts are not logged: they may quote the meeting.
+A 400 or 422 that names the model, or another parameter of ours, is a wrong setting too. Without a whole
+response of at most 4 MiB in time, the note waits. Nothing is repeated here. Response texts are not logged:
+they may quote the meeting.
 """
 
 import re
@@ -29,12 +32,37 @@ from meetcore.ports.observability import NO_TRACING, Log, Tracing
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _SETTINGS: Final = frozenset({401, 402, 403, 404, 405, 407})
 _NOT_NOW: Final = frozenset({408, 409, 425, 429})
-_OUR_PARAMETERS: Final = frozenset({"model", "response_format"})
+_OUR_PARAMETERS: Final = frozenset({"model", "response_format", "language", "messages"})
 _LONGEST_WAIT_S: Final = 86_400.0
 # OpenAI and Azure send milliseconds, the more exact ones, beside whole seconds; Groq sends fractions.
 _DELAYS: Final = {"Retry-After-Ms": 0.001, "X-Ms-Retry-After-Ms": 0.001, "Retry-After": 1.0}
 _SECONDS: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)s?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+
+# The words of OpenAI, vLLM, Ollama, llama.cpp, LM Studio, TGI, Groq, Mistral and Gemini.
+_TOO_LONG: Final = re.compile(
+    r"context[ _-]?(?:length|size|window)|maximum model length|must have less than \d+ tokens|max_new_tokens"
+    r"|tokens to keep|reduce the length|too many tokens|maximum number of tokens"
+    r"|(?:prompt|inputs?|request|messages?)\b[^.]{0,40}(?:too (?:long|large)|exceed)",
+    re.IGNORECASE,
+)
+_FORMAT: Final = re.compile(
+    r"response[ _]?format|json_?(?:schema|object)|structured[ _]output|guided|grammar", re.IGNORECASE
+)
+_MODEL: Final = re.compile(
+    r"model\b.{0,160}\b(?:not (?:be )?(?:found|exist|loaded)|does not exist|is not supported|unknown|invalid)"
+    r"|no models? (?:is |are )?loaded|(?:unknown|invalid) model|DeploymentNotFound",
+    re.IGNORECASE | re.DOTALL,
+)
+_READ_BYTES: Final = 16_384
+
+
+class ContextTooLong(AiRefused):
+    """The request is longer than the context of the model."""
+
+
+class FormatRefused(AiUnavailable):
+    """The endpoint does not know the response format."""
 
 
 @frozen
@@ -102,32 +130,42 @@ class AiEndpoint:
 
 @frozen
 class _Fault:
-    code: str | int | None = None
+    code: str | None = None
     type: str | None = None
     param: str | None = None
-
-
-@frozen
-class _Refusal:
-    error: _Fault
+    message: str = field(default="", repr=False)
 
 
 def require_done(response: HttpResponse, log: Log, now: Callable[[], datetime]) -> bytes:
-    """Return the body of a successful response. Raises as `AiEndpoint.post_json`."""
+    """Return the body of a successful response.
+
+    Raises:
+        AiUnavailable: as the table above says; `FormatRefused` for the response format.
+        AiRefused: for good; `ContextTooLong` for too long a request.
+    """
     status = response.status
     if response.is_done:
         return response.body
     fault = _fault(response.body)
-    if status < 400 or status in _SETTINGS or (status == 400 and fault.param in _OUR_PARAMETERS):
-        log.error(
-            "ai_settings_refused", status=status, code=_token(fault.code), param=_token(fault.param),
-            hint="look at the settings that begin with MEETCORE_AI_",
-        )  # fmt: skip
+    text, is_refused = fault.message, status in (400, 413, 422, 500)
+    if status == 413 or (is_refused and fault.code != "model_not_found" and _TOO_LONG.search(text)):
+        raise ContextTooLong(f"ai: status {status}, context too long")
+    if status in (400, 422) and (fault.param == "response_format" or _FORMAT.search(text)):
+        raise FormatRefused(f"ai: status {status}, response format refused")
+    is_ours = fault.param in _OUR_PARAMETERS or fault.code == "model_not_found" or _MODEL.search(text)
+    if status < 400 or status in _SETTINGS or (status in (400, 422) and is_ours):
+        log_settings(log, status=status, code=_token(fault.code), param=_token(fault.param))
         raise AiUnavailable(f"ai: status {status}, settings refused")
     if status in _NOT_NOW or status >= 500:
         raise AiUnavailable(f"ai: status {status}", retry_after_s(response, now()))
     log.warning("ai_refused", status=status, code=_token(fault.code), type=_token(fault.type))
     raise AiRefused(f"ai: status {status}")
+
+
+def log_settings(log: Log, **fields: object) -> None:
+    """Ask the operator to check the settings."""
+    hint = "look at the settings that begin with MEETCORE_AI_, and ask `meetcore doctor`"
+    log.error("ai_settings_refused", **fields, hint=hint)
 
 
 def retry_after_s(response: HttpResponse, now: datetime) -> float | None:
@@ -144,12 +182,31 @@ def retry_after_s(response: HttpResponse, now: datetime) -> float | None:
 
 
 def _fault(body: bytes) -> _Fault:
+    """Read what names a fault: OpenAI's `error`, or FastAPI's `detail`, which echoes the request."""
     try:
-        return msgspec.json.decode(body, type=_Refusal).error
+        answer = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Fault()
+        return _Fault(message=body[:_READ_BYTES].decode("utf-8", "replace"))
+    found: dict[str, object]
+    match answer:
+        case {"detail": [{"loc": ["body", str(param), *_], "msg": str(message)}, *_]}:
+            return _Fault(param=param, message=message)
+        case {"error": dict(found)}:
+            pass
+        case {"error": str(text)} | {"detail": str(text)}:
+            return _Fault(message=text)
+        case dict(found):
+            pass
+        case _:
+            return _Fault()
+    code, kind, place = (_name(found.get(name)) for name in ("code", "type", "param"))
+    return _Fault(code, kind, place, str(found.get("message", ""))[:_READ_BYTES])
 
 
-def _token(value: str | int | None) -> str | None:
+def _name(value: object) -> str | None:
+    return str(value) if isinstance(value, str | int) else None
+
+
+def _token(value: str | None) -> str | None:
     """Return an identifier of the endpoint, never a sentence."""
-    return str(value) if value is not None and _TOKEN.fullmatch(str(value)) else None
+    return value if value is not None and _TOKEN.fullmatch(value) else None

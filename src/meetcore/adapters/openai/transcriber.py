@@ -56,7 +56,7 @@ class OpenAiTranscriber:
     def __init__(
         self, access: endpoint.AiAccess, log: Log, now: Callable[[], datetime], tracing: Tracing = NO_TRACING
     ) -> None:
-        self._access = access
+        self._access, self._log = access, log
         self._endpoint = endpoint.AiEndpoint(access, log, now, tracing)
 
     @property
@@ -82,7 +82,13 @@ class OpenAiTranscriber:
         if spoken != "auto":
             fields["language"] = spoken
         name, media_type = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
-        body = await self._endpoint.post_file("/audio/transcriptions", fields, name, sound.file, media_type)
+        try:
+            body = await self._endpoint.post_file(
+                "/audio/transcriptions", fields, name, sound.file, media_type
+            )
+        except endpoint.FormatRefused:
+            endpoint.log_settings(self._log, param="response_format")
+            raise
         return _transcript(body, sound.length_s)
 
     async def aclose(self) -> None:

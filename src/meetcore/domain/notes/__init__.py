@@ -3,7 +3,9 @@
 `recordings`   the files of a meeting, gathered and measured
 `downloads`    signed links to those files, and how many run at once
 `notes`        the life of a note
-`transcripts`  utterances, audio chunks, citations
+`transcripts`  utterances, audio chunks
+`citations`    what bears out the items of a note
+`numbers`      numbers in words and digits, by their values
 `recognition`  what a speech model writes without having heard it
 `vtt`          a provider's transcript
 `speakers`     the names in it

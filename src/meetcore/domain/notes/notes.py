@@ -14,7 +14,7 @@ A failed note costs nothing.
 import re
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
@@ -198,8 +198,9 @@ class Note:
     `api_key_id` is the key that pays. `duration_s` is the length of the media, final from the step `write`
     on. `tries` counts how often the present step failed for a temporary reason. `draft`, `transcript` and
     `left_out` are set by their steps: the last one holds the first and the last second of each stretch of the
-    recording that there is no transcript of. `written_by` is `BY_RULES` or the name of a model.
-    Where a customer corrected it, `edited_at` is when last, and `original` what it was before.
+    recording that there is no transcript of. `written_by` is `BY_RULES` or the name of a model. Until there
+    is a draft, `parts` are what a writer has done of it, each with its name. Where a customer corrected it,
+    `edited_at` is when last, and `original` what it was before.
     """
 
     id: UUID
@@ -215,6 +216,7 @@ class Note:
     tries: int = 0
     draft: NoteDraft | None = None
     transcript: Transcript = field(default=(), repr=False)
+    parts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     left_out: tuple[tuple[float, float], ...] = ()
     written_by: str | None = None
     original: Original | None = None
@@ -318,6 +320,23 @@ def advance(note: Note, step: NoteStep) -> Note:
     return evolve(note, step=step, tries=0)
 
 
+MAX_PARTS_CHARS: Final = 1_000_000
+"""Parts of a draft are kept up to this length together; more are written again where writing fails."""
+
+
+def keep_part(note: Note, name: str, text: str) -> Note:
+    """Keep a part of the draft, where there is room for it."""
+    others = tuple(part for part in note.parts if part[0] != name)
+    if sum(len(other) for _, other in others) + len(text) > MAX_PARTS_CHARS:
+        return note
+    return evolve(note, parts=(*others, (name, text)))
+
+
+def finish_draft(note: Note, draft: NoteDraft, written_by: str) -> Note:
+    """Set the draft in place of its parts, and advance to the charge. `ValueError`: as of `advance`."""
+    return evolve(advance(note, NoteStep.SETTLE), draft=draft, written_by=written_by, parts=())
+
+
 def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> tuple[Note, NoteCompleted]:
     """Complete a note that is written and paid for; `NoteCompleted` reports it (rule 6/6).
 
@@ -335,21 +354,15 @@ def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> tuple[N
 def fail(note: Note, fault: NoteFault) -> tuple[Note, NoteFailed]:
     """Fail a note; it costs nothing and keeps no transcript. IllegalStep: it is over already."""
     status = step(TRANSITIONS, note.status, NoteEvent.FAIL)
-    failed = evolve(
-        note,
-        status=status,
-        error=describe(fault),
-        credits_charged=0,
-        draft=None,
-        transcript=(),
-        left_out=(),
-        written_by=None,
-    )
+    failed = evolve(_without_content(note), status=status, error=describe(fault), credits_charged=0)
     return failed, NoteFailed(failed)
 
 
 def erase(note: Note) -> Note:
     """Erase all but the ids and the money. IllegalStep: it is in progress, or erased already."""
     status = step(TRANSITIONS, note.status, NoteEvent.ERASE)
-    without: dict[str, Any] = dict.fromkeys(("draft", "written_by", "original", "edited_at", "error"))
-    return evolve(note, status=status, transcript=(), left_out=(), **without)
+    return evolve(_without_content(note), status=status, original=None, edited_at=None, error=None)
+
+
+def _without_content(note: Note) -> Note:
+    return evolve(note, draft=None, transcript=(), left_out=(), parts=(), written_by=None)

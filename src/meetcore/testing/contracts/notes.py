@@ -14,8 +14,9 @@ from typing import Any, BinaryIO, TypeVar
 
 import pytest
 
+from meetcore.domain.notes.citations import is_in_vocabulary, vocabulary
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
-from meetcore.domain.notes.transcripts import Transcript, Utterance, is_in_vocabulary, vocabulary
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AudioEditor, MediaUnreadable, NoteWriter, Sound, Transcriber
 from meetcore.testing.sounds import silence, sound_of
 

@@ -9,8 +9,8 @@
 
 Every step is written under the lease of the note and by its holder only. A worker that dies leaves a lease
 that expires; the next worker resumes at the unfinished step. A temporary failure is tried again, as the
-schedule says; a permanent one ends the note. Transcripts are stored chunk by chunk, so that only missing
-chunks are transcribed after a crash; a file is copied to an unlinked file on disk.
+schedule says; a permanent one ends the note. Transcripts are stored chunk by chunk, and drafts part by part,
+so that only what is missing is done after a crash or a fault; a file is copied to an unlinked file on disk.
 
 A provider's transcript has names, and comes minutes after the media. A note waits for it, neither failed nor
 counted as in progress; `CollectRecordingFiles` makes it due when one comes, and it looks each minute. Without
@@ -35,6 +35,7 @@ from meetcore.ports.recording_files import FileGone, FilesUnavailable, Recording
 from meetcore.ports.runtime import HolidayCalendar, Lease
 from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.usecases.notes import downloads, note_charges
+from meetcore.usecases.notes.kept_parts import KeptParts
 from meetcore.usecases.notes.recordings import SyncRecordingFiles
 from meetcore.usecases.runtime import LeaseLost, Runtime, with_heartbeat
 
@@ -257,6 +258,7 @@ class WriteNotes:
         if task.lease_expirations >= MAX_LEASE_EXPIRATIONS:
             await self.end.fail(task, NoteFault.FAULT_HERE)
             return
+        parts = KeptParts(task, self._keep)
         kept: list[int] = []
         while True:
             try:
@@ -264,30 +266,33 @@ class WriteNotes:
                     if task.note.step is NoteStep.SETTLE:
                         await self.end.complete(task)
                         return
-                    next_ = await self._step(task, kept.append)
+                    next_ = await self._step(task, kept.append, parts)
                 if isinstance(next_, _Later):
                     await self._postpone(task, next_.seconds)
                     return
-                task = next_
+                task = parts.task = next_
             except (LeaseLost, StoreUnavailable):
                 raise
             except Exception as fault:
-                await self._handle_fault(task, fault, has_come_on=bool(kept))
+                await self._handle_fault(parts.task, fault, has_come_on=bool(kept) or parts.has_come_on)
                 if not isinstance(fault, (*_FINAL, *_PASSING)):
                     raise
                 return
 
-    async def _step(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask | _Later:
+    async def _step(
+        self, task: NoteTask, kept: Callable[[int], object], parts: KeptParts
+    ) -> NoteTask | _Later:
         """Do the next step; return the task after it."""
         if task.note.step is NoteStep.FETCH:
             return await self._fetch(task)
         if task.note.step is NoteStep.TRANSCRIBE:
             return await self._transcribe(task, kept)
         note = task.note
-        draft = await self._dated(await self.writer.write(note.transcript, note.language), task)
+        draft = await self._dated(await self.writer.write(note.transcript, note.language, parts), task)
         summary = sources.mention_left_out(draft.summary, note.left_out, note.language)
-        written = evolve(notes.advance(note, NoteStep.SETTLE), written_by=self.writer.name)
-        return await self._keep(task, evolve(written, draft=evolve(draft, summary=summary)))
+        return await self._keep(
+            task, notes.finish_draft(note, evolve(draft, summary=summary), self.writer.name)
+        )
 
     async def _dated(self, draft: notes.NoteDraft, task: NoteTask) -> notes.NoteDraft:
         """Set the due dates, counted from the day of the recording in WIB."""

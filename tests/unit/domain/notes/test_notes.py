@@ -14,6 +14,7 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.holds import Hold
 from meetcore.domain.money.transfers import Reference, TransferKind
 from meetcore.domain.notes.notes import (
+    MAX_PARTS_CHARS,
     TRANSITIONS,
     ActionItem,
     Decision,
@@ -34,8 +35,10 @@ from meetcore.domain.notes.notes import (
     erase,
     fail,
     fail_without_recording,
+    finish_draft,
     hold_for,
     is_in_progress,
+    keep_part,
     note_operation,
     queue,
 )
@@ -59,7 +62,13 @@ def standing(status: NoteStatus) -> Note:
     """A note in a state, with all that it may have."""
     transcript = (Utterance(1.0, 2.0, "halo"),)
     return evolve(
-        QUEUED, status=status, step=NoteStep.SETTLE, draft=DRAFT, transcript=transcript, error="why"
+        QUEUED,
+        status=status,
+        step=NoteStep.SETTLE,
+        draft=DRAFT,
+        transcript=transcript,
+        error="why",
+        parts=(("a", "one"),),
     )
 
 
@@ -153,6 +162,32 @@ def test_an_erased_note_keeps_only_ids_and_money(status: NoteStatus) -> None:
     erased = erase(over)
     assert (erased.draft, erased.transcript, erased.error) == (None, (), None)
     assert (erased.id, erased.credits_charged, erased.charge_id) == (over.id, 2, CHARGE)
+
+
+def test_parts_are_kept_by_name_until_there_is_a_draft() -> None:
+    note = evolve(QUEUED, step=NoteStep.WRITE)
+    for name, text in (("a", "one"), ("b", "two"), ("a", "three")):
+        note = keep_part(note, name, text)
+    assert note.parts == (("b", "two"), ("a", "three"))
+    done = finish_draft(note, DRAFT, "a-model")
+    assert (done.step, done.draft, done.parts) == (NoteStep.SETTLE, DRAFT, ())
+    assert done.written_by == "a-model"
+    assert "three" not in repr(note)
+
+
+def test_parts_are_bounded_together() -> None:
+    note = keep_part(QUEUED, "a", "x" * (MAX_PARTS_CHARS - 1))
+    full = keep_part(note, "b", "y")
+    assert len(full.parts) == 2
+    assert keep_part(full, "c", "z") is full
+    assert keep_part(note, "b", "yy") is note
+    assert keep_part(full, "b", "z").parts[1] == ("b", "z")
+
+
+@pytest.mark.parametrize("end", [erase, lambda note: fail(note, NoteFault.AI_REFUSED)[0]])
+def test_a_note_that_is_over_has_no_parts(end: Callable[[Note], Note]) -> None:
+    status = NoteStatus.FAILED if end is erase else NoteStatus.PROCESSING
+    assert end(standing(status)).parts == ()
 
 
 def test_a_hold_bears_the_notes_permanent_name() -> None:

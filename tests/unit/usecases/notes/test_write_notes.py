@@ -437,6 +437,58 @@ async def test_a_resumed_note_transcribes_no_piece_twice() -> None:
     assert one.harness.fault_plan.calls["open audio"] == 1 + 3, "measured, and fetched by each who went on"
 
 
+async def test_a_resumed_note_writes_no_part_twice() -> None:
+    one = await note_asked()
+    one.harness.scribe.parts = 5
+    one.harness.fault_plan.plan("part", None, None, AiUnavailable("x"), None, SimulatedCrash())
+    await one.work()
+    assert (one.note().step, one.note().tries) == (NoteStep.WRITE, 1)
+    assert [name for name, _ in one.note().parts] == ["0", "1"]
+    one.harness.clock.advance(one.due_in_s() or 0.0)
+    with pytest.raises(SimulatedCrash):
+        await one.work()
+    expire_leases(one)
+    await one.work()
+    assert (one.note().status, one.note().parts) == (NoteStatus.COMPLETED, ())
+    assert one.harness.fault_plan.calls["part"] == 5 + 2
+    one.prove()
+
+
+async def test_parts_that_are_kept_reset_the_retry_schedule() -> None:
+    one = await note_asked()
+    one.harness.scribe.parts = 2 * len(NOTE_DELAYS_S)
+    one.harness.fault_plan.plan("part", *[None, AiUnavailable("busy")] * 2 * len(NOTE_DELAYS_S))
+    await one.finish(within=timedelta(days=1))
+    assert one.note().status is NoteStatus.COMPLETED
+    assert one.harness.fault_plan.calls["part"] > len(NOTE_DELAYS_S) + one.harness.scribe.parts
+
+
+async def test_a_failed_note_keeps_no_part() -> None:
+    one = await note_asked()
+    one.harness.scribe.parts = 2
+    one.harness.fault_plan.plan("part", None, AiRefused("x"))
+    await one.work()
+    assert (one.note().status, one.note().parts) == (NoteStatus.FAILED, ())
+    assert one.harness.read("SELECT content FROM notes") == [{"content": None}]
+
+
+async def test_a_part_of_a_lost_lease_is_not_kept(one: NoteScenario) -> None:
+    one.harness.scribe.parts = 2
+    taken_over: list[str] = []
+
+    async def take_over(name: str) -> None:
+        if name == "part" and not taken_over:
+            taken_over.append(name)
+            expire_leases(one)
+            assert await one.work() == 1
+
+    one.harness.fault_plan.during = take_over
+    await one.work()
+    assert one.note().status is NoteStatus.COMPLETED
+    assert one.harness.fault_plan.calls["part"] == 3
+    one.prove()
+
+
 async def test_progress_resets_the_retry_schedule() -> None:
     """An endpoint that refuses after every second piece takes more tries than the schedule has."""
     one = await note_asked(recorded("rapat", 300.0 * 4 * len(NOTE_DELAYS_S)))

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 import structlog
-from attrs import frozen
+from attrs import asdict, frozen
 
 from meetcore.adapters.postgres.columns import Columns, Row
 from meetcore.domain.notes.notes import Note, NoteDraft, Original
@@ -49,18 +49,19 @@ def recording_parameters(recording: Recording, cipher: Cipher) -> Row:
     return found | {"recording_files": sealed}
 
 
-NOTE = Columns(Note, "n", "note_", without=("draft", "transcript", "left_out", "original"))
+NOTE = Columns(Note, "n", "note_", without=("draft", "transcript", "left_out", "original", "parts"))
 NOTE_COLUMNS = f"{NOTE.select}, n.content AS note_content"
 
 
 @frozen
 class _Content:
-    """Encode the draft, the transcript and what is left out as one document."""
+    """Encode the draft, or its parts so far, the transcript and what is left out as one document."""
 
     draft: NoteDraft | None = None
     transcript: Transcript = ()
     left_out: tuple[tuple[float, float], ...] = ()
     original: Original | None = None
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 _content = msgspec.json.Decoder(_Content)
@@ -83,13 +84,7 @@ def note(row: Row, cipher: Cipher) -> Note:
     content = _Content()
     if row["note_content"] is not None:
         content = _content.decode(cipher.open(row["note_content"], _CONTEXT.format_map(row)))
-    return NOTE.read(
-        row,
-        draft=content.draft,
-        transcript=content.transcript,
-        left_out=content.left_out,
-        original=content.original,
-    )
+    return NOTE.read(row, **asdict(content, recurse=False))
 
 
 def readable_note(row: Row, cipher: Cipher) -> Note:
@@ -106,7 +101,8 @@ def note_parameters(note: Note, cipher: Cipher) -> Row:
     found = NOTE.parameters(note)
     sealed = None
     if note.draft is not None or note.transcript:
-        document = msgspec.json.encode(_Content(note.draft, note.transcript, note.left_out, note.original))
+        content = _Content(note.draft, note.transcript, note.left_out, note.original, note.parts)
+        document = msgspec.json.encode(content)
         sealed = cipher.seal(document, _CONTEXT.format_map(found))
     return found | {"note_content": sealed}
 

@@ -1,0 +1,123 @@
+"""Numbers by their values, whatever they are written in."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.notes.numbers import are_borne_out, borne_out, claimed
+
+
+@pytest.mark.parametrize(("text", "values"), [
+    ("dua ratus lima puluh juta", {250_000_000}),
+    ("Rp250.000.000", {250_000_000}),
+    ("250 juta", {250_000_000}),
+    ("2,5 juta", {2_500_000}),
+    ("dua setengah juta", {2_500_000}),
+    ("dua koma lima juta", {2_500_000}),
+    ("dua koma dua lima", {Fraction("2.25")}),
+    ("dua juta lima ratus ribu", {2_500_000}),
+    ("2 juta 500 ribu", {2_500_000}),
+    ("seratus dua puluh lima ribu", {125_000}),
+    ("seribu dua ratus", {1_200}),
+    ("dua belas ribu tiga ratus", {12_300}),
+    ("sejuta", {1_000_000}),
+    ("dua ribu dua puluh enam", {2026}),
+    ("lima belas orang", {15}),
+    ("puluh", {10}),
+    ("50k, 20 rb, 3jt", {50_000, 20_000, 3_000_000}),
+    ("two hundred and fifty", {250}),
+    ("two thousand", {2_000}),
+    ("a million", {1_000_000}),
+    ("twenty-five", {25}),
+    ("five thousand two million", {5_000, 2_000_000}),
+    ("tiga dan empat", {3, 4}),
+    ("the third", {3}),
+    ("kuartal keempat", {4}),
+    ("Q4", {4}),
+    ("28/12/2026", {28, 12, 2026}),
+    ("1.2.3", {1, 2, 3}),
+    ("empat puluh lima persen", {45}),
+    ("setengah", set()),
+    ("belas koma point and k", set()),
+    ("salah satu tim, kedua pihak, one of us, first, kosong", set()),
+    ("kita mulai", set()),
+    ("²", set()),
+])  # fmt: skip
+def test_the_numbers_of_a_text(text: str, values: set[int]) -> None:
+    assert {value for number in claimed(text) for value in number.readings[0]} == values
+
+
+@pytest.mark.parametrize(("claim", "source", "expected"), [
+    ("anggaran 250 juta", "dua ratus lima puluh juta", True),
+    ("anggaran 250 juta", "dua ratus lima puluh ribu", False),
+    ("anggaran 250 juta", "anggarannya 250", False),
+    ("anggaran 250", "anggarannya 250 juta", True),
+    ("pukul 15.00", "jam tiga sore", True),
+    ("pukul 10.30", "jam sepuluh tiga puluh", True),
+    ("pukul 10.30", "jam sepuluh", False),
+    ("pukul 10:00", "jam sepuluh", True),
+    ("1.500 orang", "seribu lima ratus", True),
+    ("1.500 million", "1.5 million", False),
+    ("2.5%", "dua koma lima persen", True),
+    ("nomor 0812", "nol delapan satu dua", True),
+    ("tahun 2026", "twenty twenty-six", True),
+    ("1 orang", "satu orang", True),
+    ("3 orang", "satu dua orang", False),
+    ("tanpa angka", "", True),
+    ("tanggal 28", "tanggal 27", False),
+])  # fmt: skip
+def test_a_claim_is_borne_out_by_its_value(claim: str, source: str, expected: bool) -> None:
+    assert are_borne_out(claimed(claim), borne_out(source)) is expected
+
+
+WORDS = """dua ratus puluh belas ribu juta setengah koma point and two hundred thousand 12 7 3.5 satu sejuta k
+twenty keempat seribu seratus dan sore"""
+texts = st.text("0123456789.,: abkrt", max_size=40) | st.lists(
+    st.sampled_from(WORDS.split()), max_size=12
+).map(" ".join)
+
+
+@given(texts)
+def test_a_text_bears_out_what_it_claims(text: str) -> None:
+    assert are_borne_out(claimed(text), borne_out(text))
+
+
+@given(texts, texts)
+def test_more_words_bear_out_no_less_digits(text: str, more: str) -> None:
+    assert are_borne_out(claimed(text), borne_out(f"{text} . {more}"))
+
+
+@given(st.integers(0, 10**12))
+def test_digits_in_groups_are_the_number(value: int) -> None:
+    for grouped in (f"{value}", f"{value:,}", f"{value:,}".replace(",", ".")):
+        assert Fraction(value) in borne_out(grouped)
+
+
+_ID = (
+    *("nol", "satu", "dua", "tiga", "empat", "lima", "enam", "tujuh", "delapan", "sembilan", "sepuluh"),
+    "sebelas",
+)
+
+
+def in_words(value: int) -> str:
+    """Return a number in Indonesian."""
+    if value < 12:
+        return _ID[value]
+    if value < 20:
+        return f"{_ID[value - 10]} belas"
+    for size, name in ((10**9, "miliar"), (10**6, "juta"), (1000, "ribu"), (100, "ratus"), (10, "puluh")):
+        if value >= size:
+            head, tail = divmod(value, size)
+            word = f"se{name}" if head == 1 and size in (100, 1000) else f"{in_words(head)} {name}"
+            return f"{word} {in_words(tail)}" if tail else word
+    raise AssertionError(value)
+
+
+@given(st.integers(2, 10**12 - 1))
+def test_a_number_in_words_is_the_number_in_digits(value: int) -> None:
+    (number,) = claimed(in_words(value))
+    assert number.readings == (frozenset({Fraction(value)}),)
