@@ -11,7 +11,9 @@ from attrs import field, frozen
 from meetcore.adapters import sandbox
 from meetcore.client import Meeting
 from tests.e2e.customers import Customer
+from tests.e2e.outbox import ask
 from tests.e2e.zoom_stack import ZoomStack, send_event
+from tests.support.program import Site
 
 __all__ = ["SOUND", "SOUND_S", "VTT", "Stretch", "record", "take_place"]
 
@@ -51,13 +53,22 @@ def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[
     return [each["id"] for each in files if each["file_type"] == "M4A"]
 
 
-def take_place(zoom: ZoomStack, url: str, customer: Customer, *stretches: Stretch, **fields: Any) -> Meeting:
-    """Create a meeting, start and end it at Zoom, and add its recording."""
+_OVER = """
+WITH freed AS (DELETE FROM host_reservations WHERE meeting_id = %s)
+UPDATE meetings SET status = 'ended' WHERE id = %s RETURNING id
+"""
+
+
+def take_place(
+    site: Site, zoom: ZoomStack, url: str, customer: Customer, *stretches: Stretch, **fields: Any
+) -> Meeting:
+    """Create a meeting, hold a session of it at Zoom, let its time be over, and add its recording."""
     meeting = customer.create_meeting(**{"with_recording": True} | fields)
     number = str(meeting.provider_meeting_id)
     for step, kind in (("start", "meeting.started"), ("end", "meeting.ended")):
         assert zoom.step(number, step)
         send_event(url, kind, number, uuid=zoom.uuid(number))
+    ask(site, _OVER, meeting.id, meeting.id)
     record(zoom, url, number, *stretches)
     return meeting
 

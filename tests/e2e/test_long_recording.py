@@ -92,7 +92,7 @@ def test_a_recording_of_hours_is_transcribed_in_little_memory(
         sound = long_sound(seconds)
         began = time.monotonic()
         with watched(worker.pid) as watch:
-            take_place(zoom, api.url, who, Stretch(sound), auto_notulen=True)
+            take_place(site, zoom, api.url, who, Stretch(sound), auto_notulen=True)
             until(lambda: receiver.at("notified"), "the note is notified", TIMEOUT_S, every_s=0.2)
         took_s = time.monotonic() - began
         [note] = list(who.api.notes.list())

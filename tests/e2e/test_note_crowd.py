@@ -45,7 +45,9 @@ class Place:
         """Wait for as many recordings as are wanted."""
         with ThreadPoolExecutor(4) as pool:
             each = [
-                pool.submit(take_place, self.zoom, self.api.url, self.customer, Stretch(silence(30)))
+                pool.submit(
+                    take_place, self.site, self.zoom, self.api.url, self.customer, Stretch(silence(30))
+                )
                 for _ in range(RECORDINGS)
             ]
             for made in each:

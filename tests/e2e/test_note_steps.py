@@ -66,8 +66,8 @@ MEASURED = (
     "open", *TOKEN, *read(LONG)[1:], *on_media("measure"), *TRANSACTION,
     *read(SOUND), *on_media("measure"), *TRANSACTION,
 )  # fmt: skip
-# Files at Zoom are listed and collected; collected files are read.
-LOOKED = (*TRANSACTION, *LISTED, *TRANSACTION, *TRANSACTION)
+# Files of the known sessions are listed at Zoom and collected; then the recording and its sessions are read.
+LOOKED = (*TRANSACTION, *LISTED, *TRANSACTION, *TRANSACTION, *TRANSACTION)
 PIECE = (*on_media("cut"), *ai_request("/audio/transcriptions"), *TRANSACTION)
 TRANSCRIBED = (*TRANSACTION, *read(LONG), *PIECE, *PIECE, *read(SOUND), *PIECE, *TRANSACTION)
 WRITTEN = (*ai_request("/chat/completions"), *TRANSACTION)
@@ -129,7 +129,9 @@ class Place:
     def write_note(self, work: Work, crash_at: int, lease_s: int = FOREVER_S) -> list[str]:
         """Run work in a worker with a crash point; return the steps taken."""
         self.ai.plan(*work.faults)
-        meeting = take_place(self.zoom, self.api.url, self.customer, *work.stretches, auto_notulen=True)
+        meeting = take_place(
+            self.site, self.zoom, self.api.url, self.customer, *work.stretches, auto_notulen=True
+        )
         steps = self.run_worker(lambda: bool(ask(self.site, _OVER, meeting.id)), crash_at, lease_s)
         self.ai.clear_faults()
         return steps
@@ -262,7 +264,7 @@ def test_the_next_worker_continues_when_the_lease_has_expired(place: Place, rece
 def test_death_at_every_step_of_a_removal_leaves_nothing_at_zoom(place: Place, receiver: Receiver) -> None:
     crash_at_steps = [0, *chosen(REMOVED, 2)]
     meetings = [
-        take_place(place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True)
+        take_place(place.site, place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True)
         for _ in crash_at_steps
     ]
     with place.site.worker("--only", "notes"):

@@ -106,7 +106,7 @@ class Storm:
             who = random.choice(self.customers)
             try:
                 take_place(
-                    self.zoom, self.api.url, who, *random.choice(STRETCHES),
+                    self.site, self.zoom, self.api.url, who, *random.choice(STRETCHES),
                     auto_notulen=random.random() < AUTOMATIC,
                 )  # fmt: skip
                 self.wanted["recordings"] += 1

@@ -54,7 +54,9 @@ class Setup:
 
     def hold(self, *stretches: Stretch, **fields: object) -> Recording:
         """Hold a meeting with notes; return its visible recording."""
-        meeting = take_place(self.zoom, self.api.url, self.customer, *stretches, auto_notulen=True, **fields)
+        meeting = take_place(
+            self.site, self.zoom, self.api.url, self.customer, *stretches, auto_notulen=True, **fields
+        )
         find = self.customer.api.recordings.list
         return until(lambda: list(find(meeting_id=meeting.id)), "the recording is ready", TIMEOUT_S)[0]
 

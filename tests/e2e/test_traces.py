@@ -103,7 +103,7 @@ def test_the_steps_of_a_note_are_linked_to_the_request_that_asked_for_it(
         settings = all_of(collector) | zoom.settings | ai.settings | {"media_cpu_percent": 100}
         api = stack.enter_context(site.serve(**settings))
         who = stack.enter_context(customer(site, api))
-        meeting = take_place(zoom, api.url, who, Stretch(vtt=VTT))
+        meeting = take_place(site, zoom, api.url, who, Stretch(vtt=VTT))
         recordings = who.api.recordings.list
         [recording] = until(
             lambda: list(recordings(meeting_id=meeting.id)), "the recording is ready", START_S

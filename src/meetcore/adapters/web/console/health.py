@@ -55,6 +55,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "durability": _("Durability"),
     "hosts": _("Licensed hosts"),
     "mail": _("Mail server"),
+    "meetings": _("Meetings beyond their end"),
     "oidc": _("OpenID provider"),
     "outbound": _("Outgoing connections"),
     "partitions": _("Partitions"),
