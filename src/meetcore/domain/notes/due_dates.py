@@ -221,6 +221,7 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
     (rf"(?P<unit>{_PERIODS_EN})(?:'s)?[-\s]end", _end_of_period),
     (r"eom", lambda _, day, __: _end_of("month", day)),
     (r"eow", lambda _, day, __: _end_of("week", day)),
+    (r"(?:every|each|setiap|tiap)\s\w+", _unknown),
     (
         rf"(?P<before>{_WEEKS})?{_DAY}(?P<after>,?\s(?:(?:minggu\s|pekan\s)?(?:depan|ini)|(?:next|this)\sweek))?",
         _weekday,

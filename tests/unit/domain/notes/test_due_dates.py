@@ -66,8 +66,9 @@ KNOWN: Holidays = {
     ("two days before Christmas", "2026-12-23"), ("before New Year", "2027-01-01"), ("Nyepi", None),
     ("H-1 Nyepi", None), ("H-1", None), ("H-7 acara", None),
     # No one day
-    ("secepatnya", None), ("minggu depan", None), ("next month jam 3", None), ("awal Januari", None),
-    ("Q1 2027", None), ("pertengahan Desember 2026", None), ("sebelum Minggu", None), ("", None),
+    ("every Monday", None), ("tiap Senin", None), ("secepatnya", None), ("minggu depan", None),
+    ("next month jam 3", None), ("awal Januari", None), ("Q1 2027", None),
+    ("pertengahan Desember 2026", None), ("sebelum Minggu", None), ("", None),
 ])  # fmt: skip
 def test_due_words_mean_a_day(words: str, expected: str | None):
     found = resolve(words, WEDNESDAY, KNOWN)
