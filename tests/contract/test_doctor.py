@@ -30,6 +30,8 @@ from meetcore.adapters.webhook_sender.resolver import answers_lookups
 from meetcore.composition.doctor import CheckResult, run_checks
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.ports.figures import HealthStatus
+from meetcore.testing.ai_manners import MANNERS
+from meetcore.testing.ai_server import AiStandIn, Fault, Models, ai_stand_in
 from meetcore.testing.receiver import Authority
 from meetcore.testing.zoom_server import ZoomStandIn, zoom_stand_in
 from tests.support import servers
@@ -443,6 +445,67 @@ def test_the_models_are_requested_from_the_ai_provider(
     assert (result.status, expected_text in result.message) == (expected, True), result
     assert ("/v1/models", f"Bearer {SECRET}") in requests
     assert checked(database, ai_api_key=SECRET)["ai"].status is FAILED, "a key without an address"
+
+
+async def ai_result(database: str, ai: AiStandIn, **settings: Any) -> CheckResult:
+    """The outcome where the models are asked."""
+    named = {
+        "ai_base_url": ai.base_url, "ai_api_key": SecretStr(ai.models.api_key),
+        "ai_transcribe_model": ai.models.transcribes, "ai_write_model": ai.models.writes,
+        "database_url": SecretStr(database), "secrets_key": SecretStr(SECRETS_KEY), **settings,
+    }  # fmt: skip
+    result = (await asyncio.to_thread(run_checks, Settings(**named), asks_models=True))["ai"]
+    assert_contains(result.message, absent=(ai.models.api_key, SECRET, "127.0.0.1", "\n"))
+    return result
+
+
+async def test_the_models_are_asked_to_write_and_to_transcribe(database: str) -> None:
+    async with ai_stand_in() as ai:
+        found = await ai_result(database, ai)
+        assert (found.status, found.message) == (OK, "the models answer a small request as they should")
+        assert ai.tally.done == {"completions": 1, "transcriptions": 1}
+        await ai_result(database, ai, ai_transcribe_model="")
+        assert ai.tally.done == {"completions": 2, "transcriptions": 1}
+        await asyncio.to_thread(checked, database, ai_base_url=ai.base_url)
+        assert ai.tally.calls.total() == 3, "a page asks no model"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected_text"),
+    [
+        ({"ai_api_key": SecretStr(SECRET)}, "MEETCORE_AI_WRITE_MODEL"),
+        (
+            {"ai_write_model": "nobody"},
+            "POST /chat/completions: status 404, settings refused (model_not_found)",
+        ),
+        ({"ai_transcribe_model": "nobody"}, "POST /audio/transcriptions: status 404"),
+        ({"ai_transcribe_model": Models().plain}, "(response_format)"),
+    ],
+)
+async def test_a_model_that_does_not_work_is_named(
+    database: str, settings: dict[str, Any], expected_text: str
+) -> None:
+    async with ai_stand_in() as ai:
+        found = await ai_result(database, ai, **settings)
+        assert (found.status, expected_text in found.message) == (FAILED, True), found
+
+
+@pytest.mark.parametrize(("fault", "expected_text"), [
+    ("length", "reply cut"), ("not_json", "malformed reply, twice"), ("context_length", "context too long"),
+    ("400", "status 400"), ("refusal", "the model refused"),
+])  # fmt: skip
+async def test_a_reply_that_makes_no_note_fails(database: str, fault: str, expected_text: str) -> None:
+    async with ai_stand_in() as ai:
+        ai.faults.plan(Fault(fault, "completions", times=None))
+        found = await ai_result(database, ai)
+        assert (found.status, expected_text in found.message) == (FAILED, True), found
+
+
+@pytest.mark.parametrize("server", MANNERS)
+async def test_servers_that_make_notes_are_found_well(database: str, server: str) -> None:
+    async with ai_stand_in() as ai:
+        ai.manner = MANNERS[server]
+        assert (await ai_result(database, ai)).status is OK
 
 
 async def test_a_login_at_the_mail_server_is_tried_and_no_mail_is_sent(database: str) -> None:

@@ -32,7 +32,7 @@ def check_health(*, json: inputs.Json = False) -> None:
     from meetcore.ports.figures import HealthStatus
 
     settings = load_settings()
-    results = run_checks(settings)
+    results = run_checks(settings, asks_models=True)
     is_healthy = all(result.status is not HealthStatus.FAILED for result in results.values())
     if json:
         checks = [

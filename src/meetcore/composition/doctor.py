@@ -1,8 +1,8 @@
 """Checks for an operator: does everything that the settings name exist and accept our access?
 
 Here are the checks of services, in `database_checks` those of PostgreSQL. They run concurrently, each in its
-own thread with its own deadline. A check changes nothing and costs nothing: no meeting is made and no model
-is called.
+own thread with its own deadline. A check changes nothing and makes no meeting. Those of a page cost nothing;
+`meetcore doctor` also lets each AI model do a small piece of work.
 """
 
 import asyncio
@@ -312,17 +312,24 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
 """What needs no database."""
 
 
-def run_checks(settings: Settings, deadline_s: float = DEADLINE_S) -> dict[str, CheckResult]:
-    """Run every check, each within `deadline_s`; return the results by name, the database's first."""
-    from meetcore.composition import database_checks
+def run_checks(
+    settings: Settings, deadline_s: float = DEADLINE_S, *, asks_models: bool = False
+) -> dict[str, CheckResult]:
+    """Run every check, each within `deadline_s`; return the results by name, the database's first.
+
+    With `asks_models`, an AI endpoint is asked to write and to transcribe, which costs two small calls.
+    """
+    from meetcore.composition import ai_checks, database_checks
 
     services = _Running(SERVICE_CHECKS, settings, deadline_s)
+    models = {"ai": ai_checks.check_models} if asks_models else {}
+    asked = _Running(models, settings, ai_checks.MODELS_DEADLINE_S)
     reached = _Running({"database": database_checks.check_database}, settings, deadline_s).results()
     if reached["database"].status is HealthStatus.FAILED:
         database = dict.fromkeys(database_checks.DATABASE_CHECKS, skipped("the database is not reached"))
     else:
         database = _Running(database_checks.DATABASE_CHECKS, settings, deadline_s).results()
-    return reached | database | services.results()
+    return reached | database | services.results() | asked.results()
 
 
 class _Running:

@@ -193,7 +193,7 @@ def _transcriber(settings: Settings, tracing: Tracing, stack: AsyncExitStack) ->
     from meetcore.adapters import openai, speech
 
     if settings.ai_base_url and settings.ai_transcribe_model:
-        transcriber = openai.OpenAiTranscriber(_ai_access(settings), log, SystemClock().now, tracing)
+        transcriber = openai.OpenAiTranscriber(ai_access(settings), log, SystemClock().now, tracing)
         stack.push_async_callback(transcriber.aclose)
         return transcriber
     if speech.can_transcribe():
@@ -211,7 +211,7 @@ def _note_writer(settings: Settings, tracing: Tracing, stack: AsyncExitStack) ->
     if settings.note_writer != BY_RULES:
         from meetcore.adapters.openai import OpenAiNoteWriter
 
-        note_writer = OpenAiNoteWriter(_ai_access(settings), log, SystemClock().now, tracing)
+        note_writer = OpenAiNoteWriter(ai_access(settings), log, SystemClock().now, tracing)
         stack.push_async_callback(note_writer.aclose)
         return note_writer
     from meetcore.adapters.local_notes import LocalNoteWriter
@@ -219,7 +219,8 @@ def _note_writer(settings: Settings, tracing: Tracing, stack: AsyncExitStack) ->
     return LocalNoteWriter()
 
 
-def _ai_access(settings: Settings) -> AiAccess:
+def ai_access(settings: Settings) -> AiAccess:
+    """Return the AI endpoint that the settings name."""
     from meetcore.adapters.openai import AiAccess
 
     return AiAccess(

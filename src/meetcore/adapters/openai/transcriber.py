@@ -3,11 +3,13 @@
 Times of segments are put into order; what the model wrote of silence, and its loops, are dropped.
 """
 
+import io
 import os
 import re
+import wave
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 from attrs import frozen
@@ -74,6 +76,10 @@ class OpenAiTranscriber:
         if sound.length_s < _SHORTEST_S:
             return ()
         sound.file.seek(0)
+        name, media_type = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
+        return _transcript(await self._send(sound.file, name, media_type, language), sound.length_s)
+
+    async def _send(self, file: BinaryIO, name: str, media_type: str, language: Language) -> bytes:
         fields = {
             "model": self._access.transcribe_model,
             "response_format": "verbose_json" if self._access.returns_timestamps else "json",
@@ -81,15 +87,22 @@ class OpenAiTranscriber:
         spoken = language.value if self._access.spoken_language == "note" else self._access.spoken_language
         if spoken != "auto":
             fields["language"] = spoken
-        name, media_type = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
         try:
-            body = await self._endpoint.post_file(
-                "/audio/transcriptions", fields, name, sound.file, media_type
-            )
+            return await self._endpoint.post_file("/audio/transcriptions", fields, name, file, media_type)
         except endpoint.FormatRefused:
             endpoint.log_settings(self._log, param="response_format")
             raise
-        return _transcript(body, sound.length_s)
+
+    async def check(self) -> None:
+        """Transcribe a second of silence. Raises as `transcribe`."""
+        sound = io.BytesIO()
+        with wave.open(sound, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(16_000)
+            file.writeframes(bytes(32_000))
+        sound.seek(0)
+        _transcript(await self._send(sound, "piece.wav", "audio/wav", Language.INDONESIAN), 1.0)
 
     async def aclose(self) -> None:
         await self._endpoint.aclose()
