@@ -66,7 +66,6 @@ CHECKS: Final[Mapping[str, str]] = {
     "role": _("Role in the database"),
     "schema": _("Schema"),
     "sealed": _("Sealed values"),
-    "meetings": _("Meetings beyond their end"),
     "secrets": _("Secrets key"),
     "settings": _("Settings"),
     "standby": _("Standby for lists"),
