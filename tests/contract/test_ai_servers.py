@@ -172,11 +172,19 @@ async def test_halves_are_kept_for_a_process_that_does_not_know_what_fits():
 
 
 async def test_parts_of_another_language_or_model_are_not_taken():
+    async with ai_at_hand(context_chars=20_000) as ai:
+        kept = Kept()
+        await ai.writer.write(LONG, Language.INDONESIAN, kept)
+        parts = len(kept.parts)
+        await ai.writer.write(LONG, Language.ENGLISH, kept)
+        assert len(kept.parts) == 2 * parts > 2
+
+
+async def test_of_a_meeting_in_one_part_the_draft_alone_is_kept():
     async with ai_at_hand() as ai:
         kept = Kept()
         await ai.writer.write(SHORT, Language.INDONESIAN, kept)
-        await ai.writer.write(SHORT, Language.ENGLISH, kept)
-        assert len(kept.parts) == 2
+        assert kept.parts == {}
 
 
 async def test_summaries_that_do_not_fit_together_follow_one_another():

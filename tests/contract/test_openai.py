@@ -29,7 +29,7 @@ from meetcore.adapters.openai.drafts import (
     paragraphs,
     read,
 )
-from meetcore.adapters.openai.endpoint import require_done, retry_after_s
+from meetcore.adapters.openai.endpoint import ContextTooLong, FormatRefused, require_done, retry_after_s
 from meetcore.adapters.openai.prompts import chars_of, halves_of, parts_of
 from meetcore.adapters.openai.transcriber import MAX_FILE_BYTES, _transcript
 from meetcore.adapters.openai.writer import MOST_PARTS
@@ -212,6 +212,70 @@ def test_no_retry_after_raises(text: str):
 def test_every_answer_that_did_nothing_has_one_of_two_meanings(status: int, body: bytes):
     with pytest.raises((AiUnavailable, AiRefused)):
         require_done(HttpResponse(status, {}, body), Lines(), lambda: NOW)
+
+
+def openai_error(message: str, **more: object) -> dict[str, object]:
+    return {"error": {"message": message, **more}}
+
+
+def fastapi_error(place: str, message: str) -> dict[str, object]:
+    echoed = {"messages": "the context length of a meeting", "response_format": {"type": "json_schema"}}
+    return {"detail": [{"type": "value_error", "loc": ["body", place], "msg": message, "input": echoed}]}
+
+
+@pytest.mark.parametrize(("status", "body"), [
+    (400, openai_error("This model's maximum context length is 8192.", code="context_length_exceeded")),
+    (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens. However,"}),
+    (400, openai_error("The decoder prompt (length 5000) is longer than the maximum model length of 4096.")),
+    (400, openai_error("the input length exceeds the context length")),
+    (400, openai_error("the request exceeds the available context size, try increasing it", code=400)),
+    (500, openai_error("the request exceeds the available context size", code=500)),
+    (400, {"error": "Trying to keep the first 5000 tokens when context the overflows."}),
+    (400, {"error": "The number of tokens to keep from the initial prompt is greater than the context"}),
+    (422, {"error": "Input validation error: `inputs` must have less than 4095 tokens. Given: 5000"}),
+    (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096."}),
+    (400, openai_error("Please reduce the length of the messages or completion.")),
+    (400, {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"}),
+    (400, openai_error("The input token count (40000) exceeds the maximum number of tokens allowed.")),
+    (400, openai_error("prompt is too long: 210000 tokens > 200000 maximum")),
+    (413, "Request Entity Too Large"),
+])  # fmt: skip
+def test_the_words_for_a_context_that_is_too_long(status: int, body: object):
+    with pytest.raises(ContextTooLong):
+        require_done(HttpResponse(status, {}, json.dumps(body).encode()), Lines(), lambda: NOW)
+
+
+@pytest.mark.parametrize(("status", "body"), [
+    (400, openai_error("This response_format type is unavailable now", param=None)),
+    (400, openai_error("Invalid parameter", param="response_format")),
+    (400, {"error": "'response_format.type' must be 'json_schema' or 'text'"}),
+    (400, openai_error("This model does not support response format `json_schema`.")),
+    (400, openai_error("'messages' must contain the word 'json' in some form, to use 'response_format'")),
+    (400, openai_error("failed to parse grammar", code=400)),
+    (422, fastapi_error("response_format", "Extra inputs are not permitted")),
+    (422, {"detail": "json_schema is not supported"}),
+])  # fmt: skip
+def test_the_words_for_a_format_that_is_not_known(status: int, body: object):
+    with pytest.raises(FormatRefused):
+        require_done(HttpResponse(status, {}, json.dumps(body).encode()), Lines(), lambda: NOW)
+
+
+@pytest.mark.parametrize(("status", "body"), [
+    (404, openai_error('model "qwen3" not found, try pulling it first')),
+    (404, {"object": "error", "message": "The model `qwen3` does not exist."}),
+    (400, openai_error("Model qwen3 not found", code="model_not_found")),
+    (400, {"error": "No models loaded. Please load a model in the developer page."}),
+    (400, openai_error("Invalid model name passed in model=qwen3")),
+    (422, fastapi_error("model", "Input should be 'llama3'")),
+    (401, {"detail": "Not authenticated"}), (403, "Forbidden"),
+])  # fmt: skip
+def test_a_wrong_model_or_key_waits_and_is_told_to_the_operator(status: int, body: object):
+    log = Lines()
+    with pytest.raises(AiUnavailable) as waits:
+        require_done(HttpResponse(status, {}, json.dumps(body).encode()), log, lambda: NOW)
+    assert not isinstance(waits.value, FormatRefused)
+    assert log.events == [("error", "ai_settings_refused")]
+    assert "qwen3" not in str(log.lines)
 
 
 # Secrets

@@ -42,7 +42,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
 # The words of OpenAI, vLLM, Ollama, llama.cpp, LM Studio, TGI, Groq, Mistral and Gemini.
 _TOO_LONG: Final = re.compile(
     r"context[ _-]?(?:length|size|window)|maximum model length|must have less than \d+ tokens|max_new_tokens"
-    r"|tokens to keep|reduce the length|too many tokens|maximum number of tokens"
+    r"|tokens to keep|keep the first \d+ tokens|reduce the length|too many tokens|maximum number of tokens"
     r"|(?:prompt|inputs?|request|messages?)\b[^.]{0,40}(?:too (?:long|large)|exceed)",
     re.IGNORECASE,
 )

@@ -131,7 +131,8 @@ class OpenAiNoteWriter:
             except TooLong as fault:
                 self._shrink(part, halves, fault)
             else:
-                await work.kept.keep(name, json.dumps(asdict(written)))
+                if not work.is_whole:  # else the draft is there, and kept, at once
+                    await work.kept.keep(name, json.dumps(asdict(written)))
                 return [written]
         work.is_whole = False
         return [each for half in halves for each in await self._notes(half, work)]
