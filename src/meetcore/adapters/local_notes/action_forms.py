@@ -16,7 +16,7 @@ from meetcore.adapters.local_notes.due_phrases import due_at, due_in
 from meetcore.adapters.local_notes.mechanics import is_mechanics, is_said_now
 from meetcore.adapters.local_notes.names import Found, People
 from meetcore.adapters.local_notes.sentences import Sentence
-from meetcore.adapters.local_notes.verbs import is_english_verb, is_verb
+from meetcore.adapters.local_notes.verbs import is_english_verb, is_free, is_verb
 
 ME: Final = "\N{NULL}"
 """Stands for the speaker in a list of owners."""
@@ -147,6 +147,9 @@ def _does(text: str, begin: int, people: People) -> Task | None:
         if does is None or not is_task_verb(does["verb"]) or _is_past(text, begin, does.start("verb")):
             continue
         is_bare = does.start("task") == after
+        is_plain = is_bare and len(person.names) == 1 and not has_comma and is_free(does["verb"])
+        if is_plain and not _is_urged(text):
+            continue
         if not person.is_known and (
             is_bare or patterns.WEAK.match(text, after) or does["verb"].startswith("di")
         ):
@@ -177,6 +180,10 @@ def _could(text: str, begin: int, people: People) -> Task | None:
     return Task(could.start("task"), len(text), found[0].owner)
 
 
+def _is_urged(text: str) -> bool:
+    return patterns.TAIL_YA.search(text) is not None or due_in(text) is not None
+
+
 def _called_with_passive(text: str, begin: int, people: People) -> Task | None:
     """A person who is called, then what is to be done: "Mas Joko, jadwalnya dibuatkan ya"."""
     found = _people_at(text, begin, people)
@@ -188,7 +195,7 @@ def _called_with_passive(text: str, begin: int, people: People) -> Task | None:
     done = patterns.PASSIVE.match(text, after)
     if done is None or not is_verb(done["verb"]) or _is_past(text, after, done.start("verb")):
         return None
-    if not (patterns.TAIL_YA.search(text) or due_in(text)):
+    if not _is_urged(text):
         return None
     return Task(done.start("task"), len(text), person.owner)
 
@@ -270,6 +277,8 @@ def _mine_anywhere(text: str, begin: int, people: People) -> Task | None:
 
 def _mine_in_english(text: str, begin: int, people: People) -> Task | None:
     mine = patterns.MY_EN.match(text, begin)
+    if mine and mine["verb"].lower() == "have" and patterns.HAVE_READY.match(text, mine.start("task")):
+        return Task(mine.start("task"), len(text), is_mine=True)
     if mine is None or not is_english_verb(mine["verb"]) or patterns.CONDITION.search(text, 0, begin):
         return None
     return Task(mine.start("task"), len(text), is_mine=True)

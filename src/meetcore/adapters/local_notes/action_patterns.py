@@ -41,7 +41,8 @@ _PLEASE_ID: Final = (
     r"|minta\s+tolong)"
 )
 _YOU_EN: Final = (
-    r"(?:could|can|would|will)\s+you(?:\s+guys|\s+all|\s+both)?|would\s+you\s+mind|I\s+need\s+you\s+to"
+    r"(?:could|can|would|will)\s+you(?:\s+guys|\s+all|\s+both)?|(?:can|could)\s+(?:someone|somebody"
+    r"|anyone)|would\s+you\s+mind|I\s+need\s+you\s+to"
     r"|I'd\s+like\s+you\s+to"
 )
 _PLEASE_EN: Final = (
@@ -50,7 +51,7 @@ _PLEASE_EN: Final = (
     r"|don't\s+forget\s+to|remember\s+to|I'd\s+appreciate\s+it\s+if\s+you\s+could|if\s+you\s+could)"
 )
 _DUTY_ID: Final = (
-    r"(?:agar|supaya|dimohon(?:kan)?|diharap(?:kan)?|diminta|ditugaskan|ditugasi|ditunjuk|diwajibkan"
+    r"(?:agar|supaya|dimohon(?:kan)?|diharap(?:kan)?|dimintai?|ditugaskan|ditugasi|ditunjuk|diwajibkan"
     r"|bertugas|bertanggung\s+jawab"
     r"|wajib|harus|perlu|mesti|musti|kudu|mohon\s+(?:agar|untuk)|saya\s+(?:minta|mohon|tugaskan"
     r"|harap(?:kan)?)|gue\s+minta|kami\s+(?:minta|mohon|harap(?:kan)?)"
@@ -59,7 +60,8 @@ _DUTY_ID: Final = (
 _DUTY_EN: Final = (
     r"(?:needs?\s+to|ha(?:s|ve)\s+to|must|should|is\s+responsible\s+for|are\s+responsible\s+for"
     r"|is\s+in\s+charge\s+of|was\s+asked\s+to"
-    r"|is\s+to|are\s+to|you(?:'re|\s+are)\s+(?:responsible\s+for|in\s+charge\s+of)|takes?\s+care\s+of"
+    r"|is\s+to|are\s+to|is\s+on\s+the\s+hook\s+for|your\s+(?:task|job)\s+is\s+to|you(?:'re"
+    r"|\s+are)\s+(?:responsible\s+for|in\s+charge\s+of)|takes?\s+care\s+of"
     r"|will\s+take\s+care\s+of|is\s+going\s+to\s+take\s+care\s+of|is\s+supposed\s+to)"
 )
 ASKED: Final = _compiled(
@@ -73,7 +75,7 @@ WILL: Final = _compiled(
     r"|dan)\s+)*+(?P<task>(?P<verb>[^\W\d_][\w-]*).*)"
 )
 WILL_EN: Final = _compiled(
-    r"(?:'ll|will|(?:is|are)\s+going\s+to|can|could)\s+(?:then\s+|also\s+|just\s+"
+    r"(?:'ll|will|(?:'s|\s*is|\s*are)\s+going\s+to|can|could)\s+(?:then\s+|also\s+|just\s+"
     r"|probably\s+)?(?P<task>(?P<verb>[\w-]+).*)"
 )
 OWNS: Final = _compiled(
@@ -91,7 +93,7 @@ FRONTED_YOU: Final = _compiled(
     r"(?P<task>\S.*?\b(?:lo|lu|elo|kamu)\s+(?:(?:yang|yg|aja|bisa|harus|nanti)\s+)*+(?P<verb>[\w-]+).*)"
 )
 ASKS_NAME: Final = _compiled(
-    r"(?:(?:saya|gue|gw|aku|kami|kita)\s+)?(?:minta\s+tolong|tolong|mohon(?:\s+bantuan)?|minta"
+    r"(?:(?:saya|gue|gw|aku|kami|kita)\s+)?(?:minta\s+tolong|jangan\s+lupa|tolong|mohon(?:\s+bantuan)?|minta"
     r"|harap(?:kan)?|tugaskan|menugaskan|suruh|meminta"
     r"|I'd\s+like|I\s+want|I\s+need|let's\s+(?:have|ask|get)|let\s+us\s+(?:have|ask)|could|can"
     r"|please\s+(?:have|ask|get)|we\s+need|maybe)\s+"
@@ -112,6 +114,7 @@ MY_EN: Final = _compiled(
     r"\bI(?:'ll|\s+will|'m\s+going\s+to|\s+am\s+going\s+to|'m\s+gonna|\s+can|\s+shall)\s+(?:then\s+"
     r"|also\s+|just\s+|go\s+ahead\s+and\s+)?(?P<task>(?P<verb>[\w-]+).*)"
 )
+HAVE_READY: Final = _compiled(r"have\s+(?:\w+\s+){1,6}(?:ready|done|finished|prepared)\b")
 GIVEN: Final = _compiled(
     r"\b(?:(?:jadi|menjadi|adalah)\s+(?:tugas|tanggung\s+jawab|bagian|PR|urusan)(?:nya)?"
     r"|(?:di-?\w+)\s+(?:oleh|sama|ama)"
@@ -119,7 +122,8 @@ GIVEN: Final = _compiled(
     r"|(?<!kita\s)(?:(?:di)?serahkan|percayakan|serahin|kasih|delegasikan|titip(?:kan)?)\s+"
     r"(?:(?:ini|itu|saja|aja)\s+)*(?:kepada|ke|sama|pada)|(?:PIC|penanggung\s+jawab"
     r"|koordinator)(?:[-\s]?nya)?(?:\s+(?:untuk|buat)(?:\s+\w+){1,3}?)?(?:\s+adalah|\s+itu|\s*:)?|biar"
-    r"|assign(?:ed)?\s+(?:this\s+|that\s+|it\s+)?to|(?:is|are|be)\s+on)\s+"
+    r"|assign(?:ed|in)?\s+(?:this\s+|that\s+|it\s+)?(?:to|ke)|need\s+(?:\w+\s+){1,6}from|(?:is|are"
+    r"|be)\s+on)\s+"
 )
 WE_ID: Final = _compiled(r"\b(?:kita|kami)\s+(?:harus|perlu|wajib|mesti)\s+(?P<task>\S.*)")
 WE_EN: Final = _compiled(
@@ -157,7 +161,8 @@ TAIL: Final = re.compile(
 SIGNS: Final = _compiled(
     r"tolong|mohon|harap|minta|pasti|lupa|please|pls|kindly|agar|supaya|tugas|tunjuk|jawab|wajib|harus"
     r"|perlu|mesti|musti|kudu|coba"
-    r"|need|must|should|has|have|responsible|charge|care|to-?do|action|tindak|\bpr\b|pic|biar|serah"
+    r"|need|must|should|has|have|responsible|charge|care|to-?do|action|tindak|\bpr\b|pic|biar|serah|kasih"
+    r"|titip|assign|from|hook"
     r"|percaya|oleh|sama|own|you\b"
 )
 WORD: Final = re.compile(r"[^\W\d_][\w-]*")

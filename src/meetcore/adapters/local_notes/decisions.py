@@ -86,6 +86,19 @@ _DECIDED: Final = tuple(
         r"\b(?:itu|ini|begitu)(?:lah)?\s+keputusan(?:nya)?\s+(?:kita|rapat|saya|bersama)\b",
         rf"^(?:{_SO}[\s,]+)*fix\s+(?!bug|the\b|it\b|this\b|dulu)(?:[\w.]+\s+){{1,8}}ya\b|\b(?:kita"
         rf"|we)\b.{{1,80}}[\s,]final[.!]*$",
+        rf"^(?:{_SO}[\s,]+)*(?:sudah|udah)\s+(?:fix|final|deal)\s+(?:ya|kita)\b|^(?:{_SO}[\s,]+)+(?:fix"
+        rf"|final|deal)\s*(?:ya)?\s*,\s*\w",
+        r"\bapproved\s+ya\b|\b(?:kita|kami)\s+(?:lock|kunci)(?:in)?\s+(?:di|ke|tanggal|tgl)\b"
+        r"|\b(?:di)?sepakatin\b|\bsecara\s+(?:aklamasi|mufakat)\b"
+        r"|\bditerima\s+(?:oleh\s+seluruh|oleh\s+semua|dengan\s+bulat|secara)\b",
+        r"\b(?:kita|kami)\s+(?:cancel|batalin|batalkan|stop|tunda|pending)\s+(?:aja|saja)\b",
+        r"\blet's\s+lock\s+in\b|\bso\s+we\s+(?:all\s+)?agree\b|\bit's\s+final\b"
+        r"|\bwe're\s+(?:all\s+)?in\s+agreement\b",
+        r"\b(?:committee|board|council|members|team)\s+(?:has\s+|have\s+)?voted\s+(?:to|for|against)\b"
+        r"|\b(?:proposal|budget|amendment|resolution)\s+(?:is\s+)?(?:passes|passed|adopted|carries"
+        r"|carried)\b",
+        r"^(?:(?:ok(?:ay)?|all\s*right|alright|so|then|fine|great|good"
+        r"|right)[\s,]+)+(?:[\w']+\s+){1,4}it\s+is(?:\s+then)?[.!,]*(?:$|\s+(?:so|we)\b)",
         r"\bmotion\s+(?:is\s+)?(?:carried|carries|passed|passes)\b",
         r"^(?:so\s+|ok(?:ay)?,?\s+|right,?\s+|good,?\s+|great,?\s+)*(?:decided|agreed|decision|approved"
         r"|settled)\s*[:,]\s*\w",
@@ -140,7 +153,9 @@ _PAST: Final = re.compile(
     re.IGNORECASE,
 )
 _ASKS: Final = re.compile(
-    r"^(?:apakah|apa|siapa|kapan|bagaimana|gimana|kenapa|mengapa|berapa|who|when|what|why|how|did|do|does"
+    r"^(?:saya|gue|aku)\s+(?:rasa|kira|pikir)\b|\b(?:kayaknya|sepertinya|menurut\s+(?:saya|gue|aku))\b"
+    r"|^(?:i\s+(?:think|guess|suggest|propose)|maybe)\b|^(?:apakah|apa|siapa|kapan|bagaimana|gimana"
+    r"|kenapa|mengapa|berapa|who|when|what|why|how|did|do|does"
     r"|have|has|is|are"
     r"|shall|should|could|can|would)\b|\b(?:oleh\s+siapa|siapa\s+ya|belum\s+(?:sih|ya)|(?:gak|nggak"
     r"|enggak|ga|kan)\s+(?:sih|ya)"
@@ -151,7 +166,7 @@ _ASKS: Final = re.compile(
 _RUNS: Final = re.compile(
     r"\b(?:kita|kami)\s+(?:\w+\s+)?(?:lanjut(?:kan|in)?|mulai|buka|tutup|masuk|bahas|break|istirahat|skip"
     r"|kembali|balik|fokus)"
-    r"\s+(?:(?:saja|aja|dulu|lagi)\s+)*(?:ke\b|agenda|acara|rapat|meeting|pembahasan|topik|poin|bahas"
+    r"\s+(?:(?:saja|aja|dulu|lagi)\s+)*(?:ke\b|agenda|acara|sesi|rapat|meeting|pembahasan|topik|poin|bahas"
     r"|soal|dengan|ya\b|dari|diskusi)"
     r"|\b(?:lanjut|mulai|bahas|istirahat|break|rehat|shalat|salat|doa|voting)\s*(?:aja|saja|dulu|ya"
     r"|bentar|sebentar)*\s*[.!]*$"
@@ -205,6 +220,8 @@ _REACH: Final = 4
 _CONTEXT: Final = 25
 _FEWEST_TERMS: Final = 2
 _NEAR: Final = 6
+_AT_ONCE: Final = 2
+_REFERS: Final = re.compile(r"\b(?:them|it|there|tersebut|situ|sana|\w+nya)\b", re.IGNORECASE)
 # What a decision is said with, not what it is about.
 _CUES: Final = frozenset(
     """
@@ -227,7 +244,8 @@ class Struck:
     def covers(self, at: int, text: str) -> bool:
         """Return whether a task that was given in between followed from the decision alone."""
         shared, after = len(self.terms & terms_of(text)), at - self.begin
-        return self.begin <= at < self.end and (shared > 1 or (shared == 1 and after <= _NEAR))
+        is_near = (shared == 1 and after <= _NEAR) or (after <= _AT_ONCE and _REFERS.search(text) is not None)
+        return self.begin <= at < self.end and (shared > 1 or is_near)
 
 
 def decisions_in(sentences: Sequence[Sentence]) -> Iterator[Decision]:

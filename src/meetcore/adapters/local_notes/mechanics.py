@@ -14,6 +14,9 @@ _RUNS: Final = re.compile(
     |pendapat|saran|dukungan(?:nya)?\s*[.!]*$|kerja\s*sama(?:nya)?|bantuan(?:nya)?\s*[.!]*$
     |diingat|ingat\s+ya|pelan|agak|gantian|bergantian|satu-satu|ditutup|dibuka|dimulai|diterima
     |dimengerti|dipahami|dimaafkan|dimaklumi|dibantu\s*[.!]*$|catat\s+ya\b
+    |jangan\b(?!\s+lupa)|(?:di)?catat(?:\s+(?:ya|dulu|pak|bu)\b|\s*[.!]*$)
+    |find\s+(?:it|the|that|them|my|attached)\b(?=.*\b(?:on|in|attached|below|here)\b)|put\s+the\s+kettle
+    |take\s+(?:a\s+)?(?:short\s+|quick\s+)?break
     |hear|see|repeat|say|speak\s+up|bear|hold|wait|note\s+that|welcome|be\s+quiet|be\s+patient|excuse
     |explain|look\s+at\s+(?:the|my|this)|go\s+(?:ahead|on|first|back)|introduce
     |continue|start|begin|stop|tell\s+(?:us|me)|walk\s+(?:us|me|you)|show\s+(?:us|me|you)|share\s+(?:your

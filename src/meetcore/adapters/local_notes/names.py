@@ -59,7 +59,7 @@ _ROLE: Final = (
 )
 _CAPITAL: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]*"  # noqa: RUF001  # the apostrophe of software
 _NO_NAME: Final = rf"(?!(?i:{'|'.join(sorted(_NO_NAMES))})(?!\w))"
-_NAME: Final = rf"{_NO_NAME}(?!\w+nya\b){_CAPITAL}(?:\s+{_NO_NAME}{_CAPITAL}){{0,2}}"
+_NAME: Final = rf"{_NO_NAME}(?!\w+nya\b|[A-Z]{{2,}}\b){_CAPITAL}(?:\s+{_NO_NAME}{_CAPITAL}){{0,2}}"
 _TITLED: Final = rf"(?i:{_TITLE})\s+(?:(?i:{_OFFICE})(?!\w)|{_NAME})"
 _JOIN: Final = re.compile(r"\s*(?:,|&|(?:,\s*)?\b(?:dan|sama|serta|bareng|and|plus)\b)\s*", re.IGNORECASE)
 _TITLES: Final = re.compile(rf"(?:{_TITLE}|S\.\w+\.?|M\.\w+\.?)(?!\w)", re.IGNORECASE)

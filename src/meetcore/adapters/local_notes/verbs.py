@@ -31,7 +31,7 @@ _BOUND_STEMS: Final = """
     laku laksana lampir lapor lengkap list luncur oper olah order pasti perbanyak pertimbang persiap
     potong publikasi rancang rapi rapih realisasi rumus sambung sampai sedia sekat selenggara selesai
     serah serta siap siar sosialisasi sunting survei survey tampil tanda tata telusur temu tempel tengok
-    terbit terjemah terus tindak tindaklanjut tandatangan umum usaha waspada wakil tangan tugas
+    terbit terjemah terus tindak tindaklanjut tandatangan umum waspada wakil tangan tugas
 """.split()  # noqa: SIM905  # a list of words is read as words
 _SUFFIXES: Final = ("", "kan", "in", "i")
 _NASALS: Final = {"k": ("meng", "ng"), "t": ("men", "n"), "s": ("meny", "ny"), "p": ("mem", "m")}
@@ -92,6 +92,7 @@ _ENGLISH: Final = frozenset(
     wire
     """.split()  # noqa: SIM905  # a list of words is read as words
 )
+_FREE: Final = frozenset(_STEMS)
 _WORD: Final = re.compile(r"[^\W\d_][\w'-]*")
 
 
@@ -99,6 +100,11 @@ def is_verb(word: str) -> bool:
     """Return whether a word is a verb of a task in Indonesian."""
     plain = word.casefold().replace("-", "").removesuffix("lah").removesuffix("nya")
     return plain in _FORMS
+
+
+def is_free(word: str) -> bool:
+    """Return whether a word is a bare stem, by which people also say what somebody does anyway."""
+    return word.casefold() in _FREE
 
 
 def is_english_verb(word: str) -> bool:
