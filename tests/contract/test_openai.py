@@ -597,6 +597,17 @@ async def test_what_is_no_completion_is_away(ai: Ai, body: str):
         ai.writer._content(body.encode(), 0, may_halve=True)
 
 
+@pytest.mark.parametrize(("message", "usage"), [
+    ({"content": "x"}, None), ({"content": [{"type": "text", "text": "x"}]}, {}),
+    ({"content": [{"type": "thinking", "thinking": []}, "x"]}, {"prompt_tokens": "many"}),
+    ({"content": None, "reasoning_content": "x"}, {"prompt_tokens": 12.0}), ({"content": "x"}, [1]),
+    ({"content": "", "reasoning_content": "x"}, {"prompt_tokens": None}),
+])  # fmt: skip
+def test_the_text_of_a_completion(ai: Ai, message: dict[str, Any], usage: object):
+    body = json.dumps({"choices": [{"message": message}], "usage": usage}).encode()
+    assert ai.writer._content(body, 10, may_halve=True) == "x"
+
+
 @given(st.text())
 def test_texts_are_fit_to_be_stored(text: str):
     for fit in (one_line(text, 50), paragraphs(text, 50)):

@@ -1,6 +1,7 @@
 """Transcription on this machine: the suite, and that no child outlives its parent, its time or its turn."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from meetcore.adapters.speech import LocalTranscriber, _end, can_transcribe
 from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.transcripts import Utterance
 from meetcore.ports.ai import AiUnavailable, Sound
 from meetcore.testing.contracts import TranscriberContract
 from meetcore.testing.sounds import silence, sound_of
@@ -99,6 +101,16 @@ async def test_a_child_that_fails_is_away(
     with pytest.raises(AiUnavailable, match=expected):
         await LocalTranscriber().transcribe(piece, Language.ENGLISH)
     assert children() == []
+
+
+async def test_a_loop_and_the_end_of_a_video_are_not_said(piece: Sound, monkeypatch, tmp_path: Path):
+    texts = ["Let us begin.", *["Okay."] * 5, "Thanks for watching!"]
+    lines = [[at, at + 1, text] for at, text in enumerate(texts)]
+    program = "\n".join(f"print({json.dumps(json.dumps(line))})" for line in lines)
+    (tmp_path / "transcribe_child.py").write_text(program)
+    monkeypatch.setattr("meetcore.adapters.speech._PROGRAM", tmp_path / "transcribe_child.py")
+    heard = await LocalTranscriber().transcribe(piece, Language.ENGLISH)
+    assert heard == (Utterance(0, 1, "Let us begin."), Utterance(1, 6, "Okay."))
 
 
 async def test_a_child_that_writes_on_when_nobody_reads_is_ended():

@@ -10,6 +10,7 @@ the process, what was written is kept with the note.
 import asyncio
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -43,8 +44,9 @@ _FEWEST_TOKENS: Final = 1_024
 
 @frozen
 class _Message:
-    content: str | list[Any] | None = field(default=None, repr=False)
+    content: Any = field(default=None, repr=False)
     refusal: str | None = field(default=None, repr=False)
+    reasoning_content: Any = field(default=None, repr=False)
 
 
 @frozen
@@ -54,14 +56,9 @@ class _Choice:
 
 
 @frozen
-class _Usage:
-    prompt_tokens: int | None = None
-
-
-@frozen
 class _Completion:
     choices: list[_Choice]
-    usage: _Usage | None = None
+    usage: Any = None
 
 
 class TooLong(Exception):
@@ -222,14 +219,15 @@ class OpenAiNoteWriter:
         if choice.message.refusal or choice.finish_reason == "content_filter":
             self._log.warning("ai_refused", finish_reason=choice.finish_reason)
             raise AiRefused("ai: the model refused")
-        tokens = (completion.usage.prompt_tokens if completion.usage else None) or 0
+        tokens = _prompt_tokens(completion.usage)
         if is_cut(tokens, sent_chars):
             self._log.error("ai_prompt_cut", prompt_tokens=tokens, sent_chars=sent_chars, hint=_HINT)
             if may_halve:  # else the figure is all that tells it, and it may count anew what is cached
                 raise TooLong(f"prompt cut to {tokens} tokens")
         if choice.finish_reason == "length":
             raise TooLong("reply cut")
-        return _text(choice.message.content)
+        # Some servers take the whole reply of a model that may think for its reasoning.
+        return _text(choice.message.content) or _text(choice.message.reasoning_content)
 
 
 _HINT: Final = (
@@ -259,9 +257,14 @@ def _formatted(
             return {"messages": prompts.with_schema(messages, schema)}
 
 
-def _text(content: str | list[Any] | None) -> str:
+def _prompt_tokens(usage: object) -> int:
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return int(tokens) if isinstance(tokens, int | float) and 0 < tokens < math.inf else 0
+
+
+def _text(content: object) -> str:
     """Return the text of a message, which may come in parts."""
     if isinstance(content, list):
         texts = (part.get("text") if isinstance(part, dict) else part for part in content)
         return "".join(text for text in texts if isinstance(text, str))
-    return content or ""
+    return content if isinstance(content, str) else ""
