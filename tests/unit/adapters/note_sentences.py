@@ -134,6 +134,11 @@ INDONESIAN: Final = (
     # Minutes, everyday speech, and speech as it is transcribed
     plain("oke fix ya kita rollback", DECIDED),
     plain("deal kita pake versi B", DECIDED),
+    plain("Oke, jalan dengan vendor lama saja ya, fix.", DECIDED),
+    plain("ya udah kita maju pake konsep horor", DECIDED),
+    plain("Kita tunjuk CV Sinar, setuju semua ya.", DECIDED),
+    plain("kayaknya kita pakai vendor A saja"),
+    plain("jadi kita ini sebenarnya kekurangan orang"),
     plain("kita approve budgetnya", DECIDED),
     plain("kita jadiin hari Kamis aja", DECIDED),
     plain("yaudah fix live tanggal 26 ya", DECIDED),
@@ -187,7 +192,6 @@ INDONESIAN: Final = (
     plain("kemarin gue udah kirim ke klien"),
     plain("kalau Dewi kirim besok, kita bisa mulai"),
     # Known to go wrong
-    Case("Oke, jalan dengan vendor lama saja ya, fix.", DECIDED, NOTHING),
     Case("Kontraknya biar Andi.", Found(action=Action("Kontraknya", "Andi")), NOTHING),
 )
 

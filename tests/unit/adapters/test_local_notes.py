@@ -48,7 +48,7 @@ def test_the_rules_find_decisions_and_actions_in_a_sentence(case: Case):
 
 
 @pytest.mark.parametrize(("language", "cases", "precision", "recall"), [
-    ("Indonesian", INDONESIAN, (58, 58), (58, 60)), ("English", ENGLISH, (45, 45), (45, 46)),
+    ("Indonesian", INDONESIAN, (61, 61), (61, 62)), ("English", ENGLISH, (45, 45), (45, 46)),
 ])  # fmt: skip
 def test_precision_and_recall(
     language: str, cases: tuple[Case, ...], precision: tuple[int, int], recall: tuple[int, int]

@@ -163,7 +163,7 @@ def _does(text: str, begin: int, people: People) -> Task | None:
         has_comma
         and person.is_known
         and (base := patterns.BASE.match(text, after))
-        and is_english_verb(base["verb"])
+        and (is_english_verb(base["verb"]) or base["verb"].lower() == "have")
     ):
         return Task(base.start("task"), len(text), person.owner)
     if not has_comma and (to := patterns.TO.match(text, after)) and is_english_verb(to["verb"]):

@@ -25,7 +25,8 @@ FILLERS: Final = _compiled(
     r"|tapi|coba|lagi|satu\s+lagi|oh\s+iya|berarti|kalau\s+begitu|kalo\s+gitu|untuk\s+sementara|sementara"
     r"|sekalian|guys|setuju"
     r"|perfect|fine|sure|makasih|terima\s+kasih|by\s+the\s+way|btw|selanjutnya|berikutnya|next|sama|itu"
-    r"|ini|kepada|(?:nanti|ntar|entar)(?!\s+(?:siang|sore|malam|malem))|(?:untuk|buat)(?=\s+(?:pak|bu"
+    r"|ini|kepada|seluruh|para|(?:nanti|ntar|entar)(?!\s+(?:siang|sore|malam|malem))|(?:untuk"
+    r"|buat)(?=\s+(?:pak|bu"
     r"|bapak|ibu|tim|mas|mbak)\b))\b[\s,.:]*)*+"
 )
 AFTER_NAME: Final = _compiled(
@@ -116,7 +117,7 @@ MY_EN: Final = _compiled(
 )
 HAVE_READY: Final = _compiled(r"have\s+(?:\w+\s+){1,6}(?:ready|done|finished|prepared)\b")
 GIVEN: Final = _compiled(
-    r"\b(?:(?:jadi|menjadi|adalah)\s+(?:tugas|tanggung\s+jawab|bagian|PR|urusan)(?:nya)?"
+    r"\b(?:(?:jadi|menjadi|adalah|itu)\s+(?:tugas|tanggung\s+jawab|bagian|PR|urusan)(?:nya)?"
     r"|(?:di-?\w+)\s+(?:oleh|sama|ama)"
     r"|(?:di-?handle|ditangani|diurus|dipegang|dikerjakan|dikerjain|dikoordinir)"
     r"|(?<!kita\s)(?:(?:di)?serahkan|percayakan|serahin|kasih|delegasikan|titip(?:kan)?)\s+"

@@ -35,13 +35,30 @@ _CHOOSE: Final = (
     r"|mulai|balik"
     r"|kembali|coret|skip|drop|keep|bagi|potong|prioritaskan|prioritasin|fokus|serahkan|outsource|bangun"
     r"|perpanjang"
-    r"|jual|lelang|migrasi|pangkas|ke|di|tetap|tetep|off|freeze|extend|reschedule|ubah|revisi)"
+    r"|jual|tunjuk|charge|maju|tangguhkan|angkat|bebaskan|wajibkan|larang|perbaiki|renovasi|alokasikan"
+    r"|anggarkan|lelang|migrasi|pangkas|ke|di|tetap|tetep|off|freeze|extend|reschedule|ubah|revisi)"
 )
 _SO: Final = (
     r"(?:oke+|ok|okay|baik(?:lah)?|sip|ya\s*u?dah|yaudah|ya\s+sudah|jadi(?:nya)?|berarti"
     r"|kalau\s+(?:be)?gitu|kalo\s+gitu"
     r"|dengan\s+demikian|kesimpulannya|fix|final|deal|gas|gaskeun|cus|nah|maka|pokoknya|intinya|setuju"
     r"|alhamdulillah)"
+)
+# A weaker conclusion, with any verb of "kita" that neither leads the meeting nor tells how things are.
+_FIRMLY: Final = (
+    r"(?:ya\s*u?dah|yaudah|ya\s+sudah|berarti|kalau\s+(?:be)?gitu|kalo\s+gitu|fix|deal|final|putusannya)"
+)
+_NO_CHOICE: Final = (
+    r"(?:mau|akan|bakal|bisa|boleh|perlu|harus|mesti|belum|blm|tidak|tak|gak|nggak|ga|enggak|lagi|sudah"
+    r"|udah|telah|masih|lihat|liat"
+    r"|coba|tunggu|nunggu|mulai|bahas|lanjut\w*|masuk|buka|tutup|dengar\w*|denger\w*|cek|tanya\w*|kan|ini"
+    r"|itu|semua|sebenarnya|juga|nanti"
+    r"|dulu|punya|butuh|kurang|ada|dapat|dapet|kena|tau|tahu|ingin|pengen|emang|memang|kemarin|tadi|cuma"
+    r"|hanya|baru|sering|pernah"
+    r"|kembali|break|istirahat|berdoa|sambut|persilakan|ucapkan|kasih\s+tepuk|skip\s+ke|rugi|untung|telat"
+    r"|terlambat|hampir|sekarang|yang"
+    r"|minta|doakan|simak|diskusi\w*|bicara\w*|voting|rapat|meeting|sama|dan|pikir\w*|review|recap|rekap"
+    r"|absen|foto|makan|pulang|ketemu|usahakan)"
 )
 _LETS: Final = (
     r"(?:go\s+(?:with|for|ahead\s+with)|stick\s+(?:with|to)|use|choose|pick|postpone|keep|drop|hire"
@@ -88,6 +105,13 @@ _DECIDED: Final = tuple(
         rf"|we)\b.{{1,80}}[\s,]final[.!]*$",
         rf"^(?:{_SO}[\s,]+)*(?:sudah|udah)\s+(?:fix|final|deal)\s+(?:ya|kita)\b|^(?:{_SO}[\s,]+)+(?:fix"
         rf"|final|deal)\s*(?:ya)?\s*,\s*\w",
+        rf"^(?:{_SO}[\s,]+)*{_FIRMLY}[\s,]+(?:[\w-]+,?\s+){{0,8}}(?:kita|kami)\s+(?!{_NO_CHOICE}\b)\w",
+        rf"^(?:{_SO}[\s,]+)+(?:[\w-]+,?\s+){{0,8}}(?:kita|kami)\s+(?!{_NO_CHOICE}\b)[^?]*\b(?:ya|yah|aja"
+        rf"|saja|deh)\b[\s,.!]*(?:fix|final|deal|gais|guys|semua)?[.!]*$",
+        rf"^(?:{_SO}[\s,]+)+(?:deal|final)\s+(?!ya\b|dong\b|nih\b|sama\b|dengan\b)\w[\w\s.-]{{2,60}}[.!]*$",
+        r"^(?:[\w,.-]+\s+){3,14}(?:fix|final|deal)\s*(?:ya|dong)?[.!]*$",
+        r"\b(?:kita|kami)\s+\w+.{1,80}\bsetuju\s+(?:semua|ya)\b",
+        r"[,;]\s*(?:so\s+)?(?:that's\s+|it's\s+)?(?:agreed|decided|settled|done\s+deal)[.!]*$",
         r"\bapproved\s+ya\b|\b(?:kita|kami)\s+(?:lock|kunci)(?:in)?\s+(?:di|ke|tanggal|tgl)\b"
         r"|\b(?:di)?sepakatin\b|\bsecara\s+(?:aklamasi|mufakat)\b"
         r"|\bditerima\s+(?:oleh\s+seluruh|oleh\s+semua|dengan\s+bulat|secara)\b",
@@ -130,6 +154,11 @@ _UNDECIDED: Final = re.compile(
 _WE_DO: Final = re.compile(
     r"(?:(?:ok(?:ay)?|all\s*right|alright|right|fine|good|great|then|perfect)[\s,]+)+(?:so\s+"
     r"|then\s+)?we(?:'ll|\s+will)?\s+(?P<verb>[\w-]+)\s+\w",
+    re.IGNORECASE,
+)
+_WE_VERBS: Final = re.compile(
+    r"(?:accept|adopt|keep|stay|use|choose|postpone|raise|lower|increase|reduce|split|end|allow|ban"
+    r"|donate|spend|invest|skip|delay)$",
     re.IGNORECASE,
 )
 _TALKS: Final = re.compile(
@@ -201,7 +230,8 @@ _REVERSES: Final = re.compile(
     re.IGNORECASE,
 )
 _CHANGES: Final = re.compile(
-    r"\b(?:kita|kami|we|let's|jadinya|berarti)\s+(?:\w+\s+){0,2}?(?:ubah|ganti|geser|revisi|undur|majuin"
+    r"\b(?:kita|kami|we|let's|jadinya|berarti)\s+(?:\w+\s+){0,2}?(?:tangguhkan|tunda|pending|ubah|ganti"
+    r"|geser|revisi|undur|majuin"
     r"|mundurin|pindah(?:kan|in)?|balik(?:in)?|kembali"
     r"|change|move|switch|go\s+back|revert)\b|\b(?:instead|saja\s+deh|diubah|diganti|digeser)\b",
     re.IGNORECASE,
@@ -287,7 +317,11 @@ def is_decision(text: str) -> bool:
         return False
     plain = _NO_OBJECTION.sub("", text)
     found = (pattern.search(plain) for pattern in _DECIDED)
-    if (ours := _WE_DO.match(plain)) and is_english_verb(ours["verb"]) and not _TALKS.match(ours["verb"]):
+    if (
+        (ours := _WE_DO.match(plain))
+        and (is_english_verb(ours["verb"]) or _WE_VERBS.match(ours["verb"]))
+        and not _TALKS.match(ours["verb"])
+    ):
         return True
     return any(
         one is not None and not _DENIED.search(one[0]) and _stands(plain, one.start()) for one in found
@@ -327,7 +361,10 @@ def _reversed_by(
 
 def _by_context(at: int, sentences: Sequence[Sentence], standing: dict[int, Decision]) -> int | None:
     """Return the decision before which the same rare words were spoken as before its reversal."""
-    here = frozenset().union(*(_about(one.text) for one in sentences[max(0, at - _NEAR) : at + 1]))
+    own = _about(sentences[at].text)
+    spoken = frozenset[str]().union(*(_about(one.text) for one in sentences[max(0, at - _CONTEXT * 4) : at]))
+    around = frozenset[str]().union(*(_about(one.text) for one in sentences[max(0, at - _NEAR) : at + 1]))
+    here = own if own & spoken else around
     counts = Counter(term for one in sentences[:at] for term in _about(one.text) & here)
     best, place, begin = 0.0, None, 0
     for number in sorted(standing):

@@ -59,7 +59,7 @@ _WHEN_ID: Final = rf"""
   | (?:setelah|sesudah|habis|abis|sehabis|selesai)\s+(?:rapat|meeting|acara|ini|makan\s+siang)(?:\s+ini)?
   | (?:setiap|tiap)\s+(?:{_DAY_ID}|hari|pagi|sore|malam|malem|minggu|bulan|akhir\s+bulan|awal\s+bulan)
   | {_EVENT_ID}\s+(?:berikutnya|selanjutnya|depan|mendatang)
-  | secepatnya | sesegera\s+mungkin | secepat\s+mungkin
+  | weekend\s+(?:ini|depan) | secepatnya | sesegera\s+mungkin | secepat\s+mungkin
 """
 _SPOKEN_BY_ID: Final = (
     rf"(?:sebelum|sebelom|sampai|pas|saat|h\+?1\s+setelah)\s+(?:{_HOLIDAY}|{_EVENT_ID}(?:\s+(?:dimulai"
@@ -78,7 +78,7 @@ _WHEN_EN: Final = rf"""
     (?:day|{_PERIOD_EN}|{_MONTH}|q[1-4]){_YEAR}
   | (?:early|mid|late)[\s-](?:next\s+)?(?:{_MONTH}|week|month){_YEAR}
   | q[1-4]{_YEAR} | (?:month|year|quarter)[-\s]end | eom | eow | eod | cob
-  | (?:this|next)\s+(?:{_PERIOD_EN}|sprint|morning|afternoon|evening)(?:\s+on\s+{_DAY_EN})?
+  | (?:this|next)\s+(?:{_PERIOD_EN}|weekend|sprint|morning|afternoon|evening)(?:\s+on\s+{_DAY_EN})?
   | (?:the\s+)?day\s+after\s+tomorrow
   | (?:noon\s+)?tomorrow{_PART_EN} | today | tonight | noon | end\s+of\s+play
   | \d{{1,2}}(?::\d{{2}})?\s?(?:am|pm|o'clock)

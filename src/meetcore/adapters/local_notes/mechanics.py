@@ -17,13 +17,13 @@ _RUNS: Final = re.compile(
     |jangan\b(?!\s+lupa)|(?:di)?catat(?:\s+(?:ya|dulu|pak|bu)\b|\s*[.!]*$)
     |find\s+(?:it|the|that|them|my|attached)\b(?=.*\b(?:on|in|attached|below|here)\b)|put\s+the\s+kettle
     |take\s+(?:a\s+)?(?:short\s+|quick\s+)?break
-    |hear|see|repeat|say|speak\s+up|bear|hold|wait|note\s+that|welcome|be\s+quiet|be\s+patient|excuse
+    |(?:laporan|penjelasan|paparan|sambutan)(?:nya)?\s+dari\b|hear|see|repeat|say|speak\s+up|bear|hold
+    |wait|note\s+that|welcome|be\s+quiet|be\s+patient|excuse
     |explain|look\s+at\s+(?:the|my|this)|go\s+(?:ahead|on|first|back)|introduce
     |continue|start|begin|stop|tell\s+(?:us|me)|walk\s+(?:us|me|you)|show\s+(?:us|me|you)|share\s+(?:your
     |my|the|his|her|a)\s+(?:screen|slides?)|turn\s+(?:on|off)|take\s+a\s+(?:seat|look|break)
     |give\s+(?:me|us)\s+(?:a|one|your)|let\s+(?:me|us)|have\s+a|type|sit|move\s+on|keep\s+it|remember
     |imagine|think|be\b|read\s+(?:it|that|this)?\s*(?:out|aloud)|jump|come|talk\s+(?:about|us|me|through)
-    |present\b
     |leave|miss|need|never|not\b|grab|put\s+(?:it|that)\s+in\s+the\s+chat|hand\s+(?:it\s+)?over|pass|get\s+(?:back\s+to\s+(?:that|this|it|the\s+agenda)|started)|ask\s+a\s+question|take\s+that\s+as)""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -37,7 +37,7 @@ _ABOUT: Final = re.compile(
 )
 # To say something now, unless it is for a later day or for somebody else.
 _SAYS: Final = re.compile(
-    r"(?:me|di|ny)?(?:n?jelas|ny?ampai|sampai|papar|maparkan|baca|bacakan|tampil|nampil|cerita|presentasi"
+    r"(?:me|di|ny)?(?:n?jelas|ny?ampai|sampai|papar|maparkan|baca|bacakan|tampil|nampil|cerita|present"
     r"|terang|nerang|bahas|mbahas|laporkan|sebut|nyebut|kata|ngomong|bilang|tanggap|mperkenal"
     r"|jelasin|cek\s+(?:suara|mic)|tambahkan|komentar|pimpin|mimpin|buka|tutup)\w*",
     re.IGNORECASE,

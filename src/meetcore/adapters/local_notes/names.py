@@ -55,7 +55,8 @@ _ROLE: Final = (
     r"(?:(?:the\s+)?(?:[\w-]+\s+){1,2}team|(?:tim|divisi|bagian|bidang|seksi|sie|departemen|koordinator"
     r"|pokja)"
     r"\s+[\w-]+|sekretariat|sekretaris|bendahara|panitia|humas|karang\s+taruna|pengurus|wali\s+kelas|komite"
-    r"|logistik|perlengkapan|admin|operator|hrd?|finance|legal|marketing|purchasing|qa|pkk|kesiswaan)"
+    r"|logistik|perlengkapan|admin|operator|hrd?|finance|legal|marketing|purchasing|qa|pkk|kesiswaan"
+    r"|(?:the\s+)?(?:treasurer|secretary|chair(?:man|woman|person)?))"
 )
 _CAPITAL: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]*"  # noqa: RUF001  # the apostrophe of software
 _NO_NAME: Final = rf"(?!(?i:{'|'.join(sorted(_NO_NAMES))})(?!\w))"

@@ -25,7 +25,7 @@ _STEMS: Final = """
 """.split()  # noqa: SIM905  # a list of words is read as words
 # Verbs with a prefix or a suffix only.
 _BOUND_STEMS: Final = """
-    acc aju alih aktif alokasi aman anggar arsip banding beres benah beri bersih cair data daftar
+    koordinasi acc aju alih aktif alokasi aman anggar arsip banding beres benah beri bersih cair data daftar
     diskusi dokumentasi edar eskalasi gelar hubung identifikasi imbau info inform ingat inget input
     inventaris isi jadwal kabar kasih kelar kerja keluar komunikasi kondisi konsultasi kumpul kunjung
     laku laksana lampir lapor lengkap list luncur oper olah order pasti perbanyak pertimbang persiap
@@ -55,6 +55,7 @@ def _forms(stem: str, *, is_free: bool) -> Iterator[str]:
         f"mem{stem}",
         f"men{stem}",
     ]
+    whole += [] if is_free else [f"ber{stem}"]
     whole += [f"{prefix}{stem}" for prefix in _PREFIXES.get(stem[0], ())]
     whole += [f"{prefix}{stem[1:]}" for prefix in _NASALS.get(stem[0], ())]
     if stem[0] == "c":

@@ -88,8 +88,8 @@ def _decision_line(one: Decision) -> str:
 
 def _action_line(one: ActionItem, head: Mapping[str, str]) -> str:
     owner = f"**{_escaped(one.owner)}**: " if one.owner else ""
-    due_on = f", {one.due_on}" if one.due_on else ""
-    due = f" ({head['due']}: {_escaped(one.due)}{due_on})" if one.due else ""
+    said = ", ".join(_escaped(str(each)) for each in (one.due, one.due_on) if each)
+    due = f" ({head['due']}: {said})" if said else ""
     return f"- [ ] {owner}{_escaped(one.task)}{due}{_said(one)}"
 
 

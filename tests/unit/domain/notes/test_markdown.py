@@ -189,3 +189,9 @@ def test_a_line_of_a_summary_underlines_nothing_and_begins_nothing(line: str) ->
     if line.startswith("- "):  # a point of the summary
         plain = evolve(NOTE, draft=notes.NoteDraft("Judul\n- x\nAkhir"), transcript=())
     assert shape(summary) == shape(plain)
+
+
+def test_a_day_stands_without_words() -> None:
+    item = notes.ActionItem("Pesan ruang", "Tolong pesan ruang.", 70.0, due_on=date(2026, 12, 2))
+    note = evolve(NOTE, draft=notes.NoteDraft("Inti", (), (item,)), transcript=())
+    assert "- [ ] Pesan ruang (tenggat: 2026-12-02)\n" in markdown(note)
