@@ -287,7 +287,7 @@ _NO_FIT: Final = (False, 0.0, 0.0)
 
 def _fit(file: RecordingFile, stretch: list[RecordingFile]) -> tuple[bool, float, float]:
     """Return how well a file fits into a stretch: whether that has sound, and what they share."""
-    if len({one.session_id for one in (file, *stretch)} - {""}) > 1:
+    if file.session_id != stretch[0].session_id:
         return _NO_FIT
     # A file without a length lies within many, and joins none of them.
     others = [other for other in stretch if _span(other) > _INSTANT] or stretch

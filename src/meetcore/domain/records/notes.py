@@ -88,7 +88,7 @@ class Note:
     """The notes of a recording."""
 
     id: Id
-    recording_id: Annotated[Id | None, FieldInfo("Null where the recording never came.")]
+    recording_id: Id | None
     meeting_id: Id
     status: Annotated[str, FieldInfo(known_values=NoteState)]
     language: Annotated[str, FieldInfo("What they are written in.", known_values=notes.Language)]

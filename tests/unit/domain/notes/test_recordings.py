@@ -395,7 +395,7 @@ def test_the_stretches_depend_on_kinds_and_times_only(recording: Recording, rand
 
 def shared(one: RecordingFile, other: RecordingFile) -> bool:
     """Whether two files with a length, of one session, share more than half of the shorter."""
-    if one.session_id and other.session_id and one.session_id != other.session_id:
+    if one.session_id != other.session_id:
         return False
     common = min(one.ends_at, other.ends_at) - max(one.starts_at, other.starts_at)
     return 2 * common > min(one.ends_at - one.starts_at, other.ends_at - other.starts_at)
