@@ -81,9 +81,16 @@ def _is_real(text: str, task: Task) -> bool:
     if not phrase or is_mechanics(phrase, text):
         return False
     due = due_in(text)
+    if due is None and task.is_mine and " " not in phrase and _has_no_object(text, task.begin):
+        return False
     if due is None and (task.needs_due or is_said_now(phrase, is_mine=task.is_mine)):
         return False
     return not patterns.REMINDS.match(text, max(0, task.begin - 13)) or is_verb(phrase.split()[0])
+
+
+def _has_no_object(text: str, begin: int) -> bool:
+    """Return whether nothing but the speaker stands before a verb: "nanti saya cek"."""
+    return patterns.ONLY_ME.fullmatch(text, start_of(text, 0), begin) is not None
 
 
 def _asked(text: str, begin: int, people: People) -> Task | None:
@@ -149,6 +156,8 @@ def _does(text: str, begin: int, people: People) -> Task | None:
         is_bare = does.start("task") == after
         is_plain = is_bare and len(person.names) == 1 and not has_comma and is_free(does["verb"])
         if is_plain and not _is_urged(text):
+            continue
+        if is_bare and patterns.REPORTS.match(text, does.end("verb")):
             continue
         if not person.is_known and (
             is_bare or patterns.WEAK.match(text, after) or does["verb"].startswith("di")
@@ -327,12 +336,18 @@ def _labelled(text: str, begin: int, people: People) -> Task | None:
     return None if found is None or rest is None else Task(rest.start("task"), len(text), found.owner)
 
 
+def _is_any_verb(text: str, begin: int) -> bool:
+    word = patterns.WORD.match(text, begin)
+    return word is not None and (is_verb(word[0]) or is_english_verb(word[0]))
+
+
 def _ours(text: str, begin: int, people: People) -> Task | None:
     """What all have to do, or what has to be done, by a day."""
     for pattern in (patterns.WE_ID, patterns.WE_EN, patterns.MUST_BE):
         ours = pattern.match(text, begin)
         if (
             ours
+            and (pattern is patterns.MUST_BE or _is_any_verb(text, ours.start("task")))
             and not _is_past(text, begin, ours.start("task"))
             and not patterns.TALKS.match(text, ours.start("task"))
         ):

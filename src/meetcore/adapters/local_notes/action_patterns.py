@@ -116,6 +116,10 @@ MY_EN: Final = _compiled(
     r"|also\s+|just\s+|go\s+ahead\s+and\s+)?(?P<task>(?P<verb>[\w-]+).*)"
 )
 HAVE_READY: Final = _compiled(r"have\s+(?:\w+\s+){1,6}(?:ready|done|finished|prepared)\b")
+ONLY_ME: Final = _compiled(
+    r"(?:(?:biar|akan|bakal|saya|gue|gua|gw|aku|ane|yang|yg|I'll|I|will|juga|coba)\s*)*+"
+)
+REPORTS: Final = _compiled(r"\s+(?:bahwa|kalau|kalo|soal|tentang|mengenai|that)\b")
 GIVEN: Final = _compiled(
     r"\b(?:(?:jadi|menjadi|adalah|itu)\s+(?:tugas|tanggung\s+jawab|bagian|PR|urusan)(?:nya)?"
     r"|(?:di-?\w+)\s+(?:oleh|sama|ama)"

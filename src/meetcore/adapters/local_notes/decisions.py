@@ -58,13 +58,13 @@ _NO_CHOICE: Final = (
     r"|kembali|break|istirahat|berdoa|sambut|persilakan|ucapkan|kasih\s+tepuk|skip\s+ke|rugi|untung|telat"
     r"|terlambat|hampir|sekarang|yang"
     r"|minta|doakan|simak|diskusi\w*|bicara\w*|voting|rapat|meeting|sama|dan|pikir\w*|review|recap|rekap"
-    r"|absen|foto|makan|pulang|ketemu|usahakan)"
+    r"|absen|kumpul\w*|ngobrol\w*|beri|kasih|tinggal|rehat|simpulkan|foto|makan|pulang|ketemu|usahakan)"
 )
 _LETS: Final = (
     r"(?:go\s+(?:with|for|ahead\s+with)|stick\s+(?:with|to)|use|choose|pick|postpone|keep|drop|hire"
     r"|cancel|adopt|settle\s+on"
     r"|move\s+(?:it|the\s+\w+)\s+to|push\s+(?:it|the\s+\w+)\s+(?:back\s+)?to|delay|switch\s+to"
-    r"|stay\s+with|take\s+the|buy|do\s+\w+)"
+    r"|stay\s+with|take\s+the|buy|do\s+(?!our\b|my\b|that\b|it\b(?!\s+(?:on|in|at)\b)|what\b)\w+)"
 )
 _DECIDED: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
@@ -105,7 +105,8 @@ _DECIDED: Final = tuple(
         rf"|we)\b.{{1,80}}[\s,]final[.!]*$",
         rf"^(?:{_SO}[\s,]+)*(?:sudah|udah)\s+(?:fix|final|deal)\s+(?:ya|kita)\b|^(?:{_SO}[\s,]+)+(?:fix"
         rf"|final|deal)\s*(?:ya)?\s*,\s*\w",
-        rf"^(?:{_SO}[\s,]+)*{_FIRMLY}[\s,]+(?:[\w-]+,?\s+){{0,8}}(?:kita|kami)\s+(?!{_NO_CHOICE}\b)\w",
+        rf"^(?:{_SO}[\s,]+)*{_FIRMLY}[\s,]+(?:[\w-]+,?\s+){{0,8}}(?:kita"
+        rf"|kami)\s+(?!{_NO_CHOICE}\b)\w(?!.*\bnanti\b)",
         rf"^(?:{_SO}[\s,]+)+(?:[\w-]+,?\s+){{0,8}}(?:kita|kami)\s+(?!{_NO_CHOICE}\b)[^?]*\b(?:ya|yah|aja"
         rf"|saja|deh)\b[\s,.!]*(?:fix|final|deal|gais|guys|semua)?[.!]*$",
         rf"^(?:{_SO}[\s,]+)+(?:deal|final)\s+(?!ya\b|dong\b|nih\b|sama\b|dengan\b)\w[\w\s.-]{{2,60}}[.!]*$",
@@ -162,7 +163,9 @@ _WE_VERBS: Final = re.compile(
     re.IGNORECASE,
 )
 _TALKS: Final = re.compile(
-    r"(?:talk|speak|look|check|take|move|start|close|open|follow|stop|go)\b", re.IGNORECASE
+    r"(?:talk|get|know|see|hear|have|do|speak|look|check|take|move|start|close|open|follow|stop"
+    r"|go)\b",
+    re.IGNORECASE,
 )
 _DENIED: Final = re.compile(
     r"\b(?:belum|blm|belom|tidak|nggak|gak|ga|bukan|harus|perlu|mau|nanti|not)\b", re.IGNORECASE
