@@ -11,6 +11,7 @@ from typing import Final
 
 # Their bare form is an imperative, too.
 _STEMS: Final = """
+    itung matur narik
     ajak ambil analisa analisis antar atur audit bagi balas bales bantu bawa bayar beli bikin booking
     book briefing buat buka bungkus cari catat cek cetak cicil copot cover deploy desain download draft
     edit eksekusi ekspor email evaluasi export finalisasi fix follow followup forward foto ganti garap
@@ -87,7 +88,8 @@ _ENGLISH: Final = frozenset(
     revise rewrite roll run schedule secure sell send set set-up share ship sign sort speak submit
     summarize summarise support sync take talk tell test track train transfer translate try update
     upgrade upload verify visit wrap write bake bill carry chase compare cook count decorate deposit
-    drive explore extend fetch grade inspect invoice log map mark mock onboard outline pack pilot pitch
+    drive explore export import extend fetch grade inspect invoice log map mark mock onboard
+    outline pack pilot pitch
     proofread prototype quote rank reconcile refine refund register release rename restore rotate scan
     scope serve settle sketch source swap tag teach tidy trim tune unblock validate wash water weigh
     wire
