@@ -16,10 +16,8 @@ from meetcore.adapters.local_notes.due_phrases import due_at, due_in
 from meetcore.adapters.local_notes.mechanics import is_mechanics, is_said_now
 from meetcore.adapters.local_notes.names import Found, People
 from meetcore.adapters.local_notes.sentences import Sentence
+from meetcore.adapters.local_notes.task_evidence import ME, weighed
 from meetcore.adapters.local_notes.verbs import is_english_verb, is_free, is_verb
-
-ME: Final = "\N{NULL}"
-"""Stands for the speaker in a list of owners."""
 
 
 @frozen
@@ -42,14 +40,16 @@ def task_in(sentence: Sentence, people: People) -> Task | None:
     """Return the task of a sentence by itself."""
     # Typographic apostrophe to plain; the same length keeps the offsets.
     text = sentence.text.replace("\u2019", "'")
-    if not patterns.SIGNS.search(text) and not any(
-        is_verb(word) or is_english_verb(word) for word in patterns.WORD.findall(text)
-    ):
-        return None
     is_question = text.rstrip("\"')] ").endswith("?")
     places = sorted(
         {start_of(text, begin) for begin in (0, *(found.end() for found in patterns.BEGINS.finditer(text)))}
     )
+    weight = weighed(text, people, _people_at)
+    if weight is not None:
+        begin, owner, is_mine, is_yours = weight
+        weighty = Task(begin, len(text), owner, is_mine, is_yours)
+        if _is_real(text, weighty):
+            return weighty
     for form in _FORMS:
         if is_question and form not in _AS_QUESTION:
             continue
@@ -85,7 +85,9 @@ def _is_real(text: str, task: Task) -> bool:
         return False
     if due is None and (task.needs_due or is_said_now(phrase, is_mine=task.is_mine)):
         return False
-    return not patterns.REMINDS.match(text, max(0, task.begin - 13)) or is_verb(phrase.split()[0])
+    if task.is_mine and patterns.STATES.search(text):
+        return False
+    return not patterns.REMINDS.search(text, 0, task.begin) or is_verb(phrase.split()[0])
 
 
 def _has_no_object(text: str, begin: int) -> bool:
@@ -180,33 +182,8 @@ def _does(text: str, begin: int, people: People) -> Task | None:
     return None
 
 
-def _could(text: str, begin: int, people: People) -> Task | None:
-    """Somebody who speaks is asked whether they can: "Rizky bisa bantu cek API gak"."""
-    found = _people_at(text, begin, people)
-    could = patterns.COULD.match(text, found[1]) if found and found[0].is_known else None
-    if could is None or found is None or not is_verb(could["verb"]):
-        return None
-    return Task(could.start("task"), len(text), found[0].owner)
-
-
 def _is_urged(text: str) -> bool:
     return patterns.TAIL_YA.search(text) is not None or due_in(text) is not None
-
-
-def _called_with_passive(text: str, begin: int, people: People) -> Task | None:
-    """A person who is called, then what is to be done: "Mas Joko, jadwalnya dibuatkan ya"."""
-    found = _people_at(text, begin, people)
-    if found is None and begin == start_of(text, 0) and (last := people.called_last(text)) and last.is_known:
-        found = last, begin, True
-    if found is None or not found[2] or not found[0].is_known:
-        return None
-    person, after, _ = found
-    done = patterns.PASSIVE.match(text, after)
-    if done is None or not is_verb(done["verb"]) or _is_past(text, after, done.start("verb")):
-        return None
-    if not _is_urged(text):
-        return None
-    return Task(done.start("task"), len(text), person.owner)
 
 
 def _is_past(text: str, begin: int, end: int) -> bool:
@@ -284,15 +261,6 @@ def _mine_anywhere(text: str, begin: int, people: People) -> Task | None:
     return None
 
 
-def _mine_in_english(text: str, begin: int, people: People) -> Task | None:
-    mine = patterns.MY_EN.match(text, begin)
-    if mine and mine["verb"].lower() == "have" and patterns.HAVE_READY.match(text, mine.start("task")):
-        return Task(mine.start("task"), len(text), is_mine=True)
-    if mine is None or not is_english_verb(mine["verb"]) or patterns.CONDITION.search(text, 0, begin):
-        return None
-    return Task(mine.start("task"), len(text), is_mine=True)
-
-
 def _given(text: str, begin: int, people: People) -> Task | None:
     """What is given to somebody behind it: "… jadi tugas Andi", "… biar Bu Tini yang urus"."""
     if begin != start_of(text, 0):
@@ -357,7 +325,7 @@ def _ours(text: str, begin: int, people: People) -> Task | None:
 
 _Form = Callable[[str, int, People], Task | None]
 _FORMS: Final[tuple[_Form, ...]] = (
-    _labelled, _asked, _could, _asks_name, _called_with_passive, _does, _unowned, _mine_anywhere,
-    _mine_in_english, _yours, _given, _ours,
+    _labelled, _asked, _asks_name, _does, _unowned, _mine_anywhere,
+    _yours, _given, _ours,
 )  # fmt: skip
-_AS_QUESTION: Final = (_asked, _could, _asks_name, _unowned)
+_AS_QUESTION: Final = (_asked, _asks_name, _unowned)

@@ -42,7 +42,7 @@ _PLEASE_ID: Final = (
     r"|minta\s+tolong)"
 )
 _YOU_EN: Final = (
-    r"(?:could|can|would|will)\s+you(?:\s+guys|\s+all|\s+both)?|(?:can|could)\s+(?:someone|somebody"
+    r"(?:could|can|would)\s+you(?:\s+guys|\s+all|\s+both)?|(?:can|could)\s+(?:someone|somebody"
     r"|anyone)|would\s+you\s+mind|I\s+need\s+you\s+to"
     r"|I'd\s+like\s+you\s+to"
 )
@@ -172,7 +172,8 @@ SIGNS: Final = _compiled(
 )
 WORD: Final = re.compile(r"[^\W\d_][\w-]*")
 AFTER_DUE: Final = re.compile(r"(?:[\s,]|\b(?:ya|ini)\b)*+")
-REMINDS: Final = _compiled(r"\bjangan\s+lupa\b")
+REMINDS: Final = _compiled(r"\bjangan\s+lupa\s+$")
+STATES: Final = _compiled(r"^(?:belum|sudah|udah|ternyata|not\s+yet|already)\b|,\s*(?:udah|sudah|already)\b")
 BY_ME: Final = _compiled(r"(?:saya|gue|kami|kita)\b")
 THE: Final = _compiled(r"(?:the|a|an|me\w+|pe\w+)\b")
 NO_DUTY: Final = _compiled(

@@ -10,10 +10,11 @@ from typing import Final
 from attrs import evolve
 
 from meetcore.adapters.local_notes import action_patterns as patterns
-from meetcore.adapters.local_notes.action_forms import ME, Task, end_of, task_in
+from meetcore.adapters.local_notes.action_forms import Task, end_of, task_in
 from meetcore.adapters.local_notes.due_phrases import due_at, due_in, without_due
 from meetcore.adapters.local_notes.names import People
 from meetcore.adapters.local_notes.sentences import Sentence
+from meetcore.adapters.local_notes.task_evidence import ME
 from meetcore.domain.notes.notes import ActionItem
 
 

@@ -230,6 +230,12 @@ CHANGES: Final = re.compile(
     re.IGNORECASE,
 )
 REQUESTS: Final = re.compile(r"\b(?:tolong|mohon|agar|dimohon|please)\b", re.IGNORECASE)
+# What is asked, thanked for or still to come, unless a decision is stated outright.
+RUNS_ON: Final = re.compile(
+    r"\b(?:tolong|mohon|dimohon|please|thanks?|thank\s+you|terima\s+kasih|makasih|agenda|kita\s+(?:mulai|tutup"
+    r"|akhiri|lihat)|segitu|saya\s+kira|harus|must|today:|things|nanti\s+kita)\b",
+    re.IGNORECASE,
+)
 THAT: Final = re.compile(r"\b(?:tadi|itu|barusan|that|it|this|what\s+we|earlier|just\s+now)\b", re.IGNORECASE)
 OURS: Final = re.compile(
     r"\b(?:kita|kami|we|let's|keputusan|maaf|sorry|scrap|forget|tadi|that|rencana|change\s+of)\b",

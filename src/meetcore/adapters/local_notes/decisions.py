@@ -6,12 +6,13 @@ shares most words with; without any, the last one if it follows soon, or the one
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from attrs import frozen
 
 from meetcore.adapters.local_notes import decision_patterns as patterns
+from meetcore.adapters.local_notes.evidence import ENOUGH, Meeting
 from meetcore.adapters.local_notes.sentences import Sentence
 from meetcore.adapters.local_notes.verbs import is_english_verb
 from meetcore.adapters.local_notes.words import terms_of
@@ -56,13 +57,19 @@ def decisions_in(sentences: Sequence[Sentence]) -> Iterator[Decision]:
     yield from standing.values()
 
 
-def decided_in(sentences: Sequence[Sentence]) -> tuple[dict[int, Decision], list[Struck]]:
-    """Return the decisions that stand, by the number of their sentence, and those that were taken back."""
+def decided_in(
+    sentences: Sequence[Sentence], tasks: Collection[int] = ()
+) -> tuple[dict[int, Decision], list[Struck]]:
+    """Return the decisions that stand, by the number of their sentence, and those that were taken back.
+
+    `tasks`: the numbers of sentences that give a task.
+    """
+    meeting = Meeting(sentences, tasks)
     standing: dict[int, Decision] = {}
     taken_back: list[tuple[int, int]] = []
     for at, sentence in enumerate(sentences):
         text = sentence.text.replace("\u2019", "'")
-        is_new = is_decision(text)
+        is_new = _is_new(text, at, meeting)
         target = _reversed_by(text, at, standing, sentences, is_new=is_new)
         if target is not None:
             about = _about(standing.pop(target).text)
@@ -114,6 +121,19 @@ def is_decision(text: str) -> bool:
         one is not None and not patterns.DENIED.search(one[0]) and _stands(plain, one.start())
         for one in found
     )
+
+
+def _is_new(text: str, at: int, meeting: Meeting) -> bool:
+    is_outright = is_decision(text)
+    if meeting.leader is None:
+        return is_outright
+    if not is_outright and patterns.RUNS_ON.search(text):
+        return False
+    return not _is_ruled_out(text) and meeting.weight(at, is_outright=is_outright) >= ENOUGH
+
+
+def _is_ruled_out(text: str) -> bool:
+    return _asks(text) or patterns.RUNS.search(text) is not None or patterns.PAST.search(text) is not None
 
 
 def _stands(text: str, begin: int) -> bool:

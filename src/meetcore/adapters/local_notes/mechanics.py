@@ -17,7 +17,7 @@ _RUNS: Final = re.compile(
     |jangan\b(?!\s+lupa)|(?:di)?catat(?:\s+(?:ya|dulu|pak|bu)\b|\s*[.!]*$)
     |find\s+(?:it|the|that|them|my|attached)\b(?=.*\b(?:on|in|attached|below|here)\b)|put\s+the\s+kettle
     |pamit|duluan|close\s+the\s+(?:window|door)|call\s+you\s+back|add\s+to\s+that|follow\s+your
-    |try\s*[.!]*$|speak\s+first
+    |(?:try|do)\s*[.!]*$|please\b|ucapkan|rekam|speak\s+first
     |pick\s+up\s+(?:his|her|my|the)\s+(?:kid|child|son|daughter)
     |take\s+(?:a\s+)?(?:short\s+|quick\s+)?break
     |(?:laporan|penjelasan|paparan|sambutan)(?:nya)?\s+dari\b|hear|see|repeat|say|speak\s+up|bear|hold

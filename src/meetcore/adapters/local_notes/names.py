@@ -44,7 +44,7 @@ _NO_NAMES: Final = frozenset(
     """.split()  # noqa: SIM905  # a list of words is read as words
 )
 _TITLE: Final = (
-    r"(?:Pak(?:\s+Haji)?|Bu(?:\s+Hajah)?|Bapak|Ibu|Mas|Mbak|Mba|Kak|Kakak|Bang|Bung|Kang|Teh|Om|Tante|Cak"
+    r"(?:Pak(?:\s+Haji)?|Bu(?:\s+Hajah)?|Bapak|Ibu|Mas|Mbak|Mba|Kak|Kakak|Bang|Bung|Kang|Teh|Om|Tante|Cak|Mama|Papa|Haji|Kiai|Mbah|Yu|Gus"
     r"|Ustadz?|Ustaz|Saudara|Saudari|Sdri?\.|Mr\.?|Mrs\.?|Ms\.?|Dr\.?|Prof\.?)"
 )
 _OFFICE: Final = (
@@ -52,9 +52,9 @@ _OFFICE: Final = (
     r"|Koordinator|Sekdes|Carik)"
 )
 _ROLE: Final = (
-    r"(?:(?:the\s+)?(?:[\w-]+\s+){1,2}team|(?:tim|divisi|bagian|bidang|seksi|sie|departemen|koordinator"
-    r"|pokja)"
-    r"\s+[\w-]+|sekretariat|sekretaris|bendahara|panitia|humas|karang\s+taruna|pengurus|wali\s+kelas|komite"
+    r"(?:(?:the\s+)?(?:[\w-]+\s+){1,2}team|(?:the\s+)(?:\w+\s+)?(?:manager|lead|department|committee|agency|vendor)"
+    r"|(?:tim|divisi|bagian|bidang|seksi|sie|departemen|koordinator|pokja|komite|kepala|ketua|dewan|unit|satgas)"
+    r"\s+[\w-]+|wali\s+(?:kelas\s+\w+|kelas|murid)|sekretariat|sekretaris|bendahara|panitia|humas|karang\s+taruna|pengurus|wali\s+kelas|komite"
     r"|logistik|perlengkapan|admin|operator|hrd?|finance|legal|marketing|purchasing|qa|pkk|kesiswaan"
     r"|(?:the\s+)?(?:treasurer|secretary|chair(?:man|woman|person)?))"
 )
@@ -62,7 +62,9 @@ _CAPITAL: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]*"  # noqa: RUF001  # the apostrophe
 _NO_NAME: Final = rf"(?!(?i:{'|'.join(sorted(_NO_NAMES))})(?!\w))"
 _NAME: Final = rf"{_NO_NAME}(?!\w+nya\b|[A-Z]{{2,}}\b){_CAPITAL}(?:\s+{_NO_NAME}{_CAPITAL}){{0,2}}"
 _TITLED: Final = rf"(?i:{_TITLE})\s+(?:(?i:{_OFFICE})(?!\w)|{_NAME})"
-_JOIN: Final = re.compile(r"\s*(?:,|&|(?:,\s*)?\b(?:dan|sama|serta|bareng|and|plus)\b)\s*", re.IGNORECASE)
+_JOIN: Final = re.compile(
+    r"\s*(?:,|&|(?:,\s*)?\b(?:dan|sama|serta|bareng|bersama|karo|and|plus)\b)\s*", re.IGNORECASE
+)
 _TITLES: Final = re.compile(rf"(?:{_TITLE}|S\.\w+\.?|M\.\w+\.?)(?!\w)", re.IGNORECASE)
 _PART: Final = re.compile(r"[^\W\d_][\w'-]+")
 _FEWEST_LETTERS: Final = 3
@@ -125,7 +127,7 @@ class People:
         while len(names) < _MOST_NAMES and (found := self._person.match(text, begin)):
             if found["known"] is None and not strangers:
                 break
-            names.append(found[0])
+            names.append(found[0].removeprefix("the "))
             is_known, end = is_known or found["known"] is not None, found.end()
             joint = _JOIN.match(text, end)
             if joint is None:
@@ -143,7 +145,13 @@ class People:
         names = [name for name in self._first_names if name.casefold().startswith(word)] or [
             name for name in self._first_names if name.casefold().endswith(word)
         ]
-        return Found((names[0],), found.end(), is_known=True) if len(names) == 1 else None
+        if len(names) != 1:
+            return None
+        joint = _JOIN.match(text, found.end())
+        others = self.at(text, joint.end(), strangers=False) if joint and "," not in joint[0] else None
+        if others is not None:
+            return Found((names[0], *others.names), others.end, is_known=True)
+        return Found((names[0],), found.end(), is_known=True)
 
     def called_last(self, text: str) -> Found | None:
         """Find somebody who is called at the end of a sentence: "…, Bob?", "… ya Ky"."""

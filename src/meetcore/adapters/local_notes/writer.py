@@ -101,11 +101,10 @@ class LocalNoteWriter:
 def _draft(transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
     sentences = sentences_of(transcript)
     people = People(tuple(dict.fromkeys(one.speaker for one in sentences if one.speaker)))
-    standing, struck = decided_in(sentences)
+    tasks = list(actions_in(sentences, people))
+    standing, struck = decided_in(sentences, {at for at, _ in tasks})
     actions = (
-        item
-        for at, item in actions_in(sentences, people)
-        if not any(one.end == at or one.covers(at, item.quote) for one in struck)
+        item for at, item in tasks if not any(one.end == at or one.covers(at, item.quote) for one in struck)
     )
     lines = [_line(one) for one in _summary(sentences, standing)]
     return notes.NoteDraft(
