@@ -53,9 +53,14 @@ def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[
     return [each["id"] for each in files if each["file_type"] == "M4A"]
 
 
+# Under the account's lock: a worker that applies an event would write the status that it read before.
 _OVER = """
-WITH freed AS (DELETE FROM host_reservations WHERE meeting_id = %s)
-UPDATE meetings SET status = 'ended' WHERE id = %s RETURNING id
+WITH locked AS MATERIALIZED (
+    SELECT id FROM accounts WHERE id = (SELECT account_id FROM meetings WHERE id = %s) FOR UPDATE
+), freed AS (
+    DELETE FROM host_reservations r USING locked WHERE r.account_id = locked.id AND r.meeting_id = %s
+)
+UPDATE meetings m SET status = 'ended' FROM locked WHERE m.account_id = locked.id AND m.id = %s RETURNING m.id
 """
 
 
@@ -68,7 +73,7 @@ def take_place(
     for step, kind in (("start", "meeting.started"), ("end", "meeting.ended")):
         assert zoom.step(number, step)
         send_event(url, kind, number, uuid=zoom.uuid(number))
-    ask(site, _OVER, meeting.id, meeting.id)
+    ask(site, _OVER, meeting.id, meeting.id, meeting.id)
     record(zoom, url, number, *stretches)
     return meeting
 
