@@ -30,10 +30,7 @@ _SO: Final = (
     r"|dengan\s+demikian|kesimpulannya|fix|final|deal|gas|gaskeun|cus|nah|maka|pokoknya|intinya|setuju"
     r"|alhamdulillah)"
 )
-# A weaker conclusion, with any verb of "kita" that neither leads the meeting nor tells how things are.
-_FIRMLY: Final = (
-    r"(?:ya\s*u?dah|yaudah|ya\s+sudah|berarti|kalau\s+(?:be)?gitu|kalo\s+gitu|fix|deal|final|putusannya)"
-)
+# Verbs of "kita" that lead the meeting or tell how things are.
 _NO_CHOICE: Final = (
     r"(?:mau|akan|bakal|bisa|boleh|perlu|harus|mesti|belum|blm|tidak|tak|gak|nggak|ga|enggak|lagi|sudah"
     r"|udah|telah|masih|lihat|liat"
@@ -62,19 +59,11 @@ DECIDED: Final = tuple(
         rf"\b{_WE}{_JUST}\s+(?:sepakat|setuju|deal|acc|approve|putus(?:kan|in)|sahkan|jadiin|jadikan"
         r"|tetapkan)\b",
         r"\bsepakat\s+(?:untuk|bahwa|kita|ya)\b",
-        r"\bjadi(?:nya)?,?\s+(?:kita|kami)\s+(?:pakai|pilih|ambil|tunda|lanjutkan|batalkan)\b",
-        r"\b(?:kita|kami)\s+(?:pilih|memilih)\b",
-        rf"^(?:{_SO}[\s,]+)*(?:fix|deal|final|acc|sepakat)\s*(?:ya|dong|nih|kalau\s+gitu"
-        rf"|kalo\s+gitu)?\s*[,.:]?\s+"
-        r"(?:ya\s+)?(?:kita|kami|\w+nya|pakai|pake|jadi)\b",
-        r"\b(?:kita|kami)\s+(?:\w+\s+){1,5}(?:ya\s*,?\s*)?(?:fix|final|deal)\b",
         rf"^(?:{_SO}[\s,]+)+(?:[\w-]+\s+){{1,8}}(?:kita|kami)\s+(?!(?:ke|di|go|mulai|buka|tutup|tetap"
         rf"|tetep|kembali|balik|fokus|lanjut\w*"
         rf"|kurangi|bagi|off)\b){_CHOOSE}\b",
         rf"^(?:{_SO}[\s,]+)+(?:ya\s+)?(?:kita|kami|gue\s+setuju)\s+(?:jadi\s+|langsung\s+|tetap\s+"
         rf"|tetep\s+)?{_CHOOSE}\b",
-        r"^(?:(?:oke+|ok|baik|nah|ya)[\s,]+)*(?:jadi|berarti)\s+(?:\w+\s+){1,4}(?:tetap|tetep)\s+(?:di"
-        r"|ada|jalan|pakai)\w*\b",
         r"\b(?:we|they|team|board|everyone|everybody|committee|management)(?:'ve|'re|\s+have|\s+has"
         r"|\s+are|\s+all|\s+just)*"
         r"\s+(?:decided|agreed|resolved|settled\s+on|chose|chosen|approved|going\s+(?:with|for"
@@ -83,35 +72,14 @@ DECIDED: Final = tuple(
         r"|are)\s+(?:hereby\s+|now\s+|finally\s+|all\s+)?"
         r"(?:decided|agreed|approved|resolved|settled|a\s+deal)\b",
         r"\b(?:the|our)\s+(?:final\s+)?decision\s+(?:is|was)\b|^(?:final\s+)?decision\s*[:,]\s*\w",
-        r"^(?:(?:ok(?:ay)?|all\s*right|alright|so|then|fine|great|good|right)[\s,]+)+we(?:'re"
-        r"|\s+are)\s+(?:keeping|sticking|postponing"
-        r"|cancell?ing|dropping|hiring|using|moving\s+(?:it|the\s+\w+)\s+to|switching)\b",
         r"\b(?:itu|ini|begitu)(?:lah)?\s+keputusan(?:nya)?\s+(?:kita|rapat|saya|bersama)\b",
         rf"^(?:{_SO}[\s,]+)*fix\s+(?!bug|the\b|it\b|this\b|dulu)(?:[\w.]+\s+){{1,8}}ya\b|\b(?:kita"
         rf"|we)\b.{{1,80}}[\s,]final[.!]*$",
-        rf"^(?:{_SO}[\s,]+)*(?:sudah|udah)\s+(?:fix|final|deal)\s+(?:ya|kita)\b|^(?:{_SO}[\s,]+)+(?:fix"
-        rf"|final|deal)\s*(?:ya)?\s*,\s*\w",
-        rf"^(?:{_SO}[\s,]+)*{_FIRMLY}[\s,]+(?:[\w-]+,?\s+){{0,8}}(?:kita"
-        rf"|kami)\s+(?!{_NO_CHOICE}\b)\w(?!.*\bnanti\b)",
         rf"^(?:{_SO}[\s,]+)+(?:[\w-]+,?\s+){{0,8}}(?:kita|kami)\s+(?!{_NO_CHOICE}\b)[^?]*\b(?:ya|yah|aja"
         rf"|saja|deh)\b[\s,.!]*(?:fix|final|deal|gais|guys|semua)?[.!]*$",
-        rf"^(?:{_SO}[\s,]+)+(?:deal|final)\s+(?!ya\b|dong\b|nih\b|sama\b|dengan\b)\w[\w\s.-]{{2,60}}[.!]*$",
         r"^(?:[\w,.-]+\s+){3,14}(?:fix|final|deal|putus)\s*(?:ya|dong)?[.!]*$",
         r"\b(?:kita|kami)\s+\w+.{1,80}\bsetuju\s+(?:semua|ya)\b",
         r"[,;]\s*(?:so\s+)?(?:that's\s+|it's\s+)?(?:agreed|decided|settled|done\s+deal)[.!]*$",
-        rf"^(?:{_SO}[\s,]+)*(?:approved?|acc)\s*,\s*\w|\b(?:kita|kami)\s+{_CHOOSE}\b.{{1,60}}\b(?:oke|ok"
-        rf"|sepakat)\s+ya[.!]*$",
-        r"^(?:ok(?:ay)?|right|alright|all\s+right|good|fine)[\s,]+(?:[\w'-]+,?\s+){1,8}done[.!]*$"
-        r"|\blet's\s+leave\b.*\b(?:out|as\s+(?:it\s+)?is|unchanged)\b",
-        r"\bapproved\s+ya\b|\b(?:kita|kami)\s+(?:lock|kunci)(?:in)?\s+(?:di|ke|tanggal|tgl)\b"
-        r"|\b(?:di)?sepakatin\b|\bsecara\s+(?:aklamasi|mufakat)\b"
-        r"|\bditerima\s+(?:oleh\s+seluruh|oleh\s+semua|dengan\s+bulat|secara)\b",
-        r"\b(?:kita|kami)\s+(?:cancel|batalin|batalkan|stop|tunda|pending)\s+(?:aja|saja)\b",
-        r"\blet's\s+lock\s+in\b|\bso\s+we\s+(?:all\s+)?agree\b|\bit's\s+final\b"
-        r"|\bwe're\s+(?:all\s+)?in\s+agreement\b",
-        r"\b(?:committee|board|council|members|team)\s+(?:has\s+|have\s+)?voted\s+(?:to|for|against)\b"
-        r"|\b(?:proposal|budget|amendment|resolution)\s+(?:is\s+)?(?:passes|passed|adopted|carries"
-        r"|carried)\b",
         r"^(?:(?:ok(?:ay)?|all\s*right|alright|so|then|fine|great|good"
         r"|right)[\s,]+)+(?:[\w']+\s+){1,4}it\s+is(?:\s+then)?[.!,]*(?:$|\s+(?:so|we)\b)",
         r"\bmotion\s+(?:is\s+)?(?:carried|carries|passed|passes)\b",
@@ -124,7 +92,6 @@ DECIDED: Final = tuple(
         rf"(?:let's|let\s+us|we'll|we\s+will|we're\s+going\s+to|we)\s+{_LETS}\b",
         rf"\b(?:we'll|we\s+will)\s+(?:{_LETS})\b(?!.*\blater\b)|\b(?:we'll|we\s+will|we)\s+(?:take|use|do"
         rf"|keep|go)\b.*\binstead\b",
-        rf"\b(?:let's|let\s+us|we)\s+{_LETS}\b[^?]*\bthen[.!]*$",
     )
 )
 # Rules a decision out when shortly before it: denial, open point, wish, condition, future.
