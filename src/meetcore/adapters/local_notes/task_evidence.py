@@ -109,15 +109,17 @@ def weighed(
         return None
     is_question = text.rstrip("\"')] ").endswith("?")
     called = _called(text, people)
-    common = 1.5 * (due_in(text) is not None) + 0.5 * (_YA.search(text) is not None)
-    common += 0.5 * (_OBJECT.search(text) is not None)
-    best: tuple[float, _Found] | None = None
     readings = (
         *_mine(text, people),
         *_yours(text, called),
         *_theirs(text, people, people_at),
         *_done(text, people, called),
     )
+    if not readings:
+        return None
+    common = 1.5 * (due_in(text) is not None) + 0.5 * (_YA.search(text) is not None)
+    common += 0.5 * (_OBJECT.search(text) is not None)
+    best: tuple[float, _Found] | None = None
     for weight, is_asked, found in readings:
         weight += common - _AGAINST_WEIGHT * len(_AGAINST.findall(text[: found[0] + 40]))
         weight -= 1.5 * (is_question and not (called and is_asked))
