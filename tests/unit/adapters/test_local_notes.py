@@ -110,6 +110,19 @@ def test_the_rules_on_whole_meetings():
     assert len(whole.false) <= 0.05 * whole.reported
 
 
+def test_the_rules_on_meetings_that_were_kept_apart():
+    """Nobody who made the rules read them, and they were scored when the rules were done."""
+    scores = [note_scores.score(file) for file in sorted((CORPUS / "kept_apart").glob("*.json"))]
+    print("", note_scores.table(scores), sep="\n")
+    whole = note_scores.total(scores)
+    assert len(scores) == 4
+    assert whole.decisions_found >= 0.8 * whole.decisions
+    assert whole.actions_found >= 0.62 * whole.actions
+    assert whole.owners_right >= 0.5 * whole.actions
+    assert whole.dues_right >= 0.62 * whole.actions
+    assert len(whole.false) <= 0.26 * whole.reported
+
+
 def test_the_rules_on_meetings_of_other_authors():
     """Half of them were read while the rules were made, half were not; docs/notulen.md tells them apart."""
     scores = [note_scores.score(file) for file in sorted((CORPUS / "developed").glob("*.json"))]
