@@ -218,9 +218,10 @@ async def test_what_failed_at_a_webhook_is_sent_again_from_its_page(
     webhook = await customer.make_webhook()
     browser, page = await sign_in(customer.account_id), f"/dashboard/webhooks/{webhook['id']}"
     tested = await browser.post(f"{page}/test", form_key="test")
+    # The lease goes, too: a worker that has claimed it would record its attempt.
     failed = await customer.query(
-        "UPDATE deliveries SET status = 'failed', due_at = NULL, failed_at = now()"
-        " WHERE endpoint_id = %s RETURNING id",
+        "UPDATE deliveries SET status = 'failed', due_at = NULL, failed_at = now(), lease_token = NULL,"
+        " lease_host = NULL WHERE endpoint_id = %s RETURNING id",
         webhook["id"],
     )
     assert len(failed) == 1, tested.text
