@@ -281,7 +281,7 @@ def _check_recordings(settings: Settings) -> CheckResult:
         )
         (count,) = _row(connection, statement, REMOVAL_TRIES)
     if not count:
-        return ok("the video provider keeps none")
+        return ok("the video provider keeps none of those that were deleted")
     return failed(
         f"{count} whose files the video provider has not deleted: see `recording not worked on` in the log "
         "and the check of the provider; give the application the scopes to delete, or delete them there"

@@ -171,7 +171,10 @@ def _check_ai(settings: Settings) -> CheckResult:
     except SettingsRefused as error:
         return failed(str(error))
     if not settings.ai_base_url:
-        return ok("none set: this machine transcribes and writes")
+        from meetcore.adapters import speech
+
+        own = "this machine transcribes" if speech.can_transcribe() else "nothing transcribes"
+        return ok(f"none set: {own}, and rules write the notes")
     key = str(settings.ai_api_key)
     status, body = _get(f"{settings.ai_base_url}/models", {"Authorization": f"Bearer {key}"} if key else {})
     match status:

@@ -140,7 +140,7 @@ async def get_meeting(use: UseCases, request: OperationRequest) -> answers.ApiRe
     reaches_out=True,
     summary="Cancel a meeting, or end one that runs",
     about="Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
-    "and nothing is returned. Asking again gives the same answer.",
+    "and nothing is returned. Cancelling again gives the same answer; one that has ended is 409.",
     for_agents="Use it to call a meeting off. Before its start the credits come back; while it runs it is "
     "ended for all participants and nothing is refunded. Cannot be undone.",
     example={"id": examples.MEETING["id"], "status": "cancelled", "credits_refunded": 15},
