@@ -1,6 +1,6 @@
 """Sessions: what was held at the provider under the number of a meeting.
 
-A meeting is a paid time with a host and a link. Whoever opens its room, leaves and comes back holds two
+A meeting is a paid time with a host and a link. A guest who opens its room, leaves and comes back holds two
 sessions in it, each with an id of the provider's. An event belongs to the session that it names, and the
 result is the same whatever the order of the events, and however often each one comes.
 
@@ -22,7 +22,7 @@ DEFAULT_EMPTY_FOR: Final = timedelta(minutes=10)
 """How long after its last session a meeting waits for another one, unless a setting says otherwise."""
 
 MAX_SESSIONS: Final = 200
-"""How many sessions of a meeting are recorded: whoever has its link can hold any number."""
+"""How many sessions of a meeting are recorded: anyone with its link can hold any number."""
 
 
 @frozen
@@ -52,8 +52,8 @@ def record(known: Iterable[Session], reported: Session) -> Sessions:
         return tuple(by_id.values())
     by_id[reported.id] = evolve(
         reported,
-        started_at=min(_told(before.started_at, reported.started_at), default=None),
-        ended_at=max(_told(before.ended_at, reported.ended_at), default=None),
+        started_at=min(_known(before.started_at, reported.started_at), default=None),
+        ended_at=max(_known(before.ended_at, reported.ended_at), default=None),
     )
     return tuple(sorted(by_id.values(), key=_time))
 
@@ -103,10 +103,10 @@ def _reaches_into(start_at: datetime, session: Session) -> bool:
     return session.started_at is not None and session.started_at >= start_at
 
 
-def _told(*times: datetime | None) -> list[datetime]:
+def _known(*times: datetime | None) -> list[datetime]:
     return [time for time in times if time is not None]
 
 
 def _time(session: Session) -> tuple[datetime, str]:
-    # One of the two is always told: an event reports a start or an end.
-    return min(_told(session.started_at, session.ended_at)), session.id
+    # One of the two is always known: an event reports a start or an end.
+    return min(_known(session.started_at, session.ended_at)), session.id

@@ -92,7 +92,7 @@ class EndDueMeetings:
         await self._write_end(meeting, is_cleared=cleared is not None and cleared.is_clear)
 
     async def _end_if_empty(self, meeting: meetings.Meeting) -> None:
-        """End a meeting before its end, unless somebody came meanwhile; the provider may know more."""
+        """End a meeting before its end, unless a session began meanwhile; the provider is asked."""
         async with self.store.at_once() as tx:
             known = await tx.meetings.load_sessions(meeting.account_id, meeting.id)
         if sessions.over_at(meeting, known, self.empty_for) > self.runtime.now():

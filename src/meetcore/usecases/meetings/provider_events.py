@@ -65,7 +65,7 @@ class TrackMeeting:
     empty_for: timedelta = sessions.DEFAULT_EMPTY_FOR
 
     async def __call__(self, event: ProviderEvent, now: datetime) -> EventOutcome:
-        """Apply an event: APPLIED when it told something new, else IGNORED.
+        """Apply an event: APPLIED when it reports something new, else IGNORED.
 
         TOO_EARLY when the meeting does not exist yet, or is closed while it is being cancelled: the
         cancellation asks the provider, and if that does not answer, the event is needed again.

@@ -87,7 +87,7 @@ def _transcripts(recording: recordings.Recording) -> set[tuple[str, int]]:
 
 
 _MOST_SESSIONS = 50
-"""Sessions that are asked for though no file of them is known: whoever has a link can hold any number."""
+"""Sessions that are asked for though no file of them is known: anyone with a link can hold any number."""
 
 
 def require_own(files: RecordingFiles, provider: str) -> None:

@@ -1,8 +1,8 @@
 """What follows for a meeting that is over, and was sold with a recording: its notes, or its surcharge back.
 
 The notes that it was sold with are queued when it is over and its recording is measured, whichever is later:
-of a test call before the meeting no notes are made. Where no recording ever came, the customer is told by
-`note.failed`, and gets back what the recording cost.
+so that a test call alone gets no notes. Where no recording ever came, the customer gets
+`note.failed` and what the recording cost.
 """
 
 from attrs import frozen
