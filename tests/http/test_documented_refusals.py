@@ -28,7 +28,7 @@ from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.clock import ManualClock
 from tests.support.api_contract import CODES, Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of, new_key
-from tests.support.sandbox_recordings import store_recording
+from tests.support.sandbox_recordings import a_recording, store_recording
 
 Json = dict[str, Any]
 
@@ -170,7 +170,8 @@ async def in_the_way(ask: Ask) -> httpx.Response:
         await ask.send(body=body)
         return await ask.send(body=body)
     if ask.name == "create_note":
-        body = {"recording_id": (await store_recording(ask.customer))["id"]}
+        # With files, so that the first note does not fail before the second request comes.
+        body = {"recording_id": (await a_recording(ask.customer))["id"]}
         await ask.send(body=body)
         return await ask.send(body=body)
     path = await ask.real_path()
