@@ -18,6 +18,9 @@ Part = tuple[str, ...]
 """Lines of a transcript that one call gets."""
 
 SMALLEST_PART_CHARS: Final = 2_000
+FENCE_CHARS: Final = len("<transcript></transcript>\n")
+"""The marks around a part in a prompt, which belong to its length."""
+
 """A smaller part is not halved."""
 
 _LONGEST_NAME: Final = 100

@@ -91,7 +91,7 @@ class OpenAiNoteWriter:
     async def write(
         self, transcript: Transcript, language: Language, kept: KeptParts = NOTHING_KEPT
     ) -> NoteDraft:
-        parts = prompts.parts_of(transcript, self._access.context_chars)
+        parts = prompts.parts_of(transcript, self._access.context_chars - prompts.FENCE_CHARS)
         if len(parts) > MOST_PARTS:
             raise AiRefused(f"ai: transcript too long: {len(parts)} parts, at most {MOST_PARTS}")
         if not parts:
