@@ -19,6 +19,7 @@ from meetcore.adapters.http.api_app import ApiApp
 from meetcore.domain.members.roles import Role
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, Quotas
+from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.testing.clock import ManualClock
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, fields_of
@@ -66,6 +67,17 @@ async def test_each_call_of_key_is_shown_with_what_became_of_it(customer: Custom
     assert_contains(
         page, f'<a href="/dashboard/meetings/{meeting["id"]}">its meeting</a>', absent=("s3cret",)
     )
+
+
+async def test_a_request_of_the_first_hours_of_a_day_has_that_day(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    at = datetime(2026, 11, 26, 17, 10, 2, tzinfo=UTC)
+    await customer.application.ports.request_log.save(
+        [LoggedRequest(uuid4(), customer.account_id, customer.key.key.id, at, "GET", "/me", 200, 1)]
+    )
+    [row] = rows((await (await sign_in(customer.account_id)).get(PAGE)).text)
+    assert "27 Nov 2026, 00:10:02 WIB" in row
 
 
 async def test_a_request_is_found_by_its_id_and_leads_to_its_meeting(

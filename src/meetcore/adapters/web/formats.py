@@ -13,7 +13,7 @@ from typing import Final
 from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal, format_percent
 
-from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB, cap_day
 from meetcore.domain.notes.notes import Language
 
 
@@ -48,19 +48,28 @@ def format_clock(at: datetime, language: Language) -> str:
     return format_datetime(at.astimezone(WIB), "HH:mm", locale=language.value)
 
 
+def day_in_wib(day: date) -> date:
+    """Return the WIB day of an instant, and a day unchanged.
+
+    Every formatter of a day goes through this, for an instant is a `date` to Python as well. Raises
+    `ValueError` for an instant without a time zone.
+    """
+    return cap_day(day) if isinstance(day, datetime) else day
+
+
 def format_day(day: date, language: Language) -> str:
-    """Format a day."""
-    return format_date(day, "d MMM y", locale=language.value)
+    """Format a day, or the day of an instant."""
+    return format_date(day_in_wib(day), "d MMM y", locale=language.value)
 
 
 def format_day_of_week(day: date, language: Language) -> str:
     """Format a day without its year, short enough for the head of a column."""
-    return format_date(day, "EEE d MMM", locale=language.value)
+    return format_date(day_in_wib(day), "EEE d MMM", locale=language.value)
 
 
 def format_month(day: date, language: Language) -> str:
     """Format the month of a day."""
-    return format_date(day, "LLLL y", locale=language.value)
+    return format_date(day_in_wib(day), "LLLL y", locale=language.value)
 
 
 def format_offset(seconds: float) -> str:

@@ -1,6 +1,6 @@
 """Languages, numbers, dates and charts of the pages."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import attrs
 import pytest
@@ -20,6 +20,7 @@ from meetcore.adapters.web.formats import (
 )
 from meetcore.adapters.web.markup import Bar, bar_chart
 from meetcore.adapters.web.pages.meetings import OPTIONS
+from meetcore.adapters.web.templates import environment
 from meetcore.domain.meetings.meetings import MeetingOptions, MeetingStatus
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.transfers import TransferKind
@@ -72,6 +73,17 @@ def test_numbers_and_dates_are_written_by_language() -> None:
     assert format_day(date(2026, 5, 1), ID) == "1 Mei 2026"
     assert format_month(date(2026, 5, 1), EN) == "May 2026"
     assert [format_offset(at) for at in (0, 61.9, 3600)] == ["0:00", "1:01", "1:00:00"]
+
+
+@pytest.mark.parametrize("name", ["day", "day_of_week", "month"])
+@pytest.mark.parametrize("language", Language)
+def test_the_day_of_an_instant_is_its_day_in_wib(name: str, language: Language) -> None:
+    """Every filter of templates that shows a day without its time."""
+    shown = environment(language).filters[name]
+    assert shown(AT) == shown(date(2026, 12, 1)) != shown(date(2026, 11, 30))
+    assert shown(AT - timedelta(minutes=6)) == shown(date(2026, 11, 30))
+    with pytest.raises(ValueError, match="time zone"):
+        shown(AT.replace(tzinfo=None))
 
 
 def test_a_chart_escapes_what_it_is_given_and_fits() -> None:
