@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 
 import httpx
 from attrs import frozen
@@ -11,6 +12,42 @@ from tests.support.api_harness import BASE_URL
 
 TOKEN = re.compile(r'name="form_token" value="([^"]+)"')
 FORM_KEY = re.compile(r'name="form_key" value="([^"]+)"')
+
+
+class _FormReader(HTMLParser):
+    """Collects the fields of the form that is sent to `action`."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__()
+        self._action, self._inside, self._area = action, False, ""
+        self.fields: dict[str, str] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag == "form":
+            self._inside = values.get("action") == self._action
+        elif self._inside and tag in ("input", "textarea"):
+            name = str(values["name"])
+            self._area = name if tag == "textarea" else ""
+            self.fields[name] = values.get("value") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._inside = False
+        elif tag == "textarea" and self._area:
+            self.fields[self._area] = self.fields[self._area].removeprefix("\n")
+            self._area = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._area:
+            self.fields[self._area] += data
+
+
+def form_fields(page: str, action: str) -> dict[str, str]:
+    """Return the fields of a page's form as a browser sends them when nothing was typed."""
+    reader = _FormReader(action)
+    reader.feed(page)
+    return reader.fields
 
 
 @frozen

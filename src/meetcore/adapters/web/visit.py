@@ -30,6 +30,8 @@ from meetcore.domain.requests.accounts import AccountStatus, status_of
 from meetcore.usecases.members.dashboard import ConsoleUseCases, DashboardUseCases, SentForm
 from meetcore.usecases.members.sign_in_links import Browser, NewOperatorSession, NewSession
 
+MAX_FORM_BYTES: Final = 64 * 1024
+
 Who = TypeVar("Who", bound=SignedIn | SignedInOperator)
 Use = TypeVar("Use", bound=DashboardUseCases | ConsoleUseCases)
 Allowed = TypeVar("Allowed", bound=StrEnum)
@@ -235,13 +237,17 @@ def own_path(text: str, root: str) -> str:
 
 @frozen
 class AreaPage(Generic[Who, Use, Allowed]):
-    """A route for those who are signed in and may do its action; with `needs_fresh`, in the last minutes."""
+    """A route for those who are signed in and may do its action; with `needs_fresh`, in the last minutes.
+
+    A form of it has at most `max_form_bytes`.
+    """
 
     method: str
     path: str
     action: Allowed
     needs_fresh: bool = False
     handle: Handler[AreaVisit[Who, Use, Allowed]] | None = None
+    max_form_bytes: int = MAX_FORM_BYTES
 
     def __call__(self, handle: Handler[AreaVisit[Who, Use, Allowed]]) -> "AreaPage[Who, Use, Allowed]":
         """Declare the handler of the page."""

@@ -1,6 +1,6 @@
 """The routes of an area: language, origin, session and role are settled before a page's handler runs.
 
-1. The language, and for a POST the origin and the form's token; a form is at most 64 KiB.
+1. The language, and for a POST the origin and the form's token; a form has at most its page's bytes.
 2. The session of the cookie; without one, a redirect to sign in, and back.
 3. The role, and for money and keys a fresh sign-in.
 4. The handler. Refusals of the domain that it lets through become pages.
@@ -30,6 +30,7 @@ from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is
 from meetcore.adapters.web.formats import choose_language
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
+    MAX_FORM_BYTES,
     Allowed,
     Area,
     AreaPage,
@@ -47,7 +48,7 @@ from meetcore.ports.observability import add_log_fields
 from meetcore.ports.runtime import PrinterBusy, PrintingFailed
 from meetcore.ports.store import StoreUnavailable
 
-MAX_FORM_BYTES: Final = 64 * 1024
+MAX_FIELDS: Final = 2000
 
 log = structlog.get_logger("meetcore.web")
 
@@ -85,23 +86,25 @@ class Site(Generic[Who, Use, Allowed]):
         query = f"?{request.url.query}" if request.url.query else ""
         return Look(language, self.area.root, request.url.path + query, form_token(cookie))
 
-    async def read_form(self, request: Request, cookie: str) -> Mapping[str, str]:
-        """Read a form of at most 64 KiB that a page of ours sent to the holder of the cookie.
+    async def read_form(
+        self, request: Request, cookie: str, max_bytes: int = MAX_FORM_BYTES
+    ) -> Mapping[str, str]:
+        """Read a form that a page of ours sent to the holder of the cookie.
 
         Raises `FormRefused` from another site or with another token, `PayloadTooLarge`.
         """
         if not is_same_origin(request.headers, self.base_url):
             raise FormRefused("another origin")
-        fields = await self.read_fields(request)
+        fields = await self.read_fields(request, max_bytes)
         if not is_form_token(fields.pop("form_token", ""), cookie):
             raise FormRefused("another token")
         return fields
 
-    async def read_fields(self, request: Request) -> dict[str, str]:
-        """Read the fields of any sender's form; raise `FormRefused`, or `PayloadTooLarge` above 64 KiB."""
-        body = await read_body(request, MAX_FORM_BYTES, self.limits)
+    async def read_fields(self, request: Request, max_bytes: int = MAX_FORM_BYTES) -> dict[str, str]:
+        """Read the fields of any sender's form; raise `FormRefused`, or `PayloadTooLarge`."""
+        body = await read_body(request, max_bytes, self.limits)
         try:
-            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=200))
+            return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS))
         except ValueError:
             raise FormRefused("no form") from None
 
@@ -143,7 +146,8 @@ class Site(Generic[Who, Use, Allowed]):
         await self.area.use.sessions.count(signed_in.session)
         if page.method == "POST" and sessions.is_view(signed_in.session):
             raise ReadOnlyView
-        form = await self.read_form(request, token) if page.method == "POST" else {}
+        is_form = page.method == "POST"
+        form = await self.read_form(request, token, page.max_form_bytes) if is_form else {}
         self.area.check(signed_in, page.action)
         now = self.area.use.runtime.now()
         if page.needs_fresh and not sessions.is_fresh(signed_in.session, now):
@@ -208,7 +212,7 @@ _REFUSALS: Final[Sequence[tuple[type[Exception], int, str, str]]] = (
     ),
     (NotFound, 404, _("Not found"), _("There is nothing at this address, or it belongs to another account.")),
     (RateLimited, 429, _("Too many requests"), _("Too many requests. Wait a moment, then try again.")),
-    (PayloadTooLarge, 413, _("Too large"), _("The form holds more than 64 KiB. Nothing was changed.")),
+    (PayloadTooLarge, 413, _("Too large"), _("The form is too large. Nothing was changed.")),
     (StoreUnavailable, 503, _("Out of service for a moment"), _("Try again in a few seconds.")),
     (
         PrinterBusy,

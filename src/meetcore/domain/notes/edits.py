@@ -1,13 +1,13 @@
-"""Corrections of a completed note by its customer, one at a time; the first one keeps the original.
+"""Corrections of a completed note by its customer, any number at once; the first ones keep the original.
 
 A quote is what was said: it stays. An empty decision or task is taken out of the note.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Final, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, InvalidRequest, NotFound
 from meetcore.domain.notes.notes import ActionItem, Note, NoteDraft, NoteStatus, Original
@@ -22,60 +22,77 @@ WORDS: Final = TextLimits(200)
 Item = TypeVar("Item")
 
 
-@frozen
-class SummaryEdit:
-    """Another summary."""
-
-    text: str
+def _trim(text: str) -> str:
+    return text.strip()
 
 
-@frozen
-class DecisionEdit:
-    """Another text of the decision at this place, counted from 0."""
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
-    place: int
-    text: str
+
+def _lines(text: str | None) -> str | None:
+    return None if text is None else text.replace("\r\n", "\n").strip()
 
 
 @frozen
-class TaskEdit:
-    """Another text, owner and day of the task at this place, counted from 0."""
+class TaskTexts:
+    """The texts and the day of a task."""
 
-    place: int
-    text: str
-    owner: str = ""
-    due: str = ""
+    task: str = field(converter=_line)
+    owner: str = field(default="", converter=_trim)
+    due: str = field(default="", converter=_trim)
     due_on: date | None = None
 
 
 @frozen
-class SpeakerEdit:
-    """Another name of a speaker, in the transcript and as the owner of tasks."""
+class Corrections:
+    """Other texts of a note; what is not named stays, and so does a text that is equal but for blanks.
 
-    was: str
-    name: str
+    Decisions, tasks and speakers are named by their places, counted from 0; speakers in the order of
+    `speakers_of`. A speaker gets another name in the transcript and as the owner of tasks.
+    """
+
+    summary: str | None = field(default=None, converter=_lines)
+    decisions: Mapping[int, str] = field(factory=dict)
+    tasks: Mapping[int, TaskTexts] = field(factory=dict)
+    speakers: Mapping[int, str] = field(factory=dict)
 
 
-Edit = SummaryEdit | DecisionEdit | TaskEdit | SpeakerEdit
-
-
-def correct(note: Note, edit: Edit, seen: datetime | None, at: datetime) -> Note:
-    """Correct a note that was last edited at `seen`; unchanged where the edit says the same.
+def correct(note: Note, wanted: Corrections, seen: datetime | None, at: datetime) -> Note:
+    """Correct a note that was last edited at `seen`; unchanged where the corrections say the same.
 
     Raises:
         NotFound: the note is not complete, or has no such decision, task or speaker.
         Conflict: it was edited after `seen`.
-        InvalidRequest: a text is too long, empty where it must not be, or has control characters.
+        InvalidRequest: a changed text is too long, empty where it must not be, or has control characters.
     """
     if note.status is not NoteStatus.COMPLETED or note.draft is None:
         raise NotFound("This note is not complete.")
     if note.edited_at != seen:
         raise Conflict("These notes were changed meanwhile. Load them again.", note.id)
-    draft, transcript = _edited(note.draft, note.transcript, edit)
-    if (draft, transcript) == (note.draft, note.transcript):
+    speakers = speakers_of(note.transcript)
+    changes = _changes(note.draft, speakers, wanted)
+    if changes == Corrections():
         return note
-    original = note.original or Original(note.draft, note.transcript)
-    return evolve(note, draft=draft, transcript=transcript, original=original, edited_at=at)
+    if problems := _problems(changes):
+        raise InvalidRequest(problems)
+    names = {speakers[place]: name for place, name in changes.speakers.items()}
+    return evolve(
+        note,
+        draft=_corrected(note.draft, changes, names),
+        transcript=tuple(evolve(one, speaker=_renamed(one.speaker, names)) for one in note.transcript),
+        original=note.original or Original(note.draft, note.transcript),
+        edited_at=at,
+    )
+
+
+def changed_parts(before: Note, after: Note) -> tuple[str, ...]:
+    """Return the names of the parts in which two states of a note differ."""
+    old, new = before.draft, after.draft
+    names = [
+        name for name in ("summary", "decisions", "action_items") if getattr(old, name) != getattr(new, name)
+    ]
+    return (*names, *(["speakers"] if before.transcript != after.transcript else ()))
 
 
 def speakers_of(transcript: Transcript) -> tuple[str, ...]:
@@ -83,49 +100,60 @@ def speakers_of(transcript: Transcript) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.speaker for one in transcript if one.speaker))
 
 
-def _edited(draft: NoteDraft, transcript: Transcript, edit: Edit) -> tuple[NoteDraft, Transcript]:
-    if isinstance(edit, SpeakerEdit):
-        return _renamed(draft, transcript, edit.was, edit.name.strip())
-    if isinstance(edit, SummaryEdit):
-        text = edit.text.replace("\r\n", "\n").strip()
-        _check(text=(text, SUMMARY))
-        return evolve(draft, summary=text), transcript
-    if isinstance(edit, TaskEdit):
-        return evolve(draft, action_items=_with_task(draft, edit)), transcript
-    text = " ".join(edit.text.split())
-    _check(text=(text, ITEM))
-    decisions = _replaced(draft.decisions, edit.place, lambda one: evolve(one, text=text) if text else None)
-    return evolve(draft, decisions=decisions), transcript
+def _changes(draft: NoteDraft, speakers: Sequence[str], wanted: Corrections) -> Corrections:
+    decisions = {place: _line(text) for place, text in wanted.decisions.items()}
+    names = {place: name.strip() for place, name in wanted.speakers.items()}
+    return Corrections(
+        None if wanted.summary == _lines(draft.summary) else wanted.summary,
+        _differing([_line(one.text) for one in draft.decisions], decisions),
+        _differing([_texts_of(one) for one in draft.action_items], wanted.tasks),
+        _differing([name.strip() for name in speakers], names),
+    )
 
 
-def _with_task(draft: NoteDraft, edit: TaskEdit) -> tuple[ActionItem, ...]:
-    text, owner, due = " ".join(edit.text.split()), edit.owner.strip(), edit.due.strip()
-    _check(text=(text, ITEM), owner=(owner, WORDS), due=(due, WORDS))
-
-    def change(one: ActionItem) -> ActionItem | None:
-        changed = evolve(one, task=text, owner=owner or None, due=due or None, due_on=edit.due_on)
-        return changed if text else None
-
-    return _replaced(draft.action_items, edit.place, change)
+def _texts_of(one: ActionItem) -> TaskTexts:
+    return TaskTexts(one.task, one.owner or "", one.due or "", one.due_on)
 
 
-def _renamed(draft: NoteDraft, transcript: Transcript, was: str, name: str) -> tuple[NoteDraft, Transcript]:
-    if was not in speakers_of(transcript):
-        raise NotFound("No such speaker in this note.")
-    _check(text=(name, NAME))
-    items = tuple(evolve(one, owner=name) if one.owner == was else one for one in draft.action_items)
-    said = tuple(evolve(one, speaker=name) if one.speaker == was else one for one in transcript)
-    return evolve(draft, action_items=items), said
+def _differing(present: Sequence[Item], wanted: Mapping[int, Item]) -> dict[int, Item]:
+    if not all(0 <= place < len(present) for place in wanted):
+        raise NotFound("No such decision, task or speaker in this note.")
+    return {place: item for place, item in wanted.items() if item != present[place]}
 
 
-def _replaced(items: tuple[Item, ...], place: int, change: Callable[[Item], Item | None]) -> tuple[Item, ...]:
-    if not 0 <= place < len(items):
-        raise NotFound("No such decision or task in this note.")
-    changed = change(items[place])
-    return (*items[:place], *(() if changed is None else (changed,)), *items[place + 1 :])
+def _problems(changes: Corrections) -> dict[str, list[str]]:
+    """Return every problem by the name of its text: `summary`, or one like `decision-0`."""
+    texts = {} if changes.summary is None else {"summary": (changes.summary, SUMMARY)}
+    texts |= {f"decision-{place}": (text, ITEM) for place, text in changes.decisions.items()}
+    for place, one in changes.tasks.items():
+        texts |= {
+            f"task-{place}": (one.task, ITEM),
+            f"owner-{place}": (one.owner, WORDS),
+            f"due-{place}": (one.due, WORDS),
+        }
+    texts |= {f"speaker-{place}": (name, NAME) for place, name in changes.speakers.items()}
+    return {name: found for name, (text, limits) in texts.items() if (found := limits.problems(text))}
 
 
-def _check(**texts: tuple[str, TextLimits]) -> None:
-    problems = {name: found for name, (text, limits) in texts.items() if (found := limits.problems(text))}
-    if problems:
-        raise InvalidRequest(problems)
+def _corrected(draft: NoteDraft, changes: Corrections, names: Mapping[str, str]) -> NoteDraft:
+    """Replace texts, then the names of owners."""
+    decisions = [
+        evolve(one, text=changes.decisions.get(place, one.text)) for place, one in enumerate(draft.decisions)
+    ]
+    items = [_with_texts(one, changes.tasks.get(place)) for place, one in enumerate(draft.action_items)]
+    return evolve(
+        draft,
+        summary=draft.summary if changes.summary is None else changes.summary,
+        decisions=tuple(one for one in decisions if one.text),
+        action_items=tuple(evolve(one, owner=_renamed(one.owner, names)) for one in items if one.task),
+    )
+
+
+def _with_texts(one: ActionItem, texts: TaskTexts | None) -> ActionItem:
+    if texts is None:
+        return one
+    return evolve(one, task=texts.task, owner=texts.owner or None, due=texts.due or None, due_on=texts.due_on)
+
+
+def _renamed(name: str | None, names: Mapping[str, str]) -> str | None:
+    return name if name is None else names.get(name, name)

@@ -13,7 +13,7 @@ from meetcore.domain.members import roles
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
 from meetcore.domain.money.pricing import Quote
-from meetcore.domain.notes.edits import Edit
+from meetcore.domain.notes.edits import Corrections
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
 from meetcore.domain.requests.keys import dashboard_key
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -84,12 +84,12 @@ class WorkByHand:
         return await self.api.cancel_meeting(caller_of(who, form), meeting_id, request, form.at)
 
     async def edit_note(
-        self, who: SignedIn, note_id: UUID, edit: Edit, seen: datetime | None, form: SentForm
+        self, who: SignedIn, note_id: UUID, wanted: Corrections, seen: datetime | None, form: SentForm
     ) -> Outcome:
         """Correct a note; see `EditNote`."""
         check_member(who, roles.Action.MANAGE_NOTES)
-        request = form_request(form, f"/dashboard/notes/{note_id}/edit", repr(edit))
-        return await self.edit(caller_of(who, form), note_id, edit, seen, request, form.at)
+        request = form_request(form, f"/dashboard/notes/{note_id}/edit", repr(wanted))
+        return await self.edit(caller_of(who, form), note_id, wanted, seen, request, form.at)
 
 
 def caller_of(who: SignedIn, form: SentForm) -> Caller:

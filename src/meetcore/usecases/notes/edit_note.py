@@ -15,7 +15,7 @@ from meetcore.usecases.runtime import Runtime
 
 @frozen
 class EditNote:
-    """Corrects notes. The audit log has each correction, without its texts."""
+    """Corrects notes. The audit log names the corrected parts, without their texts."""
 
     store: Store
     runtime: Runtime
@@ -24,7 +24,7 @@ class EditNote:
         self,
         caller: Caller,
         note_id: UUID,
-        edit: edits.Edit,
+        wanted: edits.Corrections,
         seen: datetime | None,
         request: IdempotentRequest,
         now: datetime,
@@ -36,11 +36,11 @@ class EditNote:
             note = await tx.notes.load(caller.account.id, note_id)
             if note is None:
                 raise await missing(tx, caller.account.id, note_id, "note")
-            edited = edits.correct(note, edit, seen, now)
+            edited = edits.correct(note, wanted, seen, now)
             if edited is not note:
                 await tx.notes.save_edited(edited)
-                part = type(edit).__name__.removesuffix("Edit").lower()
-                await record_by_hand(tx, self.runtime, now, caller, "note.edited", note_id, part=part)
+                parts = ", ".join(edits.changed_parts(note, edited))
+                await record_by_hand(tx, self.runtime, now, caller, "note.edited", note_id, parts=parts)
             return Outcome()
 
         return await run_once(self.store, caller.account.id, request, work)

@@ -1,4 +1,4 @@
-"""Corrections by hand: each changes one thing, and the first one keeps the original."""
+"""Corrections by hand: any number at once, and the first ones keep the original."""
 
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from meetcore.domain.errors import Conflict, InvalidRequest, NotFound
 from meetcore.domain.notes.edits import (
-    DecisionEdit,
-    Edit,
-    SpeakerEdit,
-    SummaryEdit,
-    TaskEdit,
+    Corrections,
+    TaskTexts,
+    changed_parts,
     correct,
     speakers_of,
 )
@@ -54,8 +52,8 @@ NOTE = Note(
 )  # fmt: skip
 
 
-def draft_after(edit: Edit) -> NoteDraft:
-    edited = correct(NOTE, edit, None, LATER)
+def draft_after(wanted: Corrections) -> NoteDraft:
+    edited = correct(NOTE, wanted, None, LATER)
     assert edited.draft is not None
     assert edited == evolve(
         NOTE,
@@ -68,29 +66,34 @@ def draft_after(edit: Edit) -> NoteDraft:
 
 
 def test_a_summary_is_replaced() -> None:
-    assert draft_after(SummaryEdit(" Satu.\r\n\r\nDua. ")) == evolve(DRAFT, summary="Satu.\n\nDua.")
+    assert draft_after(Corrections(" Satu.\r\n\r\nDua. ")) == evolve(DRAFT, summary="Satu.\n\nDua.")
 
 
 def test_a_decision_is_replaced_or_removed() -> None:
     first, second = DRAFT.decisions
-    assert draft_after(DecisionEdit(0, " Gedung\r\n  A ")).decisions[0].text == "Gedung A"
-    assert draft_after(DecisionEdit(0, " Gedung ")).decisions == (evolve(first, text="Gedung"), second)
-    assert draft_after(DecisionEdit(0, " ")).decisions == (second,)
-    assert draft_after(DecisionEdit(1, "")).decisions == (first,)
+    assert draft_after(Corrections(decisions={0: " Gedung\r\n  A "})).decisions[0].text == "Gedung A"
+    assert draft_after(Corrections(decisions={0: " Gedung "})).decisions == (
+        evolve(first, text="Gedung"),
+        second,
+    )
+    assert draft_after(Corrections(decisions={0: " "})).decisions == (second,)
+    assert draft_after(Corrections(decisions={1: ""})).decisions == (first,)
 
 
 def test_a_task_is_replaced_or_removed() -> None:
     first, second = DRAFT.action_items
-    changed = draft_after(TaskEdit(1, "Kirim\nRAB ", " Siti", "Jumat ", DAY)).action_items
+    changed = draft_after(
+        Corrections(tasks={1: TaskTexts("Kirim\nRAB ", " Siti", "Jumat ", DAY)})
+    ).action_items
     assert changed == (first, ActionItem("Kirim RAB", "Ani kirim", 6.0, "Siti", "Jumat", DAY))
-    assert draft_after(TaskEdit(0, "Pesan hotel")).action_items[0] == evolve(
+    assert draft_after(Corrections(tasks={0: TaskTexts("Pesan hotel")})).action_items[0] == evolve(
         first, owner=None, due=None, due_on=None
     )
-    assert draft_after(TaskEdit(0, "", "Siti")).action_items == (second,)
+    assert draft_after(Corrections(tasks={0: TaskTexts("", "Siti")})).action_items == (second,)
 
 
 def test_a_speaker_is_renamed_wherever_the_name_stands() -> None:
-    edited = correct(NOTE, SpeakerEdit("iPhone", " dr. Andi "), None, LATER)
+    edited = correct(NOTE, Corrections(speakers={0: " dr. Andi "}), None, LATER)
     assert edited.draft is not None
     assert [one.speaker for one in edited.transcript] == ["dr. Andi", "Ani", "dr. Andi", None]
     assert [one.owner for one in edited.draft.action_items] == ["dr. Andi", "Ani"]
@@ -99,8 +102,8 @@ def test_a_speaker_is_renamed_wherever_the_name_stands() -> None:
 
 
 def test_the_original_is_that_before_the_first_correction() -> None:
-    once = correct(NOTE, SpeakerEdit("Ani", "Anita"), None, LATER)
-    twice = correct(once, SummaryEdit("Lain"), LATER, LATER + timedelta(seconds=1))
+    once = correct(NOTE, Corrections(speakers={1: "Anita"}), None, LATER)
+    twice = correct(once, Corrections("Lain"), LATER, LATER + timedelta(seconds=1))
     assert twice.original == Original(DRAFT, SAID)
     assert twice.edited_at == LATER + timedelta(seconds=1)
     assert speakers_of(twice.transcript) == ("iPhone", "Anita")
@@ -110,31 +113,61 @@ def test_the_original_is_that_before_the_first_correction() -> None:
     )
 
 
-@pytest.mark.parametrize("edit", [
-    SummaryEdit("Ringkasan "), DecisionEdit(1, "Dua"), SpeakerEdit("Ani", "Ani"),
-    TaskEdit(0, "Pesan hotel", "iPhone", "besok", date(2026, 12, 2)),
-])  # fmt: skip
-def test_what_says_the_same_is_no_correction(edit: Edit) -> None:
-    assert correct(NOTE, edit, None, LATER) is NOTE
+SAME = Corrections(
+    "Ringkasan ", {0: "Hotel\nMelati", 1: "Dua"},
+    {0: TaskTexts("Pesan hotel", "iPhone", "besok", date(2026, 12, 2)), 1: TaskTexts("Kirim", "Ani")},
+    {0: "iPhone", 1: " Ani"},
+)  # fmt: skip
+
+
+def test_a_form_that_says_the_same_is_no_correction() -> None:
+    assert correct(NOTE, SAME, None, LATER) is NOTE
+    assert correct(NOTE, Corrections(), None, LATER) is NOTE
+
+
+def test_a_form_corrects_all_its_parts_at_once() -> None:
+    wanted = evolve(
+        SAME,
+        summary="Satu",
+        decisions={0: "", 1: "Tiga"},
+        tasks={0: TaskTexts("Pesan", "Ani"), 1: TaskTexts("", "Ani")},
+        speakers={0: "Ani", 1: "Rina"},
+    )
+    draft = draft_after(wanted)
+    assert draft.summary == "Satu"
+    assert draft.decisions == (evolve(DRAFT.decisions[1], text="Tiga"),)
+    [task] = draft.action_items
+    assert (task.task, task.owner, task.due_on) == ("Pesan", "Rina", None)
+    edited = correct(NOTE, wanted, None, LATER)
+    assert [one.speaker for one in edited.transcript] == ["Ani", "Rina", "Ani", None], "names may change over"
+    assert changed_parts(NOTE, edited) == ("summary", "decisions", "action_items", "speakers")
+    assert changed_parts(NOTE, NOTE) == ()
+    assert changed_parts(NOTE, correct(NOTE, Corrections("Satu"), None, LATER)) == ("summary",)
+
+
+def test_texts_longer_than_the_limits_stay_where_they_are_not_changed() -> None:
+    long = evolve(NOTE, draft=evolve(DRAFT, decisions=(evolve(DRAFT.decisions[0], text="a" * 2000),)))
+    edited = correct(long, Corrections("Satu", {0: "a" * 2000}), None, LATER)
+    assert edited.draft is not None
+    assert edited.draft.decisions[0].text == "a" * 2000
 
 
 def test_two_who_correct_at_a_time_do_not_overwrite_each_other() -> None:
-    once = correct(NOTE, SummaryEdit("Satu"), None, LATER)
+    once = correct(NOTE, Corrections("Satu"), None, LATER)
     for seen in (None, AT):
         with pytest.raises(
             Conflict, match=r"^These notes were changed meanwhile\. Load them again\.$"
         ) as refused:
-            correct(once, SummaryEdit("Dua"), seen, LATER)
+            correct(once, Corrections("Dua"), seen, LATER)
         assert refused.value.details == {"id": str(NOTE.id)}
 
 
-@pytest.mark.parametrize("edit", [
-    DecisionEdit(2, "x"), DecisionEdit(-1, "x"), TaskEdit(2, "x"), TaskEdit(-1, "x"),
-    SpeakerEdit("Rina", "x"), SpeakerEdit("", "x"),
-])  # fmt: skip
-def test_what_is_not_in_the_note_is_not_found(edit: Edit) -> None:
-    with pytest.raises(NotFound, match=r"^No such (?:speaker|decision or task) in this note\.$"):
-        correct(NOTE, edit, None, LATER)
+@pytest.mark.parametrize("place", [2, -1])
+@pytest.mark.parametrize("part", ["decisions", "tasks", "speakers"])
+def test_a_part_that_is_not_in_the_note_is_not_found(part: str, place: int) -> None:
+    wanted = Corrections(**{part: {place: TaskTexts("x") if part == "tasks" else "x"}})  # type: ignore[arg-type]
+    with pytest.raises(NotFound, match=r"^No such decision, task or speaker in this note\.$"):
+        correct(NOTE, wanted, None, LATER)
 
 
 @pytest.mark.parametrize("note", [
@@ -142,48 +175,56 @@ def test_what_is_not_in_the_note_is_not_found(edit: Edit) -> None:
 ])  # fmt: skip
 def test_only_a_complete_note_is_corrected(note: Note) -> None:
     with pytest.raises(NotFound, match=r"^This note is not complete\.$"):
-        correct(note, SummaryEdit("x"), None, LATER)
+        correct(note, Corrections("x"), None, LATER)
 
 
-@pytest.mark.parametrize(("edit", "fields"), [
-    (SummaryEdit(" "), {"text"}), (SummaryEdit("a" * 20_001), {"text"}), (SummaryEdit("a\x00"), {"text"}),
-    (DecisionEdit(0, "a" * 1001), {"text"}), (DecisionEdit(0, "a\x00b"), {"text"}),
-    (TaskEdit(0, "a" * 1001, "b" * 201, "c" * 201), {"text", "owner", "due"}),
-    (TaskEdit(0, "a", "b\n1"), {"owner"}), (SpeakerEdit("Ani", " "), {"text"}),
-    (SpeakerEdit("Ani", "a" * 201), {"text"}),
+@pytest.mark.parametrize(("wanted", "fields"), [
+    (Corrections(" "), {"summary"}), (Corrections("a" * 20_001), {"summary"}),
+    (Corrections("a\x00"), {"summary"}),
+    (Corrections(decisions={0: "a" * 1001}), {"decision-0"}),
+    (Corrections(decisions={0: "a\x00b"}), {"decision-0"}),
+    (Corrections(tasks={0: TaskTexts("a" * 1001, "b" * 201, "c" * 201)}), {"task-0", "owner-0", "due-0"}),
+    (Corrections(tasks={0: TaskTexts("a", "b\n1")}), {"owner-0"}),
+    (Corrections(speakers={1: " "}), {"speaker-1"}), (Corrections(speakers={1: "a" * 201}), {"speaker-1"}),
+    (
+        Corrections("", {1: "a" * 1001}, {0: TaskTexts("a", "b\n1")}, {1: ""}),
+        {"summary", "decision-1", "owner-0", "speaker-1"},
+    ),
 ])  # fmt: skip
-def test_texts_have_limits(edit: Edit, fields: set[str]) -> None:
+def test_texts_have_limits(wanted: Corrections, fields: set[str]) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        correct(NOTE, edit, None, LATER)
+        correct(NOTE, wanted, None, LATER)
     named = refused.value.details["fields"]
     assert isinstance(named, dict)
     assert named.keys() == fields
 
 
 def test_the_longest_texts_are_taken() -> None:
-    assert draft_after(SummaryEdit("a" * 20_000)).summary == "a" * 20_000
-    assert draft_after(DecisionEdit(0, "a" * 1000)).decisions[0].text == "a" * 1000
-    task = draft_after(TaskEdit(0, "a" * 1000, "b" * 200, "c" * 200)).action_items[0]
+    assert draft_after(Corrections("a" * 20_000)).summary == "a" * 20_000
+    assert draft_after(Corrections(decisions={0: "a" * 1000})).decisions[0].text == "a" * 1000
+    task = draft_after(Corrections(tasks={0: TaskTexts("a" * 1000, "b" * 200, "c" * 200)})).action_items[0]
     assert (task.task, task.owner, task.due) == ("a" * 1000, "b" * 200, "c" * 200)
-    assert correct(NOTE, SpeakerEdit("Ani", "a" * 200), None, LATER).transcript[1].speaker == "a" * 200
+    renamed = correct(NOTE, Corrections(speakers={1: "a" * 200}), None, LATER)
+    assert renamed.transcript[1].speaker == "a" * 200
 
 
-_EDITS = st.one_of(
-    st.builds(SummaryEdit, st.text(max_size=9)),
-    st.builds(DecisionEdit, st.integers(-1, 3), st.text(max_size=9)),
-    st.builds(TaskEdit, st.integers(-1, 3), *[st.text(max_size=9)] * 3, st.none() | st.just(DAY)),
-    st.builds(
-        SpeakerEdit, st.sampled_from(["Ani", "iPhone", "Budi"]), st.sampled_from(["Ani", "Budi", "\n"])
-    ),
+_PLACES = st.integers(-1, 3)
+_TEXTS = st.text(max_size=9)
+_CORRECTIONS = st.builds(
+    Corrections,
+    st.none() | _TEXTS,
+    st.dictionaries(_PLACES, _TEXTS, max_size=2),
+    st.dictionaries(_PLACES, st.builds(TaskTexts, *[_TEXTS] * 3, st.none() | st.just(DAY)), max_size=2),
+    st.dictionaries(_PLACES, st.sampled_from(["Ani", "iPhone", "Budi", "\n"]), max_size=2),
 )
 
 
-@given(st.lists(_EDITS, max_size=8))
-def test_corrections_keep_the_original_the_quotes_and_what_was_said(wanted: list[Edit]) -> None:
+@given(st.lists(_CORRECTIONS, max_size=8))
+def test_corrections_keep_the_original_the_quotes_and_what_was_said(forms: list[Corrections]) -> None:
     note = NOTE
-    for number, edit in enumerate(wanted, start=1):
+    for number, wanted in enumerate(forms, start=1):
         try:
-            note = correct(note, edit, note.edited_at, LATER + timedelta(seconds=number))
+            note = correct(note, wanted, note.edited_at, LATER + timedelta(seconds=number))
         except (NotFound, InvalidRequest):
             continue
     assert note.draft is not None

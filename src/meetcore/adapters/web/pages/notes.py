@@ -213,41 +213,57 @@ async def ask_for_edit(visit: Visit) -> Response:
     return await _edit_form(visit, {})
 
 
-@Page("POST", f"{ROOT}/{{id}}/edit", Action.MANAGE_NOTES)
+@Page("POST", f"{ROOT}/{{id}}/edit", Action.MANAGE_NOTES, max_form_bytes=512 * 1024)
 async def edit_note(visit: Visit) -> Response:
-    """Correct one thing, as its form has it."""
+    """Save every changed text of the form at once; a refused form comes back as it was sent."""
     use, who, note_id = visit.use.by_hand, visit.signed_in, visit.path_id("note")
     await visit.use.reads.find_note(who, note_id)
     try:
         seen = datetime.fromisoformat(text) if (text := visit.form.get("seen", "")) else None
-        edit = read_edit(visit.form)
+        days, no_days = _read_days(visit)
+        wanted = read_corrections(visit.form, days)
     except ValueError:
         return await _edit_form(visit, {FORM: visit.text(_("The form cannot be read. Load it again."))})
-    _record, errors = await apply(visit, lambda sent: use.edit_note(who, note_id, edit, seen, sent))
-    if errors:
-        return await _edit_form(visit, {FORM: "; ".join(errors.values())})
-    return see_other(f"{ROOT}/{note_id}/edit?done=note_edited")
+    if no_days:
+        return await _edit_form(visit, no_days)
+    _record, errors = await apply(visit, lambda sent: use.edit_note(who, note_id, wanted, seen, sent))
+    return await _edit_form(visit, errors) if errors else see_other(f"{ROOT}/{note_id}?done=note_edited")
 
 
-def read_edit(form: Mapping[str, str]) -> edits.Edit:
-    """Read a correction; raises `ValueError`."""
-    part, text = form.get("part", ""), form.get("text", "")
-    if part == "summary":
-        return edits.SummaryEdit(text)
-    if part == "speaker":
-        return edits.SpeakerEdit(form.get("was", ""), text)
-    place = int(form.get("place", ""))
-    if part == "decision":
-        return edits.DecisionEdit(place, text)
-    if part != "task":
-        raise ValueError("no part of a note")
-    due_on = date.fromisoformat(day) if (day := form.get("due_on", "")) else None
-    return edits.TaskEdit(place, text, form.get("owner", ""), form.get("due", ""), due_on)
+def read_corrections(form: Mapping[str, str], days: Mapping[int, date]) -> edits.Corrections:
+    """Read the texts of a form, with the days of its tasks; raises `ValueError`."""
+    owners, dues = _places(form, "owner"), _places(form, "due")
+    tasks = {
+        place: edits.TaskTexts(text, owners.get(place, ""), dues.get(place, ""), days.get(place))
+        for place, text in _places(form, "task").items()
+    }
+    return edits.Corrections(form.get("summary"), _places(form, "decision"), tasks, _places(form, "speaker"))
+
+
+def _places(form: Mapping[str, str], name: str) -> dict[int, str]:
+    """Return the fields `name-0`, `name-1` and so on by their numbers."""
+    return {
+        int(key.removeprefix(f"{name}-")): text for key, text in form.items() if key.startswith(f"{name}-")
+    }
+
+
+def _read_days(visit: Visit) -> tuple[dict[int, date], dict[str, str]]:
+    """Return the days of the form's tasks by place, and the errors of fields that are no day."""
+    days: dict[int, date] = {}
+    errors: dict[str, str] = {}
+    for place, text in _places(visit.form, "due_on").items():
+        try:
+            if text:
+                days[place] = date.fromisoformat(text)
+        except ValueError:
+            errors[f"due_on-{place}"] = visit.text(_("Write the day as YYYY-MM-DD."))
+    return days, errors
 
 
 async def _edit_form(visit: Visit, errors: Mapping[str, str]) -> Response:
     found = await _completed(visit)
     note = found.note
+    seen = "" if note.edited_at is None else note.edited_at.isoformat()
     return visit.form_page(
         "edit_note.html",
         errors,
@@ -255,7 +271,7 @@ async def _edit_form(visit: Visit, errors: Mapping[str, str]) -> Response:
         draft=note.draft,
         title=visit.text(_("Notes")) if found.meeting is None else found.meeting.title,
         speakers=edits.speakers_of(note.transcript)[:MAX_SPEAKERS],
-        seen="" if note.edited_at is None else note.edited_at.isoformat(),
+        values={"seen": seen} | dict(visit.form),
         form_key=visit.new_form_key(),
     )
 
