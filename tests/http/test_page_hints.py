@@ -25,7 +25,7 @@ from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.mailed_service import mailed_service
 from tests.support.names import Names
 from tests.support.pages import FORM_KEY, Browser, form_fields
-from tests.support.sandbox_recordings import a_recording, note_in
+from tests.support.sandbox_recordings import a_recording, note_in, press
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
@@ -135,6 +135,18 @@ async def test_a_meeting_that_is_over_shows_no_way_in(customer: Customer, visito
     assert_contains(
         page, "The meeting is cancelled.", absent=(meeting["join_url"], f"<code>{meeting['password']}</code>")
     )
+
+
+async def test_a_meeting_in_progress_is_ended_not_cancelled(customer: Customer, visitors: Visitors) -> None:
+    meeting = await customer.make_meeting()
+    browser, path = await visitors.member(customer.account_id), f"/dashboard/meetings/{meeting['id']}"
+    assert_contains((await browser.get(path)).text, "Cancel the meeting", absent=("End the meeting",))
+    await press(customer, meeting, "start")
+    page = (await browser.get(path)).text
+    assert_contains(page, "End the meeting", "no credits come back", absent=("Cancel the meeting", "You get"))
+    answer = await browser.post(f"{path}/cancel", page=path, form_key=await browser.form_key(path))
+    page = (await browser.get(answer.headers["location"])).text
+    assert_contains(page, "The meeting is ended.", absent=("End the meeting",))
 
 
 async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer, visitors: Visitors) -> None:

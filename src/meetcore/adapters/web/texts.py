@@ -92,6 +92,7 @@ ROLE_TEXTS: Final[Mapping[roles.Role, str]] = {
 DONE: Final[Mapping[str, str]] = {
     "meeting_created": _("The meeting is made."),
     "meeting_cancelled": _("The meeting is cancelled."),
+    "meeting_ended": _("The meeting is ended."),
     "note_edited": _("The notes are corrected."),
     "cap_changed": _("The cap is changed."),
     "key_revoked": _("The key is revoked."),

@@ -45,10 +45,11 @@ from meetcore.usecases.runtime import Runtime
 
 @frozen
 class Marked:
-    """This process holds the lease and removes the meeting at the provider."""
+    """This process holds the lease and removes the meeting at the provider; a session of it `is_running`."""
 
     meeting: Meeting
     token: UUID
+    is_running: bool = False
 
 
 @frozen
@@ -134,11 +135,11 @@ class CancelMeeting:
 
     async def _record(self, tx: Transaction, caller: Caller, step: _Step, now: datetime) -> None:
         match step:
-            case Marked(meeting):
+            case Marked(meeting, is_running=False):
                 await record_by_hand(
                     tx, self.runtime, now, caller, "meeting.cancelled", meeting.id, title=meeting.title
                 )
-            case Running(meeting, is_asked_again=False):
+            case Marked(meeting) | Running(meeting, is_asked_again=False):
                 await record_by_hand(
                     tx, self.runtime, now, caller, "meeting.ended", meeting.id, title=meeting.title
                 )
@@ -200,12 +201,14 @@ async def _start(
         outcome = Outcome(cancellation_record(meeting, now))
         return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
     # Before the start the provider is asked: the end of a session may not have been reported.
-    if not is_refundable(meeting, now) and now >= meeting.start_at:
+    is_running = not is_refundable(meeting, now)
+    if is_running and now >= meeting.start_at:
         # A write, with a key or without: a store that takes none refuses before the provider ends it.
         await tx.lock_account(meeting.account_id)
         await bind_key(tx, meeting.account_id, request, meeting.id)
         return Running(meeting, view.idempotency.record is not None)
-    return Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)
+    marked = await mark_cancelling(tx, meeting, lease, request.claim(meeting.id))
+    return Marked(marked, lease.token, is_running)
 
 
 async def end_running(

@@ -7,7 +7,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve, frozen
 
+from meetcore.adapters.sandbox import SandboxMeetingState
 from meetcore.domain.errors import ActionNotAllowed, NotFound, Unprocessable
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.members.audit import ActionOrigin, Actor, ActorKind, AuditEntry
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.views import SignedIn
@@ -227,6 +230,20 @@ async def test_a_meeting_that_runs_is_ended_with_one_entry_however_often_the_for
         await dying.by_hand.cancel_meeting(desk.who, meeting_id, form)
     for _ in range(2):
         await desk.use.by_hand.cancel_meeting(desk.who, meeting_id, form)
+    assert [each.action for each in desk.by_hand()] == ["meeting.created", "meeting.ended"]
+
+
+async def test_a_session_before_the_start_is_ended_and_the_entry_says_so(desk: Desk) -> None:
+    meeting_id, harness = await desk.create_meeting(), desk.access.harness
+    (meeting,) = harness.meetings()
+    name, now = str(meeting.provider_meeting_id), harness.now()
+    await harness.sandbox.state.put(name, SandboxMeetingState.STARTED)
+    started = ProviderEvent(
+        "sandbox", ProviderEventKind.MEETING_STARTED, name, now, session=Session(f"{name}-1", now)
+    )
+    await harness.process().meetings.track(started, now)
+    outcome = await desk.use.by_hand.cancel_meeting(desk.who, meeting_id, desk.form("end"))
+    assert outcome.record == {"id": str(meeting_id), "status": "ended", "credits_refunded": 0}
     assert [each.action for each in desk.by_hand()] == ["meeting.created", "meeting.ended"]
 
 

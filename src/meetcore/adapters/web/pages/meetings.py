@@ -101,10 +101,10 @@ async def show_meeting(visit: Visit) -> Response:
 async def cancel_meeting(visit: Visit) -> Response:
     """Cancel a meeting, or end one that runs."""
     use, who, meeting_id = visit.use.by_hand, visit.signed_in, visit.path_id("meeting")
-    _record, errors = await apply(visit, lambda sent: use.cancel_meeting(who, meeting_id, sent))
+    record, errors = await apply(visit, lambda sent: use.cancel_meeting(who, meeting_id, sent))
     if errors:
         return await _show(visit, errors)
-    return see_other(f"{ROOT}/{meeting_id}?done=meeting_cancelled")
+    return see_other(f"{ROOT}/{meeting_id}?done=meeting_{record['status']}")
 
 
 async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
@@ -127,7 +127,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         players=[player_of(visit, each) for each in found.recordings],
         note_states=[note_state(visit, each) for each in found.notes],
         can_cancel=is_open and visit.may(Action.MANAGE_MEETINGS),
-        refund=meeting.credits if is_open and cancellation.is_refundable(meeting, now) else 0,
+        is_refundable=is_open and cancellation.is_refundable(meeting, now),
         form_key=visit.new_form_key(),
     )
 
