@@ -149,6 +149,20 @@ async def test_a_meeting_in_progress_is_ended_not_cancelled(customer: Customer, 
     assert_contains(page, "The meeting is ended.", absent=("End the meeting",))
 
 
+async def test_a_session_shows_how_long_it_lasted(customer: Customer, visitors: Visitors) -> None:
+    meeting = await customer.make_meeting()
+    browser, path = await visitors.member(customer.account_id), f"/dashboard/meetings/{meeting['id']}"
+    await press(customer, meeting, "start")
+    assert re.search(r"<dt>Held</dt><dd>[^<]+WIB . now</dd>", (await browser.get(path)).text)
+    await press(customer, meeting, "leave")
+    await customer.query(
+        "UPDATE meeting_sessions SET ended_at = started_at + interval '47 seconds' WHERE meeting_id = %s "
+        "RETURNING 1",
+        UUID(meeting["id"]),
+    )
+    assert re.search(r"<dt>Held</dt><dd>[^<]+WIB . [^<]+WIB \(0:47\)</dd>", (await browser.get(path)).text)
+
+
 async def test_an_unknown_address_has_a_page_that_leads_back(customer: Customer, visitors: Visitors) -> None:
     browsers = {"/dashboard": await visitors.member(customer.account_id), "/console": visitors.stranger()}
     for root, browser in browsers.items():
