@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from meetcore.adapters.sandbox import SandboxMeetingState, SandboxProvider
-from meetcore.adapters.sandbox.pages import sandbox_routes
+from meetcore.adapters.sandbox.pages import join_page, sandbox_routes
 from meetcore.adapters.sandbox.provider import provider_meeting_id
 from meetcore.adapters.sandbox.state import MAX_SESSIONS
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingOptions, MeetingStatus
@@ -145,8 +145,8 @@ BUTTONS = ("Start meeting", "Leave", "End meeting")
     [
         (MeetingStatus.SCHEDULED, BEFORE, "Scheduled", [False, True, True]),
         (MeetingStatus.CANCELLING, BEFORE, "Scheduled", [False, True, True]),
-        (MeetingStatus.SCHEDULED, DURING, "In progress", [False, True, False]),
-        (MeetingStatus.STARTED, BEFORE, "In progress", [True, False, False]),
+        (MeetingStatus.SCHEDULED, DURING, "In its time, the room is empty", [False, True, False]),
+        (MeetingStatus.STARTED, BEFORE, "In progress: someone is in", [True, False, False]),
         (MeetingStatus.STARTED, AFTER, "Ended", [True, True, True]),
         (MeetingStatus.ENDED, DURING, "Ended", [True, True, True]),
         (MeetingStatus.CANCELLED, BEFORE, "Cancelled", [True, True, True]),
@@ -156,6 +156,15 @@ async def test_status_and_buttons_go_together(status, now, word, are_disabled):
     page = await Service(meeting=evolve(MEETING, status=status), now=now).page()
     assert f">{word}</span>" in page
     assert disabled(page) == are_disabled
+
+
+@pytest.mark.parametrize(
+    ("empty_for_s", "text"), [(600, "10 minutes"), (60, "60 seconds"), (90, "90 seconds")]
+)
+async def test_the_page_says_after_how_long_an_empty_meeting_is_closed(empty_for_s: int, text: str):
+    for status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED):
+        page = join_page(MEETING, status, "t", timedelta(seconds=empty_for_s))
+        assert f"empty for {text} (MEETCORE_MEETING_EMPTY_FOR_S)" in page
 
 
 async def test_the_buttons_notify_the_service_and_redirect_to_the_page():

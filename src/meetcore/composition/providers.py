@@ -98,7 +98,7 @@ def _sandbox_pages(application: Application) -> Sequence[Route]:
     async def lookup(provider_meeting_id: str) -> Meeting | None:
         return await application.ports.queries.find_at_provider(name, provider_meeting_id)
 
-    return sandbox_routes(provider, lookup, on_event, now=now)
+    return sandbox_routes(provider, lookup, on_event, now=now, empty_for=application.meetings.track.empty_for)
 
 
 def _open_jitsi(

@@ -7,7 +7,7 @@ the token in the form's address also prevents CSRF.
 """
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import Final
 
@@ -21,7 +21,7 @@ from meetcore.adapters.sandbox.state import MAX_SESSIONS, SandboxMeetingState
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
 from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.meetings.schedule import WIB
-from meetcore.domain.meetings.sessions import Session
+from meetcore.domain.meetings.sessions import DEFAULT_EMPTY_FOR, Session
 
 Lookup = Callable[[str], Awaitable[Meeting | None]]
 """Returns our meeting by its provider meeting id."""
@@ -51,13 +51,14 @@ def sandbox_routes(
     on_event: OnEvent,
     *,
     now: Callable[[], datetime] = _utc_now,
+    empty_for: timedelta = DEFAULT_EMPTY_FOR,
 ) -> list[Route]:
     """Serve the join pages: `GET /sandbox/meetings/{id}?t=`, `POST …/start`, `…/leave` and `…/end`.
 
     `on_event` is called after the state changed and at each repeated click, but not for ended or cancelled
-    meetings.
+    meetings. The page says after how long the service ends an empty meeting: `empty_for`.
     """
-    pages = _Pages(provider, lookup, on_event, now)
+    pages = _Pages(provider, lookup, on_event, now, empty_for)
     path = "/sandbox/meetings/{meeting_id}"
     return [
         Route(path, pages.show, methods=["GET"]),
@@ -73,13 +74,14 @@ class _Pages:
     lookup: Lookup
     on_event: OnEvent
     now: Callable[[], datetime]
+    empty_for: timedelta
 
     async def show(self, request: Request) -> Response:
         meeting = await self._admitted(request)
         if meeting is None:
             return _unknown()
         token = self.provider.links.token(meeting.id)
-        page = join_page(meeting, shown_status(meeting, self.now()), token)
+        page = join_page(meeting, shown_status(meeting, self.now()), token, self.empty_for)
         return HTMLResponse(page, headers=_HEADERS)
 
     async def start(self, request: Request) -> Response:
@@ -208,13 +210,16 @@ the question mark.</p>
 
 _STATUS_TEXT: Final = {
     MeetingStatus.SCHEDULED: "Scheduled",
-    MeetingStatus.STARTED: "In progress",
+    MeetingStatus.STARTED: "In progress: someone is in",
     MeetingStatus.ENDED: "Ended",
     MeetingStatus.CANCELLED: "Cancelled",
 }
+_EMPTY: Final = "In its time, the room is empty"
 _NOTE: Final = (
     "No one meets here: the buttons report to the service what a video provider would. After “Leave” the "
-    "meeting can be entered again until its end; “End meeting” ends it for good."
+    "meeting can be entered again; “End meeting” ends it for good. A meeting that was entered in its time is "
+    "closed when the room has been empty for {empty_for} (MEETCORE_MEETING_EMPTY_FOR_S), any other at "
+    "its end."
 )
 _NOTES: Final = {
     MeetingStatus.SCHEDULED: _NOTE,
@@ -224,30 +229,33 @@ _NOTES: Final = {
 }
 
 
-def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
+def join_page(
+    meeting: Meeting, status: MeetingStatus, token: str, empty_for: timedelta = DEFAULT_EMPTY_FOR
+) -> str:
     """Render the page of a visible meeting. `status` is the one shown to customers."""
-    # The stored status: a meeting that started only by the clock still needs its event.
-    can_start = status in _OPEN and meeting.status is not MeetingStatus.STARTED
+    # The stored status: a meeting that started only by the clock is empty, and still needs its event.
+    is_entered = status in _OPEN and meeting.status is MeetingStatus.STARTED
+    can_start = status in _OPEN and not is_entered
+    is_empty = status is MeetingStatus.STARTED and not is_entered
+    word = _EMPTY if is_empty else _STATUS_TEXT[status]
     description = f'<p class="about">{escape(meeting.description)}</p>' if meeting.description else ""
     content = _MEETING.format(
         id=meeting.id,
         token=escape(token),
         title=escape(meeting.title),
-        status=status.value,
-        word=_STATUS_TEXT[status],
+        status="empty" if is_empty else status.value,
+        word=word,
         description=description,
         when=_when(meeting),
         password=_password_hint(meeting.password),
         seats=meeting.capacity or "not limited",
         recording="on" if meeting.options.with_recording else "off",
-        start=_button(can_start, is_next=status is MeetingStatus.SCHEDULED),
-        leave=_button(status in _OPEN and meeting.status is MeetingStatus.STARTED, is_next=False),
-        end=_button(status is MeetingStatus.STARTED, is_next=True),
-        note=_NOTES[status],
+        start=_button(can_start, is_next=True),
+        leave=_button(is_entered, is_next=False),
+        end=_button(status is MeetingStatus.STARTED, is_next=is_entered),
+        note=_NOTES[status].format(empty_for=_length(empty_for)),
     )
-    return _PAGE.format(
-        title=f"{escape(meeting.title)} · {_STATUS_TEXT[status]}", style=_STYLE, content=content
-    )
+    return _PAGE.format(title=f"{escape(meeting.title)} · {word}", style=_STYLE, content=content)
 
 
 def unknown_page() -> str:
@@ -259,6 +267,11 @@ def _button(is_enabled: bool, *, is_next: bool) -> str:
     if not is_enabled:
         return " disabled"
     return ' class="first"' if is_next else ""
+
+
+def _length(time: timedelta) -> str:
+    minutes, seconds = divmod(int(time.total_seconds()), 60)
+    return f"{minutes * 60 + seconds} seconds" if seconds or minutes == 1 else f"{minutes} minutes"
 
 
 def _when(meeting: Meeting) -> str:
