@@ -145,7 +145,7 @@ def check_times(note: Note) -> None:
 
 def check_markdown(setup: Setup, note: Note) -> None:
     page = setup.customer.api.notes.markdown(note.id)
-    assert page.startswith("# Notulen\n")
+    assert page.startswith("# Notulen: ")
     assert note.summary
     assert note.summary in page
 

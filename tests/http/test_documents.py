@@ -169,7 +169,8 @@ async def test_a_note_comes_as_pdf_and_as_markdown(customer: Customer, sign_in: 
     assert " ".join(last["text"].split()) in text
     meeting = (await customer.get(f"/meetings/{recording['meeting_id']}")).json()
     written = (await browser.get(f"{path}.md")).text
-    assert written.startswith(f"# Notulen: {meeting['title']}\n\n*Draf oleh aturan*\n\n")
+    day = meeting["start_at_wib"][:10]
+    assert written.startswith(f"# Notulen: {meeting['title']}\n\nRapat: {day}\n\n*Draf oleh aturan*\n\n")
     other = await sign_in((await customer.harness.customer()).account_id)
     for kind in ("pdf", "md"):
         assert (await other.get(f"{path}.{kind}")).status_code == 404

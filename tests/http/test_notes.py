@@ -95,7 +95,9 @@ async def test_a_note_is_read_as_markdown(customer: Customer) -> None:
     note = await note_in(customer, made["id"], "completed")
     answer = await customer.get(f"/notes/{note['id']}?format=markdown")
     assert answer.headers["Content-Type"] == "text/markdown; charset=utf-8"
-    assert answer.text.startswith("# Notulen\n")
+    meeting = (await customer.get(f"/meetings/{note['meeting_id']}")).json()
+    day = meeting["start_at_wib"][:10]
+    assert answer.text.startswith(f"# Notulen: {meeting['title']}\n\nRapat: {day}\n\n")
     assert "## Keputusan" in answer.text
     assert (await customer.get(f"/notes/{note['id']}?format=json")).json() == note
     problems = {"format": ["must be one of json, markdown"]}

@@ -5,15 +5,17 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Language, Note, NoteStatus
 from meetcore.domain.notes.transcripts import Utterance
 
 
-def markdown(note: Note, title: str = "") -> str:
-    """Render a note for reading: its content, or its state. `title`, of its meeting, may be empty."""
-    head, draft = _HEADINGS[note.language], note.draft
-    first = f"# {head['notes']}: {_escaped(title)}" if title.strip() else f"# {head['notes']}"
+def markdown(note: Note, meeting: Meeting | None = None) -> str:
+    """Render a note for reading: the title and the day (WIB) of its meeting, its content or its state."""
+    head, draft, first = _HEADINGS[note.language], note.draft, f"# {_HEADINGS[note.language]['notes']}"
+    if meeting is not None:
+        first = f"{first}: {_escaped(meeting.title)}\n\n{head['meeting']}: {cap_day(meeting.start_at)}"
     if note.status is not NoteStatus.COMPLETED or draft is None:
         return f"{first}\n\n{note.error or note.status}\n"
     writer = [] if note.written_by is None else [_writer(note.written_by, head)]
@@ -34,12 +36,14 @@ def markdown(note: Note, title: str = "") -> str:
 _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
     {
         Language.INDONESIAN: {
-            "notes": "Notulen", "decisions": "Keputusan", "actions": "Tindak lanjut", "topics": "Topik",
+            "notes": "Notulen", "meeting": "Rapat", "decisions": "Keputusan",
+            "actions": "Tindak lanjut", "topics": "Topik",
             "transcript": "Transkrip", "due": "tenggat",
             "rules": "Draf oleh aturan", "writer": "Ditulis oleh", "edited": "Diperbaiki dengan tangan pada",
         },
         Language.ENGLISH: {
-            "notes": "Meeting notes", "decisions": "Decisions", "actions": "Action items", "topics": "Topics",
+            "notes": "Meeting notes", "meeting": "Meeting", "decisions": "Decisions",
+            "actions": "Action items", "topics": "Topics",
             "transcript": "Transcript", "due": "due",
             "rules": "Draft by rules", "writer": "Written by", "edited": "Corrected by hand on",
         },

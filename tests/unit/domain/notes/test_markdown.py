@@ -1,6 +1,6 @@
 """A note as people read it: headings in its language, and nobody's words taken for markup."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from meetcore.domain.meetings.meetings import Meeting, MeetingOptions, MeetingStatus
 from meetcore.domain.notes import notes
 from meetcore.domain.notes.markdown import markdown
 from meetcore.domain.notes.transcripts import Utterance
@@ -85,15 +86,25 @@ def test_the_day_of_the_last_correction_in_jakarta_stands_there_too() -> None:
 
 
 @pytest.mark.parametrize("status", [notes.NoteStatus.COMPLETED, notes.NoteStatus.QUEUED])
-def test_the_title_of_the_meeting_stands_in_the_first_heading(status: notes.NoteStatus) -> None:
-    note = evolve(NOTE, status=status)
-    for title, heading in (
-        ("Rapat *mingguan*\n# tim", "# Notulen: Rapat \\*mingguan\\* \\# tim"),
-        (" ", "# Notulen"),
-    ):
-        first, _, rest = markdown(note, title).partition("\n")
-        assert first == heading
-        assert rest == markdown(note).partition("\n")[2]
+@pytest.mark.parametrize(
+    ("language", "heading", "day"),
+    [
+        (notes.Language.INDONESIAN, "# Notulen: ", "Rapat: 2026-12-02"),
+        (notes.Language.ENGLISH, "# Meeting notes: ", "Meeting: 2026-12-02"),
+    ],
+)
+def test_the_title_and_the_day_of_the_meeting_stand_at_the_top(
+    status: notes.NoteStatus, language: notes.Language, heading: str, day: str
+) -> None:
+    note = evolve(NOTE, status=status, language=language)
+    start = datetime(2026, 12, 1, 17, tzinfo=UTC)  # midnight in Jakarta
+    meeting = Meeting(
+        UUID(int=6), UUID(int=2), UUID(int=3), MeetingStatus.ENDED, "Rapat *mingguan*\n# tim", None, start,
+        start + timedelta(hours=1), 60, 100, "standard-100", 10, MeetingOptions(), None, "sandbox", start,
+    )  # fmt: skip
+    first, _, second, rest = markdown(note, meeting).split("\n", 3)
+    assert (first, second) == (f"{heading}Rapat \\*mingguan\\* \\# tim", day)
+    assert rest == markdown(note).partition("\n")[2]
 
 
 def test_decisions_stand_one_below_the_other() -> None:

@@ -204,11 +204,13 @@ async def list_notes(use: UseCases, request: OperationRequest) -> answers.ApiRes
 async def get_note(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     """Rule 1/op/note."""
     account_id, note_id = request.account_id, parse_id(request.path["id"], "note")
-    note = await use.queries.find_note(account_id, note_id)
+    is_markdown = request.options.get("format") == "markdown"
+    details = await use.queries.find_note_details(account_id, note_id) if is_markdown else None
+    note = details.note if details else await use.queries.find_note(account_id, note_id)
     if note is None:
         raise await missing(use.queries, account_id, note_id, "note")
     if note.status is notes.NoteStatus.ERASED:
         raise Gone("This note was erased with its recording.")
-    if request.options.get("format") == "markdown":
-        return answers.render_text(200, markdown(note), MARKDOWN)
+    if details is not None:
+        return answers.render_text(200, markdown(note, details.meeting), MARKDOWN)
     return answers.render_record(200, note_record(note))

@@ -171,8 +171,8 @@ async def list_notes(visit: Visit) -> Response:
 @Page("GET", f"{ROOT}/{{id}}.md", Action.VIEW_NOTES)
 async def download_markdown(visit: Visit) -> Response:
     found = await _completed(visit)
-    note, title = found.note, "" if found.meeting is None else found.meeting.title
-    return send_file(markdown(note, title).encode(), f"notes-{note.id}.md", "text/markdown; charset=utf-8")
+    text = markdown(found.note, found.meeting)
+    return send_file(text.encode(), f"notes-{found.note.id}.md", "text/markdown; charset=utf-8")
 
 
 @Page("GET", f"{ROOT}/{{id}}.pdf", Action.VIEW_NOTES)
