@@ -65,7 +65,8 @@ ENUMS: dict[str, type[StrEnum]] = {
 }
 
 _FREE_TEXT = """
- api_requests.code api_requests.method api_requests.path
+ api_requests.client_address api_requests.code api_requests.details api_requests.message
+ api_requests.method api_requests.path
  accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.response_excerpt events.cause hosts.provider_user_id

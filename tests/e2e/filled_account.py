@@ -47,6 +47,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
     with client(server.url, key) as api:
         note, meeting = _hold_meetings(server.url, api)
         webhook, delivery = _deliver(api, receiver)
+        request = _refused(api)
 
     async def make_links(application: Application) -> tuple[str, str]:
         links = application.access.portal_links
@@ -56,12 +57,19 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
-        "deliveries": delivery,
+        "deliveries": delivery, "requests": request,
     }  # fmt: skip
     return FilledAccount(
         account_id, email, operator_email, ids,
         lambda: with_application(site, server.url, make_links),
     )  # fmt: skip
+
+
+def _refused(api: httpx.Client) -> str:
+    """Send a request that is refused; return its id."""
+    answer = api.post("/meetings", json={"title": "", "duration": 5})
+    assert answer.status_code == 400, answer.text
+    return answer.headers["X-Request-Id"]
 
 
 def with_application(site: Site, base_url: str, work: Callable[[Application], Awaitable[T]]) -> T:

@@ -75,6 +75,23 @@ async def test_accounts_are_found_by_everything_that_the_form_promises(
     )
 
 
+async def test_a_request_that_is_searched_for_is_shown_with_its_account(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    browser, request_id = await sign_in(OperatorRole.SUPPORT), uuid4()
+    request = LoggedRequest(
+        request_id, customer.account_id, customer.key.key.id, datetime(2026, 11, 26, 17, 10, tzinfo=UTC),
+        "POST", "/meetings", 400, 12, "invalid_request", None, "203.0.113.7", "Not valid.", ("fields.title",),
+    )  # fmt: skip
+    await customer.application.ports.request_log.save([request])
+    _, page = await search(browser, str(request_id))
+    assert_contains(
+        page, f'href="{ACCOUNTS}/{customer.account_id}"', "<code>POST /meetings</code>", ">400<",
+        "invalid_request", "Not valid.", "fields.title", "27 Nov 2026, 00:10:00 WIB", "203.0.113.7",
+    )  # fmt: skip
+    assert "fields.title" not in (await search(browser, str(customer.account_id)))[1]
+
+
 async def test_a_whole_key_that_is_searched_for_stands_in_no_address(
     customer: Customer, sign_in: SignIn
 ) -> None:

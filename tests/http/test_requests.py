@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -16,6 +17,7 @@ from attrs import frozen
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.http.api_app import ApiApp
+from meetcore.domain.ids import uuid7
 from meetcore.domain.members.roles import Role
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, Quotas
@@ -24,6 +26,7 @@ from meetcore.testing.clock import ManualClock
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, fields_of
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
+from tests.support.sandbox_recordings import a_recording
 from tests.support.texts import assert_contains
 
 __all__ = ["browsers", "sign_in"]  # fixtures
@@ -89,8 +92,9 @@ async def test_a_request_is_found_by_its_id_and_leads_to_its_meeting(
     await kept(customer, 2)
     request_id = answer.headers["X-Request-Id"]
     browser = await sign_in(customer.account_id)
-    page = (await browser.get(f"{PAGE}?id=%20{request_id}")).text
-    assert len(rows(page)) == 1
+    found_at = (await browser.get(f"{PAGE}?id=%20{request_id}")).headers["location"]
+    assert found_at == f"{PAGE}/{request_id}"
+    page = (await browser.get(found_at)).text
     assert f'href="/dashboard/meetings/{answer.json()["id"]}"' in page
     other = await sign_in((await customer.harness.customer()).account_id)
     for text in (request_id, "nothing", "%00"):
@@ -101,6 +105,106 @@ async def test_a_request_is_found_by_its_id_and_leads_to_its_meeting(
     found = await customer.application.ports.queries.find_request_of_any(UUID(request_id))
     assert found is not None
     assert str(found.subject_id) == answer.json()["id"]
+
+
+async def test_the_page_of_a_refused_request_says_why_without_any_value(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    body = customer.body(title="", description="s3cret", nonsense="s3cret")
+    answer = await customer.post("/meetings", body)
+    hook = await customer.post("/webhooks", customer.harness.webhook_body(event_types=["s3cret"]))
+    await kept(customer, 2)
+    browser = await sign_in(customer.account_id, Role.VIEWER)
+    page = (await browser.get(f"{PAGE}/{answer.headers['X-Request-Id']}")).text
+    assert_contains(
+        page,
+        "POST /meetings", ">400<", answer.json()["error"]["message"],
+        '<a href="/docs/errors/invalid_request"><code>invalid_request</code></a>',
+        "<code>fields.title</code>", "<code>fields.nonsense</code>", customer.key.key.name, " ms</dd>",
+        f'value="{answer.headers["X-Request-Id"]}"',
+        absent=("s3cret",),
+    )  # fmt: skip
+    other = (await browser.get(f"{PAGE}/{hook.headers['X-Request-Id']}")).text
+    assert_contains(other, "<code>fields.event_types</code>", absent=("s3cret",))
+    stored = await customer.query("SELECT * FROM api_requests WHERE account_id = %s", customer.account_id)
+    assert "s3cret" not in str(stored)
+    for id in (uuid4(), "x"):
+        assert (await browser.get(f"{PAGE}/{id}")).status_code == 404
+    finance = await sign_in(customer.account_id, Role.FINANCE)
+    assert (await finance.get(f"{PAGE}/{answer.headers['X-Request-Id']}")).status_code == 403
+
+
+async def test_a_replayed_refusal_says_why_too(customer: Customer, sign_in: SignIn) -> None:
+    webhook = await customer.make_webhook()
+    body, key = customer.harness.webhook_body(url=webhook["url"]), uuid4().hex
+    answers = [await customer.post("/webhooks", body, idem=key) for _ in range(2)]
+    await kept(customer, 3)
+    browser = await sign_in(customer.account_id)
+    for answer in answers:
+        assert answer.status_code == 409
+        page = (await browser.get(f"{PAGE}/{answer.headers['X-Request-Id']}")).text
+        assert_contains(page, answer.json()["error"]["message"], "<code>id</code>")
+
+
+async def test_the_page_of_a_request_shows_what_its_webhooks_did(customer: Customer, sign_in: SignIn) -> None:
+    webhook = await customer.make_webhook(event_types=["meeting.created"])
+    answer = await customer.post("/meetings", customer.body())
+    await customer.make_meeting()
+    await kept(customer, 3)
+    [first, _] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"][::-1]
+    page = (await (await sign_in(customer.account_id)).get(f"{PAGE}/{answer.headers['X-Request-Id']}")).text
+    [delivery] = rows(page)
+    assert delivery.startswith(f"meeting.created {webhook['url']}")
+    assert_contains(page, f'href="/dashboard/webhooks/{webhook["id"]}/deliveries/{first["id"]}"')
+
+
+async def test_a_request_for_notes_leads_to_them(customer: Customer, sign_in: SignIn) -> None:
+    recording = await a_recording(customer)
+    answer = await customer.post("/notes", {"recording_id": recording["id"]})
+    assert answer.status_code == 202
+    browser, path = await sign_in(customer.account_id), f"{PAGE}/{answer.headers['X-Request-Id']}"
+    async with asyncio.timeout(20):
+        while (page := await browser.get(path)).status_code == 404:  # noqa: ASYNC110  # in a database
+            await asyncio.sleep(0.05)
+    assert f'<a href="/dashboard/notes/{answer.json()["id"]}">its notes</a>' in page.text
+
+
+async def test_the_address_of_a_caller_is_shown_with_its_request(customer: Customer, sign_in: SignIn) -> None:
+    answer = await customer.get("/nowhere")
+    await kept(customer, 1)
+    page = (await (await sign_in(customer.account_id)).get(f"{PAGE}/{answer.headers['X-Request-Id']}")).text
+    assert "<dt>Address</dt><dd><code>127.0.0.1</code></dd>" in page
+
+
+async def test_requests_are_filtered_by_day_path_and_code_on_every_page(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    def called(at: datetime, path: str, code: str | None = None) -> LoggedRequest:
+        id_, status = uuid7(at, uuid4().bytes), 200 if code is None else 404
+        return LoggedRequest(id_, customer.account_id, customer.key.key.id, at, "GET", path, status, 1, code)
+
+    evening = datetime(2026, 11, 26, 17, 10, tzinfo=UTC)  # 00:10 of the 27th, WIB
+    await customer.application.ports.request_log.save(
+        [
+            *(called(evening + timedelta(seconds=n), "/meetings", "not_found") for n in range(27)),
+            called(evening, "/me"), called(evening, "", "not_found"),
+            called(evening - timedelta(hours=1), "/meetings", "not_found"),
+        ]
+    )  # fmt: skip
+    browser = await sign_in(customer.account_id)
+    first = (await browser.get(f"{PAGE}?day=2026-11-27&path=/meetings&code=not_found")).text
+    [older] = re.findall(r'<a href="([^"]+)" rel="next">', first)
+    rest = (await browser.get(html.unescape(older))).text
+    assert (len(rows(first)), len(rows(rest))) == (25, 2)
+    assert_contains(rest, 'value="2026-11-27"', '<option value="/meetings" selected>')
+    for query, number in (
+        ("day=2026-11-26", 1), ("path=/me", 1), ("path=unknown", 1), ("day=2026-11-25", 0),
+        ("code=gone", 0), ("day=2026-11-27&code=not_found&path=unknown&status=4", 1),
+    ):  # fmt: skip
+        assert len(rows((await browser.get(f"{PAGE}?{query}")).text)) == number, query
+    wrong = await browser.get(f"{PAGE}?day=tomorrow")
+    assert wrong.status_code == 422
+    assert "Write the day as YYYY-MM-DD." in wrong.text
 
 
 async def test_requests_are_filtered_by_key_and_status(customer: Customer, sign_in: SignIn) -> None:

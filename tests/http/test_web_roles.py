@@ -43,6 +43,7 @@ POST /dashboard/webhooks/{id}/test                                 owner develop
 GET  /dashboard/webhooks/{id}/deliveries/{delivery_id}             owner developer viewer
 POST /dashboard/webhooks/{id}/deliveries/{delivery_id}/resend      owner developer
 GET  /dashboard/requests                                           owner developer viewer
+GET  /dashboard/requests/{id}                                      owner developer viewer
 GET  /dashboard/team                                               owner developer finance
 POST /dashboard/team/invitations                                   owner
 POST /dashboard/team/invitations/{id}/revoke                       owner

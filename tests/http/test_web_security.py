@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 from uuid import uuid4
@@ -17,6 +18,7 @@ from meetcore.adapters.settings import Settings
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
 from meetcore.domain.members.roles import OperatorRole, Role
+from meetcore.domain.requests.request_log import LoggedRequest
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.mailed_service import MailedService, mailed_service
 from tests.support.names import Names
@@ -57,6 +59,10 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
     await note_in(customer, note["id"], "completed")
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    called = LoggedRequest(
+        uuid4(), customer.account_id, customer.key.key.id, datetime.now(UTC), "GET", "/me", 200, 1
+    )
+    await customer.application.ports.request_log.save([called])
     await browser.post("/dashboard/team/invitations", email=f"{uuid4().hex}@example.com", role="viewer")
 
     async def one(table: str, column: str = "id") -> str:
@@ -67,7 +73,7 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
     return {
         "accounts": str(customer.account_id), "meetings": recording["meeting_id"],
         "notes": note["id"], "webhooks": webhook["id"],
-        "deliveries": await one("deliveries"), "keys": await one("api_keys"),
+        "deliveries": await one("deliveries"), "requests": str(called.id), "keys": await one("api_keys"),
         "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
         "invitations": await one("invitations"), "passkeys": await a_passkey(customer),
     }  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Protocol
 from uuid import UUID
 
 from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.records import pages
 from meetcore.domain.requests import idempotency, keys, rate_window, request_log, retention, views
 
 
@@ -56,6 +57,14 @@ class RequestQueries(Protocol):
         self, account_id: UUID, wanted: views.RequestFilter, limit: int, before: UUID | None
     ) -> Sequence[request_log.LoggedRequest]:
         """List an account's requests, the newest first."""
+
+    async def list_caused_deliveries(
+        self, request: request_log.LoggedRequest
+    ) -> Sequence[pages.DeliveryLine]:
+        """List the deliveries to present endpoints of the events that a request caused, the first one first.
+
+        Of events later than a second after the request only those of the note that it asked for.
+        """
 
     async def find_request(self, account_id: UUID, request_id: UUID) -> request_log.LoggedRequest | None: ...
     async def find_request_of_any(self, request_id: UUID) -> request_log.LoggedRequest | None:

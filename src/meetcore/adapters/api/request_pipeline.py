@@ -7,6 +7,7 @@ decoding) belongs to each protocol.
 from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
@@ -21,13 +22,15 @@ from meetcore.domain.requests import idempotency, rate_window, request_log
 from meetcore.ports import observability, store
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.usecases.requests.admit import Admit
-from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
+from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome, Refusal
 from meetcore.usecases.runtime import Runtime
 
 STORE_UNAVAILABLE_RETRY_AFTER_S = 5
 
 MAX_METHOD: Final = 64
 """Characters of a method that are kept; the names of tools are shorter."""
+
+NO_DETAILS: Final[Mapping[str, object]] = MappingProxyType({})
 
 log = structlog.get_logger("meetcore.api")
 
@@ -36,7 +39,8 @@ log = structlog.get_logger("meetcore.api")
 class RequestContext:
     """The state of one request: its instant, its verdict, and its fields in the log.
 
-    `code` is that of a refusal; `subject_id` is the record that the request made, or named in its path.
+    `code`, `message` and `details` are those of a refusal; `subject_id` is the record that the request made,
+    or named in its path.
     """
 
     request_id: str
@@ -46,7 +50,13 @@ class RequestContext:
     key_id: str | None = None
     caller: Caller | None = None
     code: str | None = None
+    message: str = ""
+    details: Mapping[str, object] = NO_DETAILS
     subject_id: UUID | None = None
+
+    def refuse(self, refusal: DomainError | Refusal) -> None:
+        """Note a refusal for the log of requests; the error itself would keep its frames alive."""
+        self.code, self.message, self.details = refusal.code, refusal.message, refusal.details
 
 
 @frozen
@@ -117,7 +127,8 @@ class RequestPipeline:
             return outcome
         refusal, record, is_replay = outcome.refusal, outcome.record, outcome.is_replay
         if refusal is not None:
-            context.code = code = refusal.code
+            context.refuse(refusal)
+            code = refusal.code
             body = encode_record(
                 envelope_of(code, refusal.message, self.base_url, refusal.request_id, refusal.details)
             )
@@ -127,13 +138,14 @@ class RequestPipeline:
         location = None
         if operation.success == HTTPStatus.CREATED:
             location = f"{API_ROOT}{operation.path}/{record['id']}"
+        if "{" not in operation.path and "id" in record:
             context.subject_id = UUID(str(record["id"]))
         return ApiResponse(operation.success, encode_record(record), location, is_replay=is_replay)
 
     def to_domain_error(self, error: Exception, context: RequestContext) -> DomainError:
         """Map an error to the one that the caller gets; log internal details."""
         refusal = self._refusal(error, context)
-        context.code = refusal.code
+        context.refuse(refusal)
         return refusal
 
     def _refusal(self, error: Exception, context: RequestContext) -> DomainError:
@@ -174,10 +186,18 @@ class RequestPipeline:
         key, status = caller.key, answer.status or STATUS["internal_error"]
 
         def describe() -> request_log.LoggedRequest:
-            return request_log.LoggedRequest(
+            address = observability.log_fields().get("client") or None
+            request = request_log.LoggedRequest(
                 UUID(context.request_id), key.account_id, key.id, context.now, method[:MAX_METHOD], path,
-                status, max(0, round(took_ms)), context.code, context.subject_id,
+                status, max(0, round(took_ms)), context.code, context.subject_id, address,
             )  # fmt: skip
+            if context.code is None:
+                return request
+            return evolve(
+                request,
+                message=request_log.kept_message(context.message),
+                details=request_log.detail_names(context.details),
+            )
 
         self.admit.requests.add(key.account_id, context.now, status, describe)
         return took_ms

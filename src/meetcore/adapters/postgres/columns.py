@@ -169,6 +169,8 @@ def _conversions(type_: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]
     if get_origin(type_) in (UnionType, Union):
         type_ = next(each for each in get_args(type_) if each is not NoneType)
     if get_origin(type_) is tuple:
+        if get_args(type_)[0] is str:
+            return tuple, list
         inner = _member(get_args(type_)[0])
         return lambda values: tuple(map(inner, values)), lambda values: [each.value for each in values]
     if isinstance(type_, type) and issubclass(type_, Enum):

@@ -30,6 +30,9 @@ NOTE_CLAIMS: Final = 6072401001
 NEWEST = UUID(int=(1 << 128) - 1)
 """An id that no record has, and that every id is less than."""
 
+OLDEST = UUID(int=0)
+"""An id that no record has, and that is less than every id."""
+
 
 _PLACEHOLDER = re.compile(r"\{([A-Z][A-Z_]*)(?:\.(\w+))?\}")
 

@@ -40,24 +40,24 @@ class DayRange:
         return None if self.last is None else _midnight(self.last + timedelta(days=1))
 
 
-def read_days(visit: Visit) -> DayRange:
-    """Read the fields `from` and `to` of a page's address."""
+def read_days(visit: Visit, first_name: str = "from", last_name: str = "to") -> DayRange:
+    """Read two fields of a page's address; one and the same stands for a single day."""
     found: dict[str, date] = {}
     errors: dict[str, str] = {}
-    for name in ("from", "to"):
+    for name in (first_name, last_name):
         if text := visit.query(name):
             try:
                 found[name] = date.fromisoformat(text)
             except ValueError:
                 errors[name] = visit.text(_("Write the day as YYYY-MM-DD."))
-    if not errors and found.get("from", date.min) > found.get("to", date.max):
-        errors["from"] = visit.text(_("The first day lies after the last one."))
-    first, last = found.get("from"), found.get("to")
+    first, last = found.get(first_name), found.get(last_name)
+    if not errors and (first or date.min) > (last or date.max):
+        errors[first_name] = visit.text(_("The first day lies after the last one."))
     is_in_range = all(day is None or 1970 <= day.year < 9999 for day in (first, last))
     return (
         DayRange(first, last, errors)
         if is_in_range
-        else DayRange(errors={"from": visit.text(_("There is no such day."))})
+        else DayRange(errors={first_name: visit.text(_("There is no such day."))})
     )
 
 

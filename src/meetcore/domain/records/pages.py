@@ -14,6 +14,7 @@ from meetcore.domain.money import proposals, transfers
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
+from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.domain.requests.views import StoredAccount
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
@@ -136,6 +137,14 @@ class DeliveryLine:
     last_status_code: int | None
     last_error: str | None
     endpoint_id: UUID
+
+
+@frozen
+class RequestDetails:
+    """A request, and the deliveries of the events that it caused, as far as its log shows them."""
+
+    request: LoggedRequest
+    deliveries: Sequence[DeliveryLine] = ()
 
 
 @frozen

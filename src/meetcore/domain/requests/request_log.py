@@ -1,12 +1,13 @@
 """The log of an account's requests, and the trace that a request belongs to.
 
 Owns which requests are kept, for how long, and which of their fields: no bodies and no query strings; the
-path is the operation's, without ids. Owns the form of W3C's `traceparent`; `tracestate`, which holds data of
-other vendors, is neither read nor passed on.
+path is the operation's, without ids; of a refusal's details the names alone, for they may repeat a value.
+Owns the form of W3C's `traceparent`; `tracestate`, which holds data of other vendors, is neither read nor
+passed on.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -27,13 +28,21 @@ FIRST_ERROR_STATUS: Final = 400
 """From this one on a request was refused or failed."""
 
 
+MAX_MESSAGE: Final = 500
+"""Characters of a refusal's message that are kept."""
+MAX_DETAILS: Final = 20
+"""Names of a refusal's details that are kept."""
+MAX_DETAIL: Final = 100
+"""Characters of such a name that are kept."""
+
+
 @frozen
 class LoggedRequest:
     """A request of an account's key and its result.
 
     `method` is that of HTTP, or the name of an agent's tool; `path` is the operation's, with the names of its
-    ids, and empty for one that does not exist. `code` is that of a refusal. `subject_id` is the record that
-    the request made or named in its path.
+    ids, and empty for one that does not exist. `subject_id` is the record that the request made or named in
+    its path. `code`, `message` and `details` are those of a refusal; see `kept_message` and `detail_names`.
     """
 
     id: UUID
@@ -46,6 +55,28 @@ class LoggedRequest:
     duration_ms: int
     code: str | None = None
     subject_id: UUID | None = None
+    client_address: str | None = None
+    message: str | None = None
+    details: tuple[str, ...] = ()
+
+
+def kept_message(message: str) -> str:
+    """Return the part of a refusal's message that is kept."""
+    return _printable(message, MAX_MESSAGE)
+
+
+def detail_names(details: Mapping[str, object]) -> tuple[str, ...]:
+    """Name the details of a refusal, without their values; a field that broke its rule is `fields.NAME`."""
+    fields = details.get("fields")
+    own = [name for name in details if name != "fields"]
+    of_fields = [f"fields.{name}" for name in fields] if isinstance(fields, Mapping) else []
+    return tuple(_printable(name, MAX_DETAIL) for name in (*of_fields, *own)[:MAX_DETAILS])
+
+
+def _printable(text: str, at_most: int) -> str:
+    """Return the beginning of a text, without what a store or a page cannot show: names come from callers."""
+    shown = text[:at_most]
+    return shown if shown.isprintable() else "".join(char if char.isprintable() else "?" for char in shown)
 
 
 def is_error(status: int) -> bool:

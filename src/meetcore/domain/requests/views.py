@@ -27,10 +27,17 @@ class KeyView:
 
 @frozen
 class RequestFilter:
-    """A choice of an account's requests; `None` narrows nothing. `status_class` is 2, 4 or 5."""
+    """A choice of an account's requests; `None` narrows nothing. `status_class` is 2, 4 or 5.
+
+    Requests are of [`begins_at`, `ends_at`).
+    """
 
     api_key_id: UUID | None = None
     status_class: int | None = None
+    path: str | None = None
+    code: str | None = None
+    begins_at: datetime | None = None
+    ends_at: datetime | None = None
 
 
 @frozen

@@ -16,7 +16,7 @@ from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
 from meetcore.domain.notes.notes import NoteStatus
-from meetcore.domain.records.pages import MeetingDetails, NoteDetails, Overview, TitledNote
+from meetcore.domain.records.pages import MeetingDetails, NoteDetails, Overview, RequestDetails, TitledNote
 from meetcore.domain.requests import request_log, views
 from meetcore.ports.queries import Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
@@ -64,10 +64,13 @@ class MemberReads:
         check_member(who, Action.VIEW_REQUESTS)
         return await self.queries.list_requests(who.account.id, wanted, limit, before)
 
-    async def find_request(self, who: SignedIn, request_id: UUID) -> request_log.LoggedRequest | None:
-        """Return a request of the account's, if it is kept."""
+    async def find_request(self, who: SignedIn, request_id: UUID) -> RequestDetails | None:
+        """Return a request of the account's, if it is kept, with deliveries for a role that sees webhooks."""
         check_member(who, Action.VIEW_REQUESTS)
-        return await self.queries.find_request(who.account.id, request_id)
+        request = await self.queries.find_request(who.account.id, request_id)
+        if request is None or not is_allowed(who.role, Action.VIEW_WEBHOOKS):
+            return None if request is None else RequestDetails(request)
+        return RequestDetails(request, await self.queries.list_caused_deliveries(request))
 
     async def list_entries(
         self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None

@@ -21,6 +21,7 @@ from meetcore.domain.money.ledger import check_reason, check_reference
 from meetcore.domain.money.proposals import NeedsSecondOperator, ProposalKind
 from meetcore.domain.records.pages import AccountPage, AccountSearch, HostBooking, Queue, QueueName, Queues
 from meetcore.domain.requests import accounts, keys
+from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.domain.requests.views import StoredAccount
 from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
 from meetcore.ports.queries import ConsoleQueries, Queries
@@ -122,6 +123,12 @@ class ConsoleAccounts:
             who.origin(client_address), "account.searched", only, operator_id, operator_id, found=len(found)
         )
         return found
+
+    async def find_request(self, who: SignedInOperator, text: str) -> LoggedRequest | None:
+        """Return the request that has the text for its id, of any account, if it is kept."""
+        check_operator_allowed(who.operator.role, OperatorAction.VIEW_ACCOUNTS)
+        wanted = read_search(text, self.administration.key_prefix)
+        return None if wanted.id is None else await self.queries.find_request_of_any(wanted.id)
 
     async def find(
         self, who: SignedInOperator, client_address: str | None, account_id: UUID

@@ -167,6 +167,9 @@ def request_line(request: request_log.LoggedRequest) -> dict[str, object]:
         "status": request.status,
         "duration_ms": request.duration_ms,
         "code": request.code,
+        "message": request.message,
+        "details": list(request.details),
+        "client_address": request.client_address,
         "subject_id": None if request.subject_id is None else str(request.subject_id),
     }
 

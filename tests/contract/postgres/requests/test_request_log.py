@@ -10,10 +10,12 @@ from attrs import evolve
 from meetcore.domain.ids import uuid7
 from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.domain.requests.views import RequestFilter
+from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.testing import ledger as ledger_transactions
 from tests.support.postgres_rig import PostgresRig
-from tests.support.transactions import AT, Customer, new_id, open_customer
+from tests.support.transactions import AT, Customer, new_endpoint, new_id, open_customer, register
 
-SECOND = timedelta(seconds=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 ANY = RequestFilter()
 
 
@@ -27,7 +29,8 @@ async def test_a_request_is_read_as_it_was_written(rig: PostgresRig) -> None:
     bare = new_request(customer)
     full = evolve(
         new_request(customer, AT + SECOND), method="create_meeting", path="", status=409,
-        code="conflict", subject_id=new_id(), duration_ms=0,
+        code="conflict", subject_id=new_id(), duration_ms=0, client_address="203.0.113.7",
+        message="A webhook has this URL.", details=("fields.url", "id"),
     )  # fmt: skip
     await rig.request_log.save([bare, full])
     assert list(await rig.queries.list_requests(customer.account_id, ANY, 9, None)) == [full, bare]
@@ -36,6 +39,62 @@ async def test_a_request_is_read_as_it_was_written(rig: PostgresRig) -> None:
     assert await rig.queries.find_request_of_any(full.id) == full
     assert await rig.queries.find_request_of_any(new_id()) is None
     assert list(await rig.queries.list_requests(other.account_id, ANY, 9, None)) == []
+
+
+async def test_requests_are_listed_by_path_code_and_time(rig: PostgresRig, customer: Customer) -> None:
+    first, second, third = (new_request(customer, AT + number * SECOND) for number in range(3))
+    first, second = evolve(first, path=""), evolve(second, code="gone", status=410)
+    await rig.request_log.save([first, second, third])
+
+    async def listed(wanted: RequestFilter, before: UUID | None = None) -> list[LoggedRequest]:
+        return list(await rig.queries.list_requests(customer.account_id, wanted, 9, before))
+
+    assert await listed(RequestFilter(path="")) == [first]
+    assert await listed(RequestFilter(path="/meetings/{id}")) == [third, second]
+    assert await listed(RequestFilter(path="/meetings/{id}", code="gone", status_class=4)) == [second]
+    assert await listed(RequestFilter(code="conflict")) == []
+    assert await listed(RequestFilter(begins_at=AT + SECOND)) == [third, second]
+    assert await listed(RequestFilter(begins_at=AT, ends_at=AT + SECOND)) == [first]
+    assert await listed(RequestFilter(ends_at=AT + SECOND), before=third.id) == [first]
+    assert await listed(RequestFilter(ends_at=AT + 2 * SECOND), before=second.id) == [first]
+
+
+async def test_deliveries_are_found_by_the_request_that_caused_them(
+    rig: PostgresRig, customer: Customer
+) -> None:
+    created, failed = EventKind.MEETING_CREATED, EventKind.NOTE_FAILED
+    endpoint = await register(rig, new_endpoint(customer, created, failed))
+    request = evolve(new_request(customer), duration_ms=2000, subject_id=new_id())
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+    def event(kind: EventKind, at: datetime, cause: str | None, subject: UUID | None = None) -> Event:
+        id_ = uuid7(at, new_id().bytes[-10:])
+        return Event(id_, customer.account_id, kind, at, {}, subject, cause)
+
+    own, later = str(request.id), AT + 10 * MINUTE
+    caused = [
+        event(created, AT, own),
+        event(created, AT + 2 * SECOND, f"{trace} {own}"),
+        event(failed, later, own, request.subject_id),
+    ]
+    others = [
+        event(created, AT, None),
+        event(created, AT, str(new_id())),
+        event(created, later, own),  # not looked for so long after the request
+        event(failed, later, None, request.subject_id),
+    ]
+    await ledger_transactions.top_up(rig, customer, 1, "r", *caused, *others)
+    found = await rig.queries.list_caused_deliveries(request)
+    assert [each.event_id for each in found] == [each.id for each in caused]
+    assert {(each.endpoint_id, each.url, each.attempts_made) for each in found} == {
+        (endpoint.id, endpoint.url, 0)
+    }
+    assert found[2].event_kind is failed
+    without = await rig.queries.list_caused_deliveries(evolve(request, subject_id=None))
+    assert len(without) == 2
+    other = await open_customer(rig)
+    stranger = evolve(request, account_id=other.account_id)
+    assert list(await rig.queries.list_caused_deliveries(stranger)) == []
 
 
 async def test_a_request_that_is_written_again_is_kept_once(rig: PostgresRig, customer: Customer) -> None:
@@ -55,9 +114,6 @@ async def test_requests_of_before_an_instant_are_deleted(rig: PostgresRig, custo
     assert await rig.housekeeping.purge_requests(AT + SECOND) >= 1
     assert await rig.queries.find_request(customer.account_id, old.id) is None
     assert await rig.queries.find_request(customer.account_id, young.id) == young
-
-
-MINUTE = timedelta(minutes=1)
 
 
 async def _last_used(rig: PostgresRig, account_ids: Sequence[UUID]) -> list[datetime | None]:

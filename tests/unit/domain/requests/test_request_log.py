@@ -58,6 +58,22 @@ def test_a_refusal_or_a_fault_is_an_error(status: int, expected: bool) -> None:
     assert (request.code, request.subject_id) == (None, None)
 
 
+def test_details_are_kept_by_their_names_alone() -> None:
+    fields = {"title": ["must be shorter"], "s\0\n\ud800": ["is not a field"], "x" * 200: []}
+    assert request_log.detail_names({"id": "0190", "fields": fields, "limit": 3}) == (
+        "fields.title", "fields.s???", "fields." + "x" * 93, "id", "limit",
+    )  # fmt: skip
+    assert request_log.detail_names({}) == ()
+    assert request_log.detail_names({"fields": "none"}) == ()
+    many: dict[str, object] = {"fields": {str(number): [] for number in range(request_log.MAX_DETAILS + 1)}}
+    assert len(request_log.detail_names(many)) == request_log.MAX_DETAILS
+
+
+def test_a_message_is_kept_up_to_a_length() -> None:
+    assert request_log.kept_message("Top\0up.") == "Top?up."
+    assert request_log.kept_message("é" * 600) == "é" * request_log.MAX_MESSAGE
+
+
 def test_requests_are_kept_for_seven_days() -> None:
     assert request_log.requests_kept_since(NOW) == NOW - timedelta(days=7)
 

@@ -669,7 +669,7 @@ CREATE TABLE idempotency_keys (
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
 
 -- What became of the requests of seven days: some of those of a busy minute, written after they were answered. `path` is
--- that of the operation. Neither bodies nor queries are kept.
+-- that of the operation. Neither bodies nor queries are kept; of the details of a refusal the names alone.
 CREATE TABLE api_requests (
     id           uuid PRIMARY KEY,
     account_id   uuid NOT NULL,  -- no foreign key: caller
@@ -680,11 +680,16 @@ CREATE TABLE api_requests (
     status       smallint NOT NULL CHECK (status BETWEEN 100 AND 599),
     duration_ms  integer NOT NULL CHECK (duration_ms >= 0),
     code         text,
-    subject_id   uuid  -- no foreign key: several
+    subject_id   uuid,  -- no foreign key: several
+    client_address text,
+    message      text,
+    details      text[] NOT NULL DEFAULT '{}'
 );
 CREATE INDEX api_requests_of_account ON api_requests (account_id, id);
 CREATE INDEX api_requests_of_key ON api_requests (account_id, api_key_id, id);
 CREATE INDEX api_requests_by_class ON api_requests (account_id, (status / 100), id);
+CREATE INDEX api_requests_of_path ON api_requests (account_id, path, id);
+CREATE INDEX api_requests_of_code ON api_requests (account_id, code, id) WHERE code IS NOT NULL;
 
 -- The inbox: events of providers that are not applied yet. They belong to no account: the meeting that one is about is only
 -- found when it is applied. `due_at` is when anyone may take an event next; it is null once an event is done,

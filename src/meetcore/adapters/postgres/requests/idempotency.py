@@ -1,13 +1,23 @@
 """Idempotency keys, the last uses of API keys, and the log of requests."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import combinations
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Columns, Row, utc
 from meetcore.adapters.postgres.money.rows import FUNDS
-from meetcore.adapters.postgres.repository import NEWEST, PooledWrites, Reads, Repository, load_statements
+from meetcore.adapters.postgres.repository import (
+    NEWEST,
+    OLDEST,
+    PooledWrites,
+    Reads,
+    Repository,
+    load_statements,
+)
 from meetcore.domain.errors import require_record
+from meetcore.domain.ids import first_id
+from meetcore.domain.records import pages
 from meetcore.domain.requests import idempotency, request_log, views
 from meetcore.ports.queries import MAX_PAGE
 from meetcore.ports.runtime import Cipher
@@ -58,16 +68,24 @@ REQUEST = Columns(request_log.LoggedRequest, "r", "request_")
 SQL = load_statements(__file__, FUNDS=FUNDS, KEY=KEY, MAX_PAGE=MAX_PAGE, REQUEST=REQUEST)
 
 
-_OF_KEY, _OF_CLASS = " AND w.api_key_id = %(api_key_id)s", " AND w.status / 100 = %(status_class)s"
-
-# A page of an account's requests, by whether a key and whether a class of status is wanted.
-_LISTS = {
-    (is_of_key, is_of_class): SQL["list_requests"].replace(
-        "{and_more}", _OF_KEY * is_of_key + _OF_CLASS * is_of_class
-    )
-    for is_of_key in (False, True)
-    for is_of_class in (False, True)
+_CONDITIONS = {
+    "api_key_id": " AND w.api_key_id = %(api_key_id)s",
+    "status_class": " AND w.status / 100 = %(status_class)s",
+    "path": " AND w.path = %(path)s",
+    "code": " AND w.code = %(code)s",
 }
+
+# A page of an account's requests, by the conditions that are wanted.
+_LISTS = {
+    names: SQL["list_requests"].replace("{and_more}", "".join(_CONDITIONS[name] for name in names))
+    for length in range(len(_CONDITIONS) + 1)
+    for names in combinations(_CONDITIONS, length)
+}
+
+_AFTERWARDS = timedelta(seconds=1)
+"""How long after the end of a request an event that it caused may be made."""
+
+DELIVERY_LINE = Columns(pages.DeliveryLine, "w", "")
 
 
 class PostgresRequestLog(PooledWrites):
@@ -85,6 +103,9 @@ class PostgresRequestLog(PooledWrites):
             "durations": [each.duration_ms for each in requests],
             "codes": [each.code for each in requests],
             "subjects": [each.subject_id for each in requests],
+            "addresses": [each.client_address for each in requests],
+            "messages": [each.message for each in requests],
+            "details": ["\n".join(each.details) for each in requests],
         }
         await self._run(SQL["save_requests"], parameters)
 
@@ -95,16 +116,30 @@ class RequestReads(Reads):
     async def list_requests(
         self, account_id: UUID, wanted: views.RequestFilter, limit: int, before: UUID | None
     ) -> Sequence[request_log.LoggedRequest]:
-        statement = _LISTS[wanted.api_key_id is not None, wanted.status_class is not None]
-        rows = await self._all(
-            statement,
-            account_id=account_id,
-            before=NEWEST if before is None else before,
-            limit=limit,
-            api_key_id=wanted.api_key_id,
-            status_class=wanted.status_class,
+        conditions = {name: getattr(wanted, name) for name in _CONDITIONS}
+        statement = _LISTS[tuple(name for name, value in conditions.items() if value is not None)]
+        begins_at, ends_at = wanted.begins_at, wanted.ends_at
+        last = NEWEST if ends_at is None else first_id(ends_at)
+        parameters: Row = conditions | {
+            "account_id": account_id, "limit": limit,
+            "before": last if before is None else min(before, last),
+            "first": OLDEST if begins_at is None else first_id(begins_at),
+        }  # fmt: skip
+        return await self._list(REQUEST, statement, parameters)
+
+    async def list_caused_deliveries(
+        self, request: request_log.LoggedRequest
+    ) -> Sequence[pages.DeliveryLine]:
+        took = timedelta(milliseconds=request.duration_ms)
+        return await self._list(
+            DELIVERY_LINE,
+            SQL["list_caused"],
+            account_id=request.account_id,
+            request_id=str(request.id),
+            subject_id=request.subject_id,
+            oldest_event=first_id(request.at),
+            newest_event=first_id(request.at + took + _AFTERWARDS),
         )
-        return [REQUEST.read(row) for row in rows]
 
     async def find_request(self, account_id: UUID, request_id: UUID) -> request_log.LoggedRequest | None:
         return await self._find(REQUEST, SQL["find_request"], account_id=account_id, id=request_id)

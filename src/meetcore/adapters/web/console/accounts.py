@@ -10,6 +10,7 @@ from starlette.responses import Response
 from meetcore.adapters.web.cookies import DASHBOARD, Cookies
 from meetcore.adapters.web.forms import explain
 from meetcore.adapters.web.pages.meetings import meeting_rows
+from meetcore.adapters.web.pages.requests import mark_of
 from meetcore.adapters.web.texts import DELIVERY_STATES, ROLE_TEXTS, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other
 from meetcore.domain.errors import Conflict, InsufficientCredits
@@ -48,9 +49,16 @@ async def begin(_visit: ConsoleVisit) -> Response:
 async def list_accounts(visit: ConsoleVisit) -> Response:
     """List the accounts that match a search, else the newest."""
     text = visit.query("q").strip()
-    found = await visit.use.accounts.search(visit.signed_in, visit.client_address, text)
-    shown = without_secret(text, visit.use.key_prefix)
-    return visit.page("console/accounts.html", accounts=found, q=shown, is_full=len(found) == MAX_FOUND)
+    use, who = visit.use.accounts, visit.signed_in
+    found = await use.search(who, visit.client_address, text)
+    return visit.page(
+        "console/accounts.html",
+        accounts=found,
+        q=without_secret(text, visit.use.key_prefix),
+        is_full=len(found) == MAX_FOUND,
+        request=await use.find_request(who, text) if text else None,
+        mark_of=mark_of,
+    )
 
 
 @ConsolePage("POST", ROOT, roles.OperatorAction.VIEW_ACCOUNTS)

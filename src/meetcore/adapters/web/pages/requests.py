@@ -9,15 +9,17 @@ from uuid import UUID
 from attrs import frozen
 from starlette.responses import Response
 
-from meetcore.adapters.web.forms import PAGE_SIZE, explain, first_page, read_before
-from meetcore.adapters.web.texts import SCOPE_TEXTS, _
+from meetcore.adapters.api.answers import STATUS
+from meetcore.adapters.api.operations import OPERATIONS
+from meetcore.adapters.web.forms import PAGE_SIZE, DayRange, explain, first_page, read_before, read_days
+from meetcore.adapters.web.texts import DELIVERY_STATES, SCOPE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Visit, see_other
-from meetcore.domain.errors import Conflict, DomainError, NotFound
+from meetcore.domain.errors import Conflict, DomainError, NotFound, require_record
 from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.amounts import MAX_TYPED, read_amount
 from meetcore.domain.money.transfers import InvalidAmount
-from meetcore.domain.records.pages import KeyUse
+from meetcore.domain.records.pages import KeyUse, RequestDetails
 from meetcore.domain.requests import request_log, views
 from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope
 from meetcore.usecases.requests.administration import MintedKey
@@ -181,6 +183,10 @@ _SUBJECTS: Final[Mapping[str, tuple[str, str]]] = {
     "webhooks": ("/dashboard/webhooks/{id}", _("its webhook")),
 }
 """By the first part of a path: the page of its record, and the text of the link."""
+_FILTERS: Final = ("day", "status", "code", "path", "key")
+_PATHS: Final = tuple(dict.fromkeys(operation.path for operation in OPERATIONS))
+_UNKNOWN: Final = "unknown"
+"""Chooses the requests of no operation, whose path is empty."""
 
 
 @frozen
@@ -195,40 +201,71 @@ class _RequestRow:
 
 @Page("GET", REQUESTS, Action.VIEW_REQUESTS)
 async def list_requests(visit: Visit) -> Response:
-    """List requests by key and class of status, or find one by its id."""
-    text, use = visit.query("id").strip(), visit.use
+    """List requests by the filters of the address; redirect to the one that is searched for by its id."""
+    text = visit.query("id").strip()
+    if text and await _find(visit, text) is not None:
+        return see_other(f"{REQUESTS}/{text}")
+    days = read_days(visit, "day", "day")
     found, keys = await asyncio.gather(
-        _find_request(visit, text) if text else _find_requests(visit), use.keys.list_use(visit.signed_in)
+        _nothing() if text else _list_requests(visit, days), visit.use.keys.list_use(visit.signed_in)
     )
-    shown, older = first_page(visit, found, lambda one: one.id, "key", "status")
+    shown, older = first_page(visit, found, lambda one: one.id, *_FILTERS)
     names = {each.key.id: each.key.name for each in keys}
-    return visit.page(
+    return visit.form_page(
         "requests.html",
+        days.errors,
         rows=[_request_row(visit, each, names) for each in shown],
         older=older,
         searched=text,
-        chosen={name: visit.query(name) for name in ("key", "status")},
+        chosen={name: visit.query(name) for name in _FILTERS},
         keys=_key_choices(visit, keys),
         classes=visit.choices((str(each), label) for each, label in _CLASSES.items()),
+        codes=visit.choices((code, code) for code in STATUS),
+        paths=visit.choices([*((path, path) for path in _PATHS), (_UNKNOWN, _("unknown path"))]),
         kept_days=request_log.REQUESTS_KEPT.days,
         all_of_minute=request_log.ALL_OF_MINUTE,
         one_of=request_log.ONE_OF,
     )
 
 
-async def _find_request(visit: Visit, text: str) -> Sequence[request_log.LoggedRequest]:
+@Page("GET", f"{REQUESTS}/{{id}}", Action.VIEW_REQUESTS)
+async def show_request(visit: Visit) -> Response:
+    """Show everything that is kept of a request, and the deliveries that it caused."""
+    found = require_record(await _find(visit, visit.request.path_params["id"]), "request")
+    request = found.request
+    keys = await visit.use.keys.list_use(visit.signed_in)
+    return visit.page(
+        "request.html",
+        request=request,
+        mark=mark_of(request),
+        key_name=next((each.key.name for each in keys if each.key.id == request.api_key_id), ""),
+        link=_link(visit, request),
+        deliveries=[(each, visit.mark(DELIVERY_STATES[each.status])) for each in found.deliveries],
+    )
+
+
+async def _find(visit: Visit, text: str) -> RequestDetails | None:
     try:
         request_id = parse_id(text, "request")
     except NotFound:
-        return []
-    found = await visit.use.reads.find_request(visit.signed_in, request_id)
-    return [] if found is None else [found]
+        return None
+    return await visit.use.reads.find_request(visit.signed_in, request_id)
 
 
-async def _find_requests(visit: Visit) -> Sequence[request_log.LoggedRequest]:
-    status = visit.query("status")
-    status_class = int(status) if status in map(str, _CLASSES) else None
-    wanted = views.RequestFilter(_read_key(visit), status_class)
+async def _nothing() -> Sequence[request_log.LoggedRequest]:
+    return []
+
+
+async def _list_requests(visit: Visit, days: DayRange) -> Sequence[request_log.LoggedRequest]:
+    status, path, code = (visit.query(name) for name in ("status", "path", "code"))
+    wanted = views.RequestFilter(
+        _read_key(visit),
+        int(status) if status in map(str, _CLASSES) else None,
+        "" if path == _UNKNOWN else path if path in _PATHS else None,
+        code if code in STATUS else None,
+        days.begins_at,
+        days.ends_at,
+    )
     return await visit.use.reads.list_requests(visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit))
 
 
@@ -244,14 +281,15 @@ def _key_choices(visit: Visit, keys: Sequence[KeyUse]) -> list[tuple[str, str]]:
     return [("", visit.text(_("all"))), *named]
 
 
-def _request_row(visit: Visit, request: request_log.LoggedRequest, names: Mapping[UUID, str]) -> _RequestRow:
+def mark_of(request: request_log.LoggedRequest) -> str:
+    """Return the kind of the mark that a request's status has."""
     if request.status >= _FIRST_FAULT_STATUS:
-        mark = "bad"
-    elif request_log.is_error(request.status):
-        mark = "warn"
-    else:
-        mark = "good"
-    return _RequestRow(request, mark, names.get(request.api_key_id, ""), _link(visit, request))
+        return "bad"
+    return "warn" if request_log.is_error(request.status) else "good"
+
+
+def _request_row(visit: Visit, request: request_log.LoggedRequest, names: Mapping[UUID, str]) -> _RequestRow:
+    return _RequestRow(request, mark_of(request), names.get(request.api_key_id, ""), _link(visit, request))
 
 
 def _link(visit: Visit, request: request_log.LoggedRequest) -> tuple[str, str] | None:
