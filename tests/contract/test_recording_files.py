@@ -1,7 +1,6 @@
 """The suite of the places where recordings lie, on every adapter, and what is the sandbox's own."""
 
 import asyncio
-import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -23,7 +22,7 @@ from meetcore.adapters.sandbox import (
     SandboxState,
 )
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
-from meetcore.adapters.sandbox.recording_files import LENGTH_S
+from meetcore.adapters.sandbox.recording_files import FOLLOW_UP, LENGTHS_S, MEETING
 from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.testing.contracts.providers import RecordingFilesContract, RecordingPlace, order_for
@@ -156,35 +155,51 @@ async def test_the_recording_ends_with_the_meeting(database_url: str):
             before = datetime.now(UTC)
             audio, transcript = await SandboxRecordingFiles(state).find(await ended(state))
             assert abs(audio.ends_at - before) < timedelta(seconds=30)
-            assert (audio.ends_at - audio.starts_at).total_seconds() == pytest.approx(LENGTH_S)
+            assert (audio.ends_at - audio.starts_at).total_seconds() == pytest.approx(LENGTHS_S[MEETING])
             assert (audio.kind, transcript.kind) == (FileKind.AUDIO, FileKind.TRANSCRIPT)
             assert (audio.starts_at, audio.ends_at) == (transcript.starts_at, transcript.ends_at)
 
 
-async def test_the_recording_is_as_long_as_declared():
-    editor = AvAudioEditor(share=1)
+@pytest.mark.parametrize("name", [MEETING, FOLLOW_UP])
+async def test_the_recording_is_as_long_as_declared(name: str):
+    editor, spoken = AvAudioEditor(share=1), (RECORDED / f"{name}.m4a").read_bytes()
     with editor.scratch() as media:
-        media.write(SPOKEN)
-        assert await editor.measure(media) == pytest.approx(LENGTH_S, abs=0.001)
-    assert len(SPOKEN) <= 200_000
+        media.write(spoken)
+        assert await editor.measure(media) == pytest.approx(LENGTHS_S[name], abs=0.001)
+    assert len(spoken) <= 200_000
 
 
-def test_the_recording_speaks_where_its_transcript_has_text():
-    with av.open(io.BytesIO(SPOKEN), "r") as media:
+async def test_a_later_session_of_a_meeting_has_the_follow_up():
+    state, name = MemorySandboxState(), f"sandbox-{uuid4()}"
+    for step in ("started", "left") * 3:
+        await state.put(name, SandboxMeetingState(step))
+    files, contents = SandboxRecordingFiles(state), []
+    for file in await files.find(name):
+        async with files.open(file) as opened:
+            contents.append(b"".join([chunk async for chunk in opened.chunks]))
+            assert opened.size_bytes == file.size_bytes == len(contents[-1])
+    follow_up = [(RECORDED / f"{FOLLOW_UP}.{suffix}").read_bytes() for suffix in ("m4a", "vtt")]
+    assert contents == [SPOKEN, WRITTEN, *follow_up, *follow_up]
+
+
+@pytest.mark.parametrize(("name", "count"), [(MEETING, 12), (FOLLOW_UP, 8)])
+def test_the_recording_speaks_where_its_transcript_has_text(name: str, count: int):
+    written = (RECORDED / f"{name}.vtt").read_text("utf-8")
+    with av.open(str(RECORDED / f"{name}.m4a"), "r") as media:
         resampler = av.AudioResampler("s16", "mono", 1000)
         frames = [each for frame in (*media.decode(audio=0), None) for each in resampler.resample(frame)]
     pcm = b"".join(bytes(frame.planes[0])[: 2 * frame.samples] for frame in frames)
     loud = [abs(int.from_bytes(pcm[at : at + 2], "little", signed=True)) for at in range(0, len(pcm), 2)]
-    lines = WRITTEN.decode().splitlines()
+    lines = written.splitlines()
     spans = [tuple(map(milliseconds, line.split(" --> "))) for line in lines if " --> " in line]
-    assert len(spans) == 12
+    assert len(spans) == count
     assert {line.split(":")[0] for line in lines if ": " in line} == {
         "Sari Wijaya", "Budi Santoso", "Dewi Lestari",
     }  # fmt: skip
     for begin, end in spans:
         assert max(loud[begin + 50 : end - 50]) > 1000
         assert max(loud[end + 60 : end + 250]) < 500  # the pause behind it
-    assert spans[-1][1] <= LENGTH_S * 1000
+    assert spans[-1][1] <= LENGTHS_S[name] * 1000
 
 
 def milliseconds(clock: str) -> int:

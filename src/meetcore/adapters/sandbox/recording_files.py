@@ -1,7 +1,7 @@
-"""The recording of every sandbox session that is over: a minute of three people who plan something.
+"""The recordings of sandbox sessions that are over: three people plan something, and then follow it up.
 
-It has audio, spoken by espeak-ng, and a transcript with names. Removed files are recorded in the sandbox's
-state.
+The first session of a meeting has the plan, each later one the follow-up. A recording has audio, spoken by
+espeak-ng, and a transcript with names. Removed files are recorded in the sandbox's state.
 """
 
 import asyncio
@@ -19,18 +19,26 @@ from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.store import StoreUnavailable
 
-LENGTH_S: Final = 59.53
-"""Length of the recording in seconds."""
+MEETING: Final = "meeting"
+FOLLOW_UP: Final = "follow_up"
+LENGTHS_S: Final = {MEETING: 59.53, FOLLOW_UP: 34.809}
+"""Lengths of the recordings in seconds."""
 
 _CHUNK_BYTES: Final = 64 * 1024
 _TIMEOUT_S: Final = 60.0
-_IN_PACKAGE: Final = {"audio": "meeting.m4a", "transcript": "meeting.vtt"}
+_SUFFIXES: Final = {"audio": "m4a", "transcript": "vtt"}
 
 
 @cache
-def _content(name: str) -> bytes:
+def _content(recording: str, kind: str) -> bytes:
     """Return the content of a file, less than 200 KB."""
-    return resources.files(__package__).joinpath("recording", _IN_PACKAGE[name]).read_bytes()
+    name = f"{recording}.{_SUFFIXES[kind]}"
+    return resources.files(__package__).joinpath("recording", name).read_bytes()
+
+
+def _recording_of(session: str) -> str:
+    """Return the recording of a session by its id, which ends with its number."""
+    return MEETING if session.endswith("-1") else FOLLOW_UP
 
 
 class SandboxRecordingFiles:
@@ -65,7 +73,7 @@ class SandboxRecordingFiles:
         meeting = session.rpartition("-")[0]
         if file.provider_file_id not in {one.provider_file_id for one in await self._kept(meeting)}:
             raise FileGone("the sandbox has no such file")
-        content = _content(name)
+        content = _content(_recording_of(session), name)
         first, last = 0, len(content) - 1
         if wanted is not None:
             if wanted.first > last:
@@ -104,15 +112,18 @@ class SandboxRecordingFiles:
 
 def _files_of(session: SandboxSession, ended_at: datetime) -> list[RecordingFile]:
     # A meeting that was ended before anyone started it has a session without any length.
-    start = session.started_at if session.started_at < ended_at else ended_at - timedelta(seconds=LENGTH_S)
-    names = {name: f"{session.id}-{name}" for name in _IN_PACKAGE}
+    recording = _recording_of(session.id)
+    length = timedelta(seconds=LENGTHS_S[recording])
+    start = session.started_at if session.started_at < ended_at else ended_at - length
+    names = {name: f"{session.id}-{name}" for name in _SUFFIXES}
     return [
         RecordingFile(
-            id, FileKind(name), len(_content(name)), start, ended_at, f"sandbox:{id}", session_id=session.id
+            id, FileKind(name), len(_content(recording, name)), start, ended_at, f"sandbox:{id}",
+            session_id=session.id,
         )
         for name, id in names.items()
         if id not in session.removed_files
-    ]
+    ]  # fmt: skip
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:
