@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -29,6 +30,7 @@ from meetcore.domain.members.roles import OperatorRole
 from meetcore.domain.members.sign_in import SignInMethod
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import Quotas
+from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.usecases.members.sign_in_links import (
     Browser,
     NewOperatorSession,
@@ -156,7 +158,14 @@ async def test_a_page_takes_four_trips_at_most(line: Wire, customer: Customer) -
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
     [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
-    ids = {"meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"]}
+    called = LoggedRequest(
+        uuid4(), customer.account_id, customer.key.key.id, datetime.now(UTC), "GET", "/me", 200, 1
+    )
+    await customer.application.ports.request_log.save([called])
+    ids = {
+        "meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"],
+        "requests": str(called.id),
+    }  # fmt: skip
     for page in PAGES:
         if page.method == "GET" and page.path not in RECORDED:
             part = page.path.removeprefix("/dashboard/").partition("/")[0]

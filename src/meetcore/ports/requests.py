@@ -66,7 +66,9 @@ class RequestQueries(Protocol):
         Of events later than a second after the request only those of the note that it asked for.
         """
 
-    async def find_request(self, account_id: UUID, request_id: UUID) -> request_log.LoggedRequest | None: ...
+    async def find_request(self, account_id: UUID, request_id: UUID) -> pages.RequestDetails | None:
+        """Return a request without its deliveries."""
+
     async def find_request_of_any(self, request_id: UUID) -> request_log.LoggedRequest | None:
         """Return a request of any account."""
 

@@ -141,9 +141,10 @@ class DeliveryLine:
 
 @frozen
 class RequestDetails:
-    """A request, and the deliveries of the events that it caused, as far as its log shows them."""
+    """A request, the name of its key, and the deliveries of the events that are known to come from it."""
 
     request: LoggedRequest
+    key_name: str
     deliveries: Sequence[DeliveryLine] = ()
 
 

@@ -67,10 +67,10 @@ class MemberReads:
     async def find_request(self, who: SignedIn, request_id: UUID) -> RequestDetails | None:
         """Return a request of the account's, if it is kept, with deliveries for a role that sees webhooks."""
         check_member(who, Action.VIEW_REQUESTS)
-        request = await self.queries.find_request(who.account.id, request_id)
-        if request is None or not is_allowed(who.role, Action.VIEW_WEBHOOKS):
-            return None if request is None else RequestDetails(request)
-        return RequestDetails(request, await self.queries.list_caused_deliveries(request))
+        found = await self.queries.find_request(who.account.id, request_id)
+        if found is None or not is_allowed(who.role, Action.VIEW_WEBHOOKS):
+            return found
+        return evolve(found, deliveries=await self.queries.list_caused_deliveries(found.request))
 
     async def list_entries(
         self, who: SignedIn, wanted: TransactionFilter, limit: int, before: int | None

@@ -8,6 +8,7 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.domain.ids import uuid7
+from meetcore.domain.records.pages import RequestDetails
 from meetcore.domain.requests.request_log import LoggedRequest
 from meetcore.domain.requests.views import RequestFilter
 from meetcore.domain.webhooks.events import Event, EventKind
@@ -34,7 +35,9 @@ async def test_a_request_is_read_as_it_was_written(rig: PostgresRig) -> None:
     )  # fmt: skip
     await rig.request_log.save([bare, full])
     assert list(await rig.queries.list_requests(customer.account_id, ANY, 9, None)) == [full, bare]
-    assert await rig.queries.find_request(customer.account_id, full.id) == full
+    found = await rig.queries.find_request(customer.account_id, full.id)
+    [key] = await rig.registry.list_keys(customer.account_id)
+    assert found == RequestDetails(full, key.name)
     assert await rig.queries.find_request(other.account_id, full.id) is None
     assert await rig.queries.find_request_of_any(full.id) == full
     assert await rig.queries.find_request_of_any(new_id()) is None
@@ -110,10 +113,10 @@ async def test_requests_of_before_an_instant_are_deleted(rig: PostgresRig, custo
     old, young = [new_request(customer, AT + days * timedelta(days=1)) for days in (0, 1)]
     await rig.request_log.save([old, young])
     await rig.housekeeping.purge_requests(AT)
-    assert await rig.queries.find_request(customer.account_id, old.id) == old
+    assert await rig.queries.find_request(customer.account_id, old.id) is not None
     assert await rig.housekeeping.purge_requests(AT + SECOND) >= 1
     assert await rig.queries.find_request(customer.account_id, old.id) is None
-    assert await rig.queries.find_request(customer.account_id, young.id) == young
+    assert await rig.queries.find_request(customer.account_id, young.id) is not None
 
 
 async def _last_used(rig: PostgresRig, account_ids: Sequence[UUID]) -> list[datetime | None]:

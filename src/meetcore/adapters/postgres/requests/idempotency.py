@@ -141,8 +141,9 @@ class RequestReads(Reads):
             newest_event=first_id(request.at + took + _AFTERWARDS),
         )
 
-    async def find_request(self, account_id: UUID, request_id: UUID) -> request_log.LoggedRequest | None:
-        return await self._find(REQUEST, SQL["find_request"], account_id=account_id, id=request_id)
+    async def find_request(self, account_id: UUID, request_id: UUID) -> pages.RequestDetails | None:
+        row = await self._one(SQL["find_request"], account_id=account_id, id=request_id)
+        return None if row is None else pages.RequestDetails(REQUEST.read(row), row["key_name"] or "")
 
     async def find_request_of_any(self, request_id: UUID) -> request_log.LoggedRequest | None:
         return await self._find(REQUEST, SQL["find_request_of_any"], id=request_id)

@@ -38,8 +38,10 @@ FROM unnest(%(ids)s::uuid[], %(accounts)s::uuid[], %(keys)s::uuid[], %(times)s::
         message, details)
 ON CONFLICT (id) DO NOTHING
 
--- find_request: An account's request.
-SELECT {REQUEST.select} FROM api_requests r WHERE id = %(id)s AND account_id = %(account_id)s
+-- find_request: An account's request, and the name of its key.
+SELECT {REQUEST.select}, k.name AS key_name FROM api_requests r
+LEFT JOIN api_keys k ON k.account_id = r.account_id AND k.id = r.api_key_id
+WHERE r.id = %(id)s AND r.account_id = %(account_id)s
 
 -- find_request_of_any: A request of any account.
 SELECT {REQUEST.select} FROM api_requests r WHERE id = %(id)s

@@ -233,12 +233,11 @@ async def show_request(visit: Visit) -> Response:
     """Show everything that is kept of a request, and the deliveries that it caused."""
     found = require_record(await _find(visit, visit.request.path_params["id"]), "request")
     request = found.request
-    keys = await visit.use.keys.list_use(visit.signed_in)
     return visit.page(
         "request.html",
         request=request,
         mark=mark_of(request),
-        key_name=next((each.key.name for each in keys if each.key.id == request.api_key_id), ""),
+        key_name=found.key_name,
         link=_link(visit, request),
         deliveries=[(each, visit.mark(DELIVERY_STATES[each.status])) for each in found.deliveries],
     )
