@@ -61,6 +61,20 @@ def waits_for_sessions_s(
     return (max(ends) + wait - now).total_seconds() if ends else 0.0
 
 
+_FIRST_LOOK_S: Final = 60.0
+_RARELY_S: Final = 300.0
+
+
+def next_look_s(left_s: float, wait: timedelta) -> float:
+    """Return in how many seconds a note that waits asks the provider again, `left_s` before its wait ends.
+
+    In 1, 2, 4 and then always 5 minutes, and at the end: the provider's event of what is waited for makes the
+    note due at once, and may be lost.
+    """
+    waited_s = wait.total_seconds() - left_s
+    return min(left_s, max(_FIRST_LOOK_S, min(waited_s + _FIRST_LOOK_S, _RARELY_S)))
+
+
 def join_sources(recording: Recording, provided: Provided, own: Transcript = ()) -> Transcript:
     """Join the provider's transcripts, and ours of the other stretches, in the recording's time."""
     placed = offsets(recording)

@@ -75,13 +75,14 @@ class CollectRecordingFiles:
             if recording is None or recording == known:
                 return provider_events.EventOutcome.IGNORED
             await tx.recordings.save(recording)
-            if known is not None and _transcripts(recording) - _transcripts(known):
+            if known is not None and transcripts_of(recording) - transcripts_of(known):
                 await tx.notes.wake(recording)
         self.notifier.notify()
         return provider_events.EventOutcome.APPLIED
 
 
-def _transcripts(recording: recordings.Recording) -> set[tuple[str, int]]:
+def transcripts_of(recording: recordings.Recording) -> set[tuple[str, int]]:
+    """Return ids and sizes of the provider's transcripts."""
     transcripts = [file for file in recording.files if file.kind is recordings.FileKind.TRANSCRIPT]
     return {(file.provider_file_id, file.size_bytes) for file in transcripts}
 

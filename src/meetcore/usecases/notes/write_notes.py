@@ -13,8 +13,9 @@ schedule says; a permanent one ends the note. Transcripts are stored chunk by ch
 so that only what is missing is done after a crash or a fault; a file is copied to an unlinked file on disk.
 
 A provider's transcript has names, and comes minutes after the media. A note waits for it, neither failed nor
-counted as in progress; `CollectRecordingFiles` makes it due when one comes, and it looks each minute. Without
-a transcriber, stretches that still have none are left out, where another one has speech: the note says so.
+counted as in progress; `CollectRecordingFiles` makes it due when one comes, and it looks less and less often.
+Without a transcriber, stretches that still have none are left out, where another one has speech: the note
+says so.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from meetcore.ports.runtime import HolidayCalendar, Lease
 from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.usecases.notes import downloads, note_charges
 from meetcore.usecases.notes.kept_parts import KeptParts
-from meetcore.usecases.notes.recordings import SyncRecordingFiles
+from meetcore.usecases.notes.recordings import SyncRecordingFiles, transcripts_of
 from meetcore.usecases.runtime import LeaseLost, Runtime, with_heartbeat
 
 MAX_TRANSCRIPT_BYTES = 32 * 1024 * 1024
@@ -163,9 +164,6 @@ class TranscribeRecording:
 MAX_RETRY_AFTER_S = 3600
 """A provider that requests a longer delay is called again after an hour: credits are held meanwhile."""
 
-_LOOKS_EVERY_S = 60.0
-"""How often a waiting note looks for the provider's transcript, the event of which may be lost."""
-
 MAX_LEASE_EXPIRATIONS = 20
 """How many workers may die over one note before it is given up: it may be the cause."""
 
@@ -184,8 +182,9 @@ _PASSING: dict[type[Exception], NoteFault] = {
 
 @frozen
 class _Later:
-    """The note can go on only after so many seconds; nothing went wrong."""
+    """The note can go on only after so many seconds, by its `recording` as it was; nothing went wrong."""
 
+    recording: recordings.Recording
     seconds: float
 
 
@@ -268,7 +267,7 @@ class WriteNotes:
                         return
                     next_ = await self._step(task, kept.append, parts)
                 if isinstance(next_, _Later):
-                    await self._postpone(task, next_.seconds)
+                    await self._wait(task, next_)
                     return
                 task = parts.task = next_
             except (LeaseLost, StoreUnavailable):
@@ -315,11 +314,11 @@ class WriteNotes:
         async with self.store.at_once() as tx:
             held = await tx.meetings.load_sessions(recording.account_id, recording.meeting_id)
         if (left_s := sources.waits_for_sessions_s(recording, held, wait, now)) > 0:
-            return _Later(min(left_s, _LOOKS_EVERY_S))
+            return _Later(recording, sources.next_look_s(left_s, wait))
         provided = await self.transcribe.read(recording)
         lacking = sources.find_lacking(recording, provided)
         if lacking and (left_s := sources.waits_for_s(recording, lacking, wait, now)) > 0:
-            return _Later(min(left_s, _LOOKS_EVERY_S))
+            return _Later(recording, sources.next_look_s(left_s, wait))
         if lacking or sources.find_speechless(recording, provided):
             return await self._keep(task, notes.advance(task.note, NoteStep.TRANSCRIBE))
         return await self._keep_transcript(task, sources.Sources(sources.join_sources(recording, provided)))
@@ -366,6 +365,14 @@ class WriteNotes:
             return
         task = evolve(task, note=evolve(task.note, tries=tries))
         await self._postpone(task, (due - now).total_seconds())
+
+    async def _wait(self, task: NoteTask, later: _Later) -> None:
+        await self._postpone(task, later.seconds)
+        # A transcript that came in the meantime made due only the notes that no worker held.
+        async with self.store.at_once() as tx:
+            latest = await tx.recordings.load_by_id(later.recording.account_id, later.recording.id)
+            if latest is not None and transcripts_of(latest) - transcripts_of(later.recording):
+                await tx.notes.wake(latest)
 
     async def _postpone(self, task: NoteTask, seconds: float) -> None:
         async with self.store.at_once() as tx:

@@ -44,6 +44,17 @@ def test_stretches_without_a_transcript_and_without_speech():
     assert sources.find_lacking(recording_of(1.0), {}) == (sound(0, 1.0),)
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "expected_s"),
+    [(-30, 60), (0, 60), (30, 90), (60, 120), (180, 240), (240, 300), (420, 300), (1500, 300), (1620, 180)],
+)
+def test_a_waiting_note_looks_in_1_2_4_then_5_minutes_and_at_the_end(
+    waited_s: float, expected_s: float
+) -> None:
+    wait = timedelta(seconds=1800)
+    assert sources.next_look_s(1800 - waited_s, wait) == expected_s
+
+
 @pytest.mark.parametrize(("lacking", "now", "expected_s"), [
     ([0], AT + HOUR, 600.0),
     ([0], AT + HOUR + timedelta(seconds=601), -1.0),

@@ -222,6 +222,35 @@ async def test_a_providers_transcript_is_waited_for_as_long_as_it_is_set(one: No
     assert [utterance.text for utterance in one.note().transcript] == ["akhirnya"]
 
 
+async def test_a_waiting_note_asks_the_provider_less_and_less_often(one: NoteScenario) -> None:
+    writing, begin = one.harness.write_notes(transcript_wait_s=1800.0), one.harness.now()
+    asked = []
+    while one.note().step is NoteStep.FETCH:
+        one.harness.clock.advance(one.due_in_s() or 0.0)
+        asked.append(round((one.harness.now() - begin).total_seconds() / 60))
+        await one.work(writing)
+    assert asked == [0, 1, 3, 7, 12, 17, 22, 27, 30]
+
+
+async def test_a_transcript_that_comes_while_a_worker_holds_the_note_is_not_overlooked() -> None:
+    one = await note_asked(
+        recorded("pagi", 60.0), written("pagi-said", "A: satu"), recorded("siang", 60.0, minutes_in=30)
+    )
+    late = written("siang-said", "B: dua", minutes_in=30)
+
+    async def send_late(call: str) -> None:
+        if call == "open transcript" and one.harness.fault_plan.calls[call] == 1:
+            await one.record(late)
+
+    one.harness.fault_plan.during = send_late
+    writing = one.harness.write_notes(transcript_wait_s=7200.0)
+    await one.work(writing)
+    assert (one.note().step, one.due_in_s()) == (NoteStep.FETCH, 0.0)
+    await one.work(writing)
+    assert [utterance.text for utterance in one.note().transcript] == ["satu", "dua"]
+    one.prove()
+
+
 @pytest.mark.parametrize("transcribes", [True, False])
 async def test_a_transcript_twenty_minutes_after_the_media_gives_a_note_with_names_at_once(
     transcribes: bool,
