@@ -10,6 +10,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from meetcore.adapters.postgres import migrate, pool, pooler, roles, session
+from meetcore.adapters.postgres.console import SQL
 from meetcore.adapters.postgres.partitions import LAYOUT, count_ahead, gaps, layout_of
 from meetcore.adapters.postgres.requests.sealed_values import COLUMNS
 from meetcore.adapters.postgres.standby import MOST_LAG_S
@@ -17,7 +18,7 @@ from meetcore.adapters.postgres.webhooks.rows import endpoint_context
 from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.composition.doctor import CheckResult, failed, ok, skipped, warning
-from meetcore.ports.figures import REMOVAL_TRIES
+from meetcore.ports.figures import MOST_COUNTED
 from meetcore.ports.maintenance import FEW_AHEAD
 from meetcore.ports.runtime import CipherRefused
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreSessionRefused, StoreUnavailable
@@ -130,18 +131,13 @@ def _check_partitions(settings: Settings) -> CheckResult:
 
 def _check_meetings(settings: Settings) -> CheckResult:
     with _connected(settings) as connection:
-        (running,) = _row(connection, _RUNNING_OVER)
+        running = _count(connection, "running_over")
     if not running:
         return ok("none runs beyond its end")
     return warning(
         f"{running} are over, and the provider has not been able to end them: their hosts stay reserved. See "
         "whether the provider answers, and whether it is the one that they were made at"
     )
-
-
-_RUNNING_OVER = """SELECT count(*) FROM meetings WHERE due_at < statement_timestamp() + interval '1 hour'
-AND status IN ('ended', 'cancelled') AND cleared_at IS NULL
-AND end_at < statement_timestamp() - interval '1 minute'"""
 
 
 def _check_role(settings: Settings) -> CheckResult:
@@ -274,12 +270,16 @@ def _row(connection: psycopg.Connection, statement: str, *parameters: object) ->
     return row
 
 
+def _count(connection: psycopg.Connection, name: str) -> int:
+    """Return a figure of the console, by the name of its statement."""
+    row = connection.execute(SQL[name].encode(), {"most": MOST_COUNTED}).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 def _check_recordings(settings: Settings) -> CheckResult:
     with _connected(settings) as connection:
-        statement = (
-            "SELECT count(*) FROM recordings WHERE due_at IS NOT NULL AND status = 'expired' AND tries > %s"
-        )
-        (count,) = _row(connection, statement, REMOVAL_TRIES)
+        count = _count(connection, "not_removed")
     if not count:
         return ok("the video provider keeps none of those that were deleted")
     return failed(

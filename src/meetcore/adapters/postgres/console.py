@@ -62,6 +62,7 @@ async def _figures(connection: Connection) -> Figures:
     [work], [ledger], [server] = [
         await rows_of(each) for each in (SQL["work_overview"], SQL["ledger"], SERVER)
     ]
+    [running_over], [not_removed] = [await rows_of(SQL[each]) for each in ("running_over", "not_removed")]
     notes, [standbys] = await rows_of(SQL["notes"]), await rows_of(SQL["standbys"])
     return Figures(
         deliveries_oldest_due_s=_age(work, "deliveries"),
@@ -71,11 +72,11 @@ async def _figures(connection: Connection) -> Figures:
         mails_oldest_due_s=_age(work, "mails"),
         mails_oldest_failing_s=_age(work, "failing_mails"),
         meetings_oldest_in_progress_s=_age(work, "meetings"),
-        meetings_running_over=work["running_over"],
+        meetings_running_over=running_over["number"],
         notes_oldest_due_s=_by_step(notes, "due_at"),
         notes_oldest_failing_s=_by_step(notes, "failing"),
         notes_oldest_s=_by_step(notes, "created_at"),
-        recordings_not_removed=work["not_removed"],
+        recordings_not_removed=not_removed["number"],
         hosts=dict.fromkeys(_HOST_STATES, 0) | _numbers(await rows_of(SQL["hosts"])),
         retention_rounds_s={row["kind"]: _age(row, "started_at") for row in await rows_of(SQL["retention"])},
         ledger_verified_at=ledger["verified_at"],

@@ -9,20 +9,24 @@ SELECT
     (SELECT min(CASE WHEN status = 'provisioning' THEN created_at ELSE lease_until END) FROM (
         SELECT status, created_at, lease_until FROM meetings WHERE lease_until IS NOT NULL
         ORDER BY lease_until LIMIT 1000) AS m) AS meetings,
-    (SELECT count(*) FROM (SELECT FROM meetings
-        WHERE due_at < statement_timestamp() + interval '1 hour'
-            AND status IN ('ended', 'cancelled') AND cleared_at IS NULL
-            AND end_at < statement_timestamp() - interval '1 minute' LIMIT %(most)s) AS m) AS running_over,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE due_at IS NOT NULL AND NOT is_throttled
         ORDER BY due_at LIMIT %(most)s) AS d) AS pending,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE status = 'held' ORDER BY held_at
         LIMIT %(most)s) AS d) AS held,
     (SELECT count(*) FROM (SELECT FROM deliveries WHERE is_throttled
         ORDER BY account_id, endpoint_id, due_at LIMIT %(most)s) AS d) AS parked,
-    (SELECT count(*) FROM (SELECT status, tries FROM recordings WHERE due_at IS NOT NULL
-        ORDER BY due_at LIMIT %(most)s) AS r WHERE status = 'expired' AND tries > {REMOVAL_TRIES}) AS not_removed,
     (SELECT max(number) FROM schema_migrations) AS schema_version,
     statement_timestamp() AS now
+
+-- running_over: Count the meetings that are over and that the provider has not been able to end.
+SELECT count(*) AS number FROM (SELECT FROM meetings
+    WHERE due_at < statement_timestamp() + interval '1 hour'
+        AND status IN ('ended', 'cancelled') AND cleared_at IS NULL
+        AND end_at < statement_timestamp() - interval '1 minute' LIMIT %(most)s) AS m
+
+-- not_removed: Count the deleted recordings whose files the provider keeps.
+SELECT count(*) AS number FROM (SELECT status, tries FROM recordings WHERE due_at IS NOT NULL
+    ORDER BY due_at LIMIT %(most)s) AS r WHERE status = 'expired' AND tries > {REMOVAL_TRIES}
 
 -- notes: The oldest note in progress of each step: by when it was due, by when it was asked for, and that among
 -- those whose last try failed: they are due in the future, each time later.

@@ -5,6 +5,7 @@ from datetime import date
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row
+from meetcore.adapters.postgres.meetings.lifecycle import SQL as MEETINGS
 from meetcore.adapters.postgres.meetings.rows import MEETING, meeting, meeting_with_key, session
 from meetcore.adapters.postgres.notes.rows import NOTE, RECORDING, readable_note, readable_recording
 from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
@@ -39,7 +40,7 @@ class DashboardReads(Reads):
         notes = [readable_note(row, self._cipher) for row in rows if row["note_id"] is not None]
         recording = self._recording(rows[0])
         recordings = () if recording is None else (recording,)
-        held = await self._all(SQL["list_sessions"], account_id=account_id, id=meeting_id)
+        held = await self._all(MEETINGS["load_sessions"], account_id=account_id, meeting_id=meeting_id)
         sessions = [session(row) for row in held]
         return pages.MeetingDetails(meeting_with_key(rows[0], self._cipher), recordings, notes, sessions)
 

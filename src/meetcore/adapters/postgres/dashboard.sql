@@ -45,11 +45,6 @@ LEFT JOIN notes n ON n.account_id = m.account_id AND n.meeting_id = m.id AND n.s
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
 ORDER BY n.id DESC
 
--- list_sessions: The sessions of a meeting in the order of time.
-SELECT provider_session_id, started_at, ended_at FROM meeting_sessions
-WHERE account_id = %(account_id)s AND meeting_id = %(id)s
-ORDER BY LEAST(started_at, ended_at), provider_session_id
-
 -- list_titled_notes: A page of an account's notes, with the titles of their meetings and without what they say.
 SELECT {NOTE.select}, m.title FROM (
     SELECT * FROM notes n

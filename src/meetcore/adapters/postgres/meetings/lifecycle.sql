@@ -195,7 +195,7 @@ WHERE (m.account_id, m.id) > (%(account_id)s, %(meeting_id)s) AND m.status = 'sc
     AND m.provider = %(provider)s AND m.start_at > %(since)s
 ORDER BY m.account_id, m.id LIMIT %(limit)s
 
--- load_sessions: The sessions of a meeting, whose account's lock is held.
+-- load_sessions: The sessions of a meeting in the order of time.
 SELECT provider_session_id, started_at, ended_at FROM meeting_sessions
 WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
 ORDER BY LEAST(started_at, ended_at), provider_session_id
