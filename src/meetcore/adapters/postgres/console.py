@@ -62,7 +62,7 @@ async def _figures(connection: Connection) -> Figures:
     [work], [ledger], [server] = [
         await rows_of(each) for each in (SQL["work_overview"], SQL["ledger"], SERVER)
     ]
-    [running_over], [not_removed] = [await rows_of(SQL[each]) for each in ("running_over", "not_removed")]
+    [running_over], [not_removed] = await rows_of(SQL["running_over"]), await rows_of(SQL["not_removed"])
     notes, [standbys] = await rows_of(SQL["notes"]), await rows_of(SQL["standbys"])
     return Figures(
         deliveries_oldest_due_s=_age(work, "deliveries"),
