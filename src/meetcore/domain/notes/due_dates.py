@@ -28,6 +28,14 @@ from meetcore.domain.notes.notes import NoteDraft
 
 _MOST_CHARS: Final = 200
 _FRIDAY: Final = 4
+# The lengths of units: in days, 0 for a part of one, or in months. H-3 has no unit.
+_DAYS: Final = {
+    "": 1, "hari": 1, "day": 1, "minggu": 7, "pekan": 7, "week": 7,
+    "jam": 0, "menit": 0, "hour": 0, "minute": 0,
+}  # fmt: skip
+_MONTHS: Final = {
+    "bulan": 1, "month": 1, "kuartal": 3, "triwulan": 3, "quarter": 3, "tahun": 12, "year": 12,
+}  # fmt: skip
 _Means = Callable[[re.Match[str], date, Holidays], date | None]
 
 
@@ -84,16 +92,20 @@ def _day_of_month(found: re.Match[str], day: date, _: Holidays) -> date | None:
     number, said = number_of(found["d"]), found["of"] or ""
     is_next = "depan" in said or "next" in said
     for months in (1,) if is_next else (0,) if said else (0, 1, 2):
-        first = _first_of_month(day, months)
-        if number <= monthrange(first.year, first.month)[1] and (said or months or number >= day.day):
-            return first.replace(day=number)
+        year, month = _month_from(day, months)
+        if number <= _length(year, month) and (said or months or number >= day.day):
+            return date(year, month, number)
     return None
 
 
-def _first_of_month(day: date, months: int) -> date:
-    """Return the first day of the month so many months later."""
+def _month_from(day: date, months: int) -> tuple[int, int]:
+    """Return the year and the month so many months later."""
     years, month = divmod(day.month - 1 + months, 12)
-    return date(day.year + years, month + 1, 1)
+    return day.year + years, month + 1
+
+
+def _length(year: int, month: int) -> int:
+    return monthrange(year, month)[1]
 
 
 def _ahead(found: re.Match[str], day: date, _: Holidays) -> date:
@@ -104,12 +116,10 @@ def _counted(found: re.Match[str], day: date, sign: int) -> date:
     """Count from a day on or back; a month away is the same day, or the last of a shorter month."""
     unit = found["one"] or found["unit"]
     count = sign * (1 if found["one"] else number_of(found["n"]))
-    if unit.startswith(("jam", "menit", "hour", "minute")):
-        return day
-    if unit.startswith(("bulan", "month", "tahun", "year")):
-        first = _first_of_month(day, count * (12 if unit.startswith(("tahun", "year")) else 1))
-        return first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
-    return day + timedelta(days=count * (7 if unit.startswith(("minggu", "pekan", "week")) else 1))
+    if unit in _DAYS:
+        return day + timedelta(days=count * _DAYS[unit])
+    year, month = _month_from(day, count * _MONTHS[unit])
+    return date(year, month, min(day.day, _length(year, month)))
 
 
 def _from_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date | None:
@@ -126,7 +136,7 @@ def _on_holiday(found: re.Match[str], day: date, holidays: Holidays) -> date | N
 
 
 def _next_holiday(name: str, day: date, holidays: Holidays) -> date | None:
-    days = holidays.get(HOLIDAYS[" ".join(name.split())], ())
+    days = holidays.get(HOLIDAYS[name], ())
     return next((each for each in days if each >= day), None)
 
 
@@ -135,44 +145,34 @@ def _end_of_period(found: re.Match[str], day: date, _: Holidays) -> date:
 
 
 def _end_of(unit: str, day: date, *, is_next: bool = False) -> date:
-    if unit in ("minggu", "pekan", "week"):
+    if unit in _DAYS:  # a week
         return day + timedelta(days=_FRIDAY - day.weekday() + 7 * (is_next or day.weekday() > _FRIDAY))
-    if unit in ("bulan", "month"):
-        return _last_of_month(_first_of_month(day, int(is_next)))
-    if unit in ("tahun", "year"):
-        return date(day.year + is_next, 12, 31)
-    return _last_of_month(_first_of_month(day, 2 - (day.month - 1) % 3 + 3 * is_next))
+    months = _MONTHS[unit]
+    return _last_of(*_month_from(day, months - 1 - (day.month - 1) % months + months * is_next))
 
 
 def _end_of_month(found: re.Match[str], day: date, _: Holidays) -> date:
-    month = MONTHS[found["m"]]
-    year = int(found["y"]) if found["y"] else day.year + (month < day.month)
-    return _last_of_month(date(year, month, 1))
+    """The end of a named month or of a quarter by its number."""
+    month = MONTHS[found["m"]] if found["m"] else 3 * int(found["q"])
+    return _last_of(int(found["y"]) if found["y"] else day.year + (month < day.month), month)
 
 
-def _end_of_quarter(found: re.Match[str], day: date, _: Holidays) -> date:
-    month = 3 * int(found["q"])
-    year = int(found["y"]) if found["y"] else day.year + (month < day.month)
-    return _last_of_month(date(year, month, 1))
-
-
-def _last_of_month(day: date) -> date:
-    return day.replace(day=monthrange(day.year, day.month)[1])
+def _last_of(year: int, month: int) -> date:
+    return date(year, month, _length(year, month))
 
 
 def _weekday(found: re.Match[str], day: date, _: Holidays) -> date:
     number = 6 if found["day"] is None else WEEKDAYS[found["day"]]
-    said = f"{found['before'] or ''} {found['after'] or ''}"
     monday = day - timedelta(days=day.weekday())
-    if "depan" in said or "next" in said:
+    if "depan" in found[0] or "next" in found[0]:
         return monday + timedelta(days=7 + number)
-    if "ini" in said or "this" in said:
+    if "ini" in found[0] or "this" in found[0]:
         return monday + timedelta(days=number + 7 * (number < day.weekday()))
     return day + timedelta(days=(number - day.weekday() - 1) % 7 + 1)
 
 
-def _in_days(count: int) -> _Means:
-    return lambda _, day, __: day + timedelta(days=count)
+def _same_day(_: re.Match[str], day: date, __: Holidays) -> date:
+    return day
 
 
 def _unknown(_: re.Match[str], __: date, ___: Holidays) -> None:
@@ -185,7 +185,7 @@ _MONTH: Final = rf"(?P<m>{any_of(MONTHS)})\.?"
 _YEAR: Final = r"(?:,?\s(?P<y>20\d\d))?"
 _HOLIDAY: Final = rf"(?P<holiday>{any_of(HOLIDAYS)})"
 _DAY: Final = rf"(?:(?P<day>{any_of(WEEKDAYS)})|hari\sminggu|minggu(?=\s(?:pagi|siang|sore|malam|malem)))"
-_LENGTH: Final = r"(?P<unit>jam|menit|hari|minggu|pekan|bulan|tahun|(?:hour|minute|day|week|month|year)s?)"
+_LENGTH: Final = r"(?P<unit>jam|menit|hari|minggu|pekan|bulan|tahun|hour|minute|day|week|month|year)s?"
 _COUNT: Final = rf"(?:se(?P<one>jam|hari|minggu|pekan|bulan|tahun)|(?P<n>{_NUMBER})\s{_LENGTH})"
 _MEETING: Final = r"(?:ini|rapat|meeting|this|th(?:is|e)\s(?:meeting|call))"
 _AFTER: Final = r"(?:setelah|sesudah|habis|abis|after)"
@@ -213,9 +213,11 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
         rf"the\s(?P<d>{_ORDINAL})(?!\s(?:week|half|quarter|month|day))(?:\s(?P<of>of\s(?:next|this)\smonth))?",
         _day_of_month,
     ),
-    (r"(?:akhir\shari|end\sof\s(?:the\s|this\s)?(?:business\s)?day)", _in_days(0)),
-    (rf"(?:akhir|end\sof)\s(?:bulan\s)?{_MONTH}{_YEAR}", _end_of_month),
-    (rf"(?:akhir|end\sof)\s(?:q|kuartal\s|triwulan\s)(?P<q>[1-4]){_YEAR}", _end_of_quarter),
+    (r"(?:akhir\shari|end\sof\s(?:the\s|this\s)?(?:business\s)?day)", _same_day),
+    (
+        rf"(?:akhir|end\sof)\s(?:(?:bulan\s)?{_MONTH}|(?:q|kuartal\s|triwulan\s)(?P<q>[1-4])){_YEAR}",
+        _end_of_month,
+    ),
     (rf"akhir\s(?P<unit>{_PERIODS})(?:\s(?:depan|ini))?", _end_of_period),
     (rf"end\sof\s(?:the\s|this\s|next\s)?(?P<unit>{_PERIODS_EN})", _end_of_period),
     (rf"(?P<unit>{_PERIODS_EN})(?:'s)?[-\s]end", _end_of_period),
@@ -227,15 +229,15 @@ _FORMS: Final[tuple[tuple[str, _Means], ...]] = (
         _weekday,
     ),
     (_HOLIDAY, _on_holiday),
-    (r"(?:besok\s)?lusa|day\safter\stomorrow", _in_days(2)),
-    (r"besok(?:nya)?|bsk|tomorrow", _in_days(1)),
+    (r"(?:besok\s)?lusa|day\safter\stomorrow", lambda _, day, __: day + timedelta(days=2)),
+    (r"besok(?:nya)?|bsk|tomorrow", lambda _, day, __: day + timedelta(days=1)),
     (
         r"(?:hari|pagi|siang|sore|malam|malem)\sini|(?:nanti|ntar|entar)\s(?:siang|sore|malam|malem)"
         rf"|today|tonight|noon|this\s(?:morning|afternoon|evening)|eod|cob|{_AFTER}\s{_MEETING}",
-        _in_days(0),
+        _same_day,
     ),
     (rf"{_PERIODS}\s(?:ini|depan)|(?:this|next)\s{_PERIODS_EN}", _unknown),
-    (r"(?:jam|pukul)\s\w+|\d{1,2}(?::\d\d)?\s?(?:am|pm|o'clock)", _in_days(0)),
+    (r"(?:jam|pukul)\s\w+|\d{1,2}(?::\d\d)?\s?(?:am|pm|o'clock)", _same_day),
 )
 _RULES: Final = tuple((re.compile(rf"(?<!\w)(?:{form})(?!\w)"), means) for form, means in _FORMS)
 _NAMES_HOLIDAY: Final = re.compile(rf"(?<!\w){any_of(HOLIDAYS)}(?!\w)")

@@ -67,43 +67,37 @@ _ONES_ID: Final = ("satu", "dua", "tiga", "empat", "lima", "enam", "tujuh", "del
 _TO_TWELVE: Final = (
     "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
+_TO_NINTH: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 _TO_TWENTIETH: Final = (
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth",
-    "nineteenth", "twentieth",
+    *_TO_NINTH, "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth",
+    "seventeenth", "eighteenth", "nineteenth", "twentieth",
 )  # fmt: skip
 
-
-def _ordinals() -> dict[str, int]:
-    found = {word: number for number, word in enumerate(_TO_TWENTIETH, 1)}
-    for number, word in enumerate(_TO_TWENTIETH[:9], 1):
-        found |= {f"twenty-{word}": 20 + number, f"twenty {word}": 20 + number}
-    return found | {"thirtieth": 30, "thirty-first": 31}
-
-
-def _numbers() -> dict[str, int]:
-    found = {"sepuluh": 10, "sebelas": 11, "dua puluh": 20, "tiga puluh": 30, "tiga puluh satu": 31}
-    for number, word in enumerate(_ONES_ID, 1):
-        found |= {word: number, f"dua puluh {word}": 20 + number}
-        found |= {f"{word} belas": 10 + number} if number > 1 else {}
-    found |= {word: number for number, word in enumerate(_TO_TWELVE, 1)}
-    return found | {"a": 1, "an": 1, "a couple of": 2, **ORDINALS}
-
-
-ORDINALS: Final[Mapping[str, int]] = MappingProxyType(_ordinals())
+ORDINALS: Final[Mapping[str, int]] = MappingProxyType(
+    {word: number for number, word in enumerate(_TO_TWENTIETH, 1)}
+    | {f"twenty{mark}{word}": 20 + number for number, word in enumerate(_TO_NINTH, 1) for mark in "- "}
+    | {"thirtieth": 30, "thirty-first": 31}
+)
 """English ordinals up to 31."""
 
-NUMBERS: Final[Mapping[str, int]] = MappingProxyType(_numbers())
+NUMBERS: Final[Mapping[str, int]] = MappingProxyType(
+    {word: number for number, word in enumerate((*_ONES_ID, "sepuluh", "sebelas"), 1)}
+    | {f"{word} belas": 10 + number for number, word in enumerate(_ONES_ID[1:], 2)}
+    | {f"dua puluh {word}": 20 + number for number, word in enumerate(_ONES_ID, 1)}
+    | {"dua puluh": 20, "tiga puluh": 30, "tiga puluh satu": 31}
+    | {word: number for number, word in enumerate(_TO_TWELVE, 1)}
+    | {"a": 1, "an": 1, "a couple of": 2, **ORDINALS}
+)
 """Number words up to 31, as days of a month and lengths of time have them."""
 
 
 def any_of(words: Iterable[str]) -> str:
-    """Return a pattern of words, the longest first; a space in one stands for any white space."""
-    found = sorted(words, key=lambda word: (-len(word), word))
-    return "(?:" + "|".join(word.replace(".", r"\.").replace(" ", r"\s+") for word in found) + ")"
+    """Return a pattern that matches the longest of some words; a space in one stands for any white space."""
+    longer_first = sorted(words, reverse=True)
+    return f"(?:{'|'.join(longer_first)})".replace(" ", r"\s+")
 
 
 def number_of(text: str) -> int:
     """Return the value of digits, with or without an English ordinal's ending, or of a number word."""
-    digits = text.rstrip("stndrh")
-    return int(digits) if digits.isdecimal() else NUMBERS[" ".join(text.split())]
+    digits = "".join(filter(str.isdecimal, text))
+    return int(digits) if digits else NUMBERS[text]

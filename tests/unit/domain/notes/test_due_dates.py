@@ -1,5 +1,7 @@
 """The days that due words mean."""
 
+import re
+from collections.abc import Iterable
 from datetime import date
 
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.notes.due_dates import names_holiday, resolve, with_due_dates
-from meetcore.domain.notes.due_words import HOLIDAYS, MONTHS, NUMBERS, WEEKDAYS, Holiday, Holidays
+from meetcore.domain.notes.due_words import HOLIDAYS, MONTHS, NUMBERS, WEEKDAYS, Holiday, Holidays, any_of
 from meetcore.domain.notes.notes import ActionItem, NoteDraft
 
 WEDNESDAY = date(2026, 11, 4)
@@ -22,6 +24,7 @@ KNOWN: Holidays = {
     # Dates
     ("2026-12-03", "2026-12-03"), ("30/11/2026", "2026-11-30"), ("30-11-26", "2026-11-30"),
     ("11/30/2026", "2026-11-30"), ("sebelum 5/12", "2026-12-05"), ("3/11", "2027-11-03"),
+    ("11/13/2026", "2026-11-13"), ("5/12/2030", "2030-12-05"),
     ("5 Des", "2026-12-05"), ("tanggal 5 Desember 2027", "2027-12-05"), ("lima Desember", "2026-12-05"),
     ("5 bulan Januari", "2027-01-05"), ("tanggal dua puluh lima November", "2026-11-25"),
     ("by December 5", "2026-12-05"), ("4 November", "2026-11-04"), ("Dec. 5th, 2027", "2027-12-05"),
@@ -44,17 +47,22 @@ KNOWN: Holidays = {
     ("tiga hari lagi", "2026-11-07"), ("dua minggu lagi", "2026-11-18"), ("seminggu lagi", "2026-11-11"),
     ("dalam sebulan", "2026-12-04"), ("dalam waktu 10 hari", "2026-11-14"), ("2 jam lagi", "2026-11-04"),
     ("in two weeks", "2026-11-18"), ("within a couple of days", "2026-11-06"), ("in a year", "2027-11-04"),
+    ("dua pekan lagi", "2026-11-18"), ("90 menit lagi", "2026-11-04"), ("in 3 hours", "2026-11-04"),
+    ("within 45 minutes", "2026-11-04"), ("setahun lagi", "2027-11-04"), ("dalam 2 tahun", "2028-11-04"),
     ("in a few days", None), ("tiga hari setelah rapat", "2026-11-07"), ("two months from now", "2027-01-04"),
     # Ends
     ("akhir bulan", "2026-11-30"), ("akhir bulan depan", "2026-12-31"), ("end of month", "2026-11-30"),
     ("by the end of next month", "2026-12-31"), ("EOM", "2026-11-30"), ("EOW", "2026-11-06"),
     ("akhir minggu ini", "2026-11-06"), ("end of next week", "2026-11-13"), ("akhir tahun", "2026-12-31"),
+    ("akhir pekan ini", "2026-11-06"), ("end of the year", "2026-12-31"), ("end of Q4", "2026-12-31"),
+    ("akhir kuartal depan", "2027-03-31"), ("akhir triwulan ini", "2026-12-31"), ("week-end", "2026-11-06"),
     ("akhir tahun depan", "2027-12-31"), ("before year-end", "2026-12-31"), ("akhir kuartal", "2026-12-31"),
     ("the end of next quarter", "2027-03-31"), ("akhir Q1 2027", "2027-03-31"), ("end of Q3", "2027-09-30"),
     ("akhir Januari", "2027-01-31"), ("akhir Februari 2028", "2028-02-29"), ("end of November", "2026-11-30"),
     # Weekdays
     ("Jumat", "2026-11-06"), ("by Friday", "2026-11-06"), ("Rabu", "2026-11-11"),
-    ("hari Rabu ini", "2026-11-04"), ("this Friday", "2026-11-06"), ("Selasa ini", "2026-11-10"),
+    ("hari Rabu ini", "2026-11-04"), ("this Wednesday", "2026-11-04"), ("this Friday", "2026-11-06"),
+    ("Selasa ini", "2026-11-10"),
     ("Senin depan", "2026-11-09"), ("Jumat depan", "2026-11-13"), ("Jum\u2019at depan", "2026-11-13"),
     ("Jumat minggu depan", "2026-11-13"), ("minggu depan hari Kamis", "2026-11-12"),
     ("next Friday", "2026-11-13"), ("Friday next week", "2026-11-13"), ("next week on Monday", "2026-11-09"),
@@ -77,6 +85,7 @@ def test_due_words_mean_a_day(words: str, expected: str | None):
 
 @pytest.mark.parametrize(("words", "day", "expected"), [
     ("akhir minggu", date(2026, 11, 7), date(2026, 11, 13)),
+    ("akhir minggu", date(2026, 11, 6), date(2026, 11, 6)),
     ("hari Senin", date(2026, 11, 2), date(2026, 11, 9)),
     ("Senin depan", date(2026, 11, 8), date(2026, 11, 9)),
     ("sebulan lagi", date(2027, 1, 31), date(2027, 2, 28)),
@@ -87,8 +96,45 @@ def test_due_words_mean_a_day_by_the_day_of_the_meeting(words: str, day: date, e
     assert resolve(words, day, {}) == expected
 
 
+@pytest.mark.parametrize(("form", "day", "words"), [
+    ("tanggal {}", date(2026, 12, 1), (
+        "satu, dua, tiga, empat, lima, enam, tujuh, delapan, sembilan, sepuluh, sebelas, dua belas, "
+        "tiga belas, empat belas, lima belas, enam belas, tujuh belas, delapan belas, sembilan belas, "
+        "dua puluh, dua puluh satu, dua puluh dua, dua puluh tiga, dua puluh empat, dua puluh lima, "
+        "dua puluh enam, dua puluh tujuh, dua puluh delapan, dua puluh sembilan, tiga puluh, tiga puluh satu"
+    )),
+    ("December the {}", date(2026, 12, 1), (
+        "first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh, twelfth, "
+        "thirteenth, fourteenth, fifteenth, sixteenth, seventeenth, eighteenth, nineteenth, twentieth, "
+        "twenty-first, twenty second, twenty-third, twenty fourth, twenty-fifth, twenty sixth, "
+        "twenty-seventh, twenty eighth, twenty-ninth, thirtieth, thirty-first"
+    )),
+    ("in {} days", date(2026, 11, 30), (
+        "one, two, three, four, five, six, seven, eight, nine, ten, eleven, twelve"
+    )),
+])  # fmt: skip
+def test_numbers_have_words(form: str, day: date, words: str):
+    for number, word in enumerate(words.split(", "), 1):
+        assert resolve(form.format(word), day, {}) == date(2026, 12, number)
+
+
+@pytest.mark.parametrize("words", [HOLIDAYS, MONTHS, NUMBERS, WEEKDAYS, ("a", "ab", "a b", "b")])
+def test_a_pattern_of_words_matches_the_longest(words: Iterable[str]):
+    pattern = re.compile(any_of(words))
+    for word in words:
+        found = pattern.match(word.replace(" ", " \n"))
+        assert found is not None
+        assert found[0].split() == word.split()
+
+
+@pytest.mark.parametrize(("day", "expected"), [(25, date(2026, 12, 25)), (26, date(2027, 12, 25))])
+def test_a_holiday_is_the_next_one_or_today(day: int, expected: date):
+    assert resolve("Natal", date(2026, 12, day), KNOWN) == expected
+
+
 @pytest.mark.parametrize(("words", "is_named"), [
-    ("H-3 Lebaran", True), ("before Christmas", True), ("besok", False), ("nataliteit", False),
+    ("H-3 Lebaran", True), ("hari  raya", True), ("before Christmas", True), ("besok", False),
+    ("nataliteit", False),
 ])  # fmt: skip
 def test_whether_words_name_a_holiday(words: str, is_named: bool):
     assert names_holiday(words) is is_named
@@ -99,9 +145,10 @@ def test_a_draft_gets_its_due_dates():
         ActionItem("a", "a", 1.0, due="besok"),
         ActionItem("b", "b", 2.0),
         ActionItem("c", "c", 3.0, due="nanti"),
+        ActionItem("d", "d", 4.0, due="sebelum Natal"),
     )
     draft = with_due_dates(NoteDraft("s", action_items=items), WEDNESDAY, KNOWN)
-    assert [one.due_on for one in draft.action_items] == [date(2026, 11, 5), None, None]
+    assert [one.due_on for one in draft.action_items] == [date(2026, 11, 5), None, None, date(2026, 12, 25)]
 
 
 _WORDS = st.sampled_from([
