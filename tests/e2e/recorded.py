@@ -53,10 +53,12 @@ def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[
     return [each["id"] for each in files if each["file_type"] == "M4A"]
 
 
-# Under the account's lock: a worker that applies an event would write the status that it read before.
+# Under the account's lock, and with another version of the account: a worker that waited for the lock reads
+# the meeting again only then, and would else write the status that it had read before.
 _OVER = """
-WITH locked AS MATERIALIZED (
-    SELECT id FROM accounts WHERE id = (SELECT account_id FROM meetings WHERE id = %s) FOR UPDATE
+WITH locked AS (
+    UPDATE accounts SET version = version + 1
+    WHERE id = (SELECT account_id FROM meetings WHERE id = %s) RETURNING id
 ), freed AS (
     DELETE FROM host_reservations r USING locked WHERE r.account_id = locked.id AND r.meeting_id = %s
 )
