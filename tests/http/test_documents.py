@@ -13,7 +13,7 @@ from meetcore.composition.application import Application
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money import ledger
 from meetcore.domain.money.statements import Month, month_of
-from meetcore.domain.money.transfers import Reference
+from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.ports.runtime import PrinterBusy
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.money.statements import MailStatements
@@ -83,22 +83,51 @@ async def test_a_statement_leads_from_one_balance_to_the_other(
     assert_contains(indonesian, "Saldo awal", "\N{MINUS SIGN}29.515")
 
 
+async def test_a_statement_names_meetings_and_who_spent(customer: Customer, sign_in: SignIn) -> None:
+    application, title = customer.application, "Rapat anggaran tahunan " * 8
+    meeting, month = await customer.make_meeting(title=title.strip()), last_month(application)
+    customer = await customer.harness.customer(credits=0)
+    await customer.query(
+        "INSERT INTO meetings SELECT (r).* FROM (SELECT jsonb_populate_record(m, jsonb_build_object("
+        "'account_id', %s::uuid, 'api_key_id', %s::uuid, 'status', 'ended')) AS r "
+        "FROM meetings m WHERE id = %s) AS x RETURNING id",
+        customer.account_id, customer.key.key.id, meeting["id"],
+    )  # fmt: skip
+    async with application.ports.store.begin() as tx:
+        view = await tx.postings.load_locked(customer.account_id, [])
+        charge = Transfer(
+            application.runtime.new_id(month.begins_at), "charge", TransferKind.MEETING_CHARGE, 40,
+            Book.CUSTOMER, Book.MEETINGS, Reference("meeting", meeting["id"]), None, customer.key.key.id,
+        )  # fmt: skip
+        assert await append_one(tx, view.funds, ledger.post(view.funds, charge, month.begins_at)) is not None
+    browser = await sign_in(customer.account_id, Role.FINANCE)
+    answer = await browser.get(f"/dashboard/statements/{month}.pdf")
+    assert answer.status_code == 200, answer.text
+    text = " ".join(text_of(answer.content).split())
+    name = customer.key.key.name
+    assert_contains(
+        text, f"Spending by key and member Key or member Meetings Notes Sum {name} …", " 40 0 40 ",
+        "Meeting: Rapat anggaran tahunan Rapat anggaran", f"{name} \N{MINUS SIGN}40",
+    )  # fmt: skip
+    assert text.count("anggaran") == 8, "a long title is broken into lines, not cut"
+
+
 async def test_only_months_that_are_over_have_a_statement(
     application: Application, harness: ApiHarness, sign_in: SignIn
 ) -> None:
     month, now = last_month(application), application.runtime.now()
     account_id = await an_account(application, harness, [(month.begins_at, 1000)])
     browser = await sign_in(account_id)
-    ledger_page = (await browser.get("/dashboard/ledger")).text
+    spending_page = (await browser.get("/dashboard/spending")).text
     assert_contains(
-        ledger_page, f"/dashboard/statements/{month}.pdf", f"from={month.first_day}&amp;to={month.last_day}"
+        spending_page, f"/dashboard/statements/{month}.pdf", f"from={month.first_day}&amp;to={month.last_day}"
     )
     earlier = month_of(month.begins_at - timedelta(days=1))
     for text in (month_of(now), earlier, "2026-13", "x", "9999-12"):
-        assert f"/dashboard/statements/{text}.pdf" not in ledger_page
+        assert f"/dashboard/statements/{text}.pdf" not in spending_page
         assert (await browser.get(f"/dashboard/statements/{text}.pdf")).status_code == 404, text
     empty = await sign_in((await harness.customer()).account_id)
-    assert "/dashboard/statements/" not in (await empty.get("/dashboard/ledger")).text
+    assert "/dashboard/statements/" not in (await empty.get("/dashboard/spending")).text
 
 
 async def test_statements_are_for_owners_and_finance(
@@ -111,7 +140,7 @@ async def test_statements_are_for_owners_and_finance(
         answer = await browser.get(f"/dashboard/statements/{month}.pdf")
         is_open = role in (Role.OWNER, Role.FINANCE)
         assert (answer.status_code == 200) is is_open, role
-        page = (await browser.get("/dashboard/ledger")).text
+        page = (await browser.get("/dashboard/spending")).text
         assert (f"/dashboard/statements/{month}.pdf" in page) is is_open
 
 

@@ -22,6 +22,7 @@ GET  /dashboard/notes/{id}.md                                      owner develop
 GET  /dashboard/notes/{id}.pdf                                     owner developer viewer
 GET  /dashboard/ledger                                             owner developer finance viewer
 GET  /dashboard/ledger.csv                                         owner developer finance viewer
+GET  /dashboard/spending                                           owner developer finance viewer
 GET  /dashboard/statements/{month}.pdf                             owner finance
 GET  /dashboard/keys                                               owner developer finance viewer
 GET  /dashboard/keys/new                                           owner developer

@@ -141,6 +141,18 @@ class DashboardQueries(Protocol):
     async def find_note_details(self, account_id: UUID, note_id: UUID) -> pages.NoteDetails | None:
         """Return a note in any state, without the host's key."""
 
+    async def describe_entries(
+        self, account_id: UUID, entries: Sequence[ledger.Entry]
+    ) -> pages.DescribedEntries: ...
+
+    async def find_spending(
+        self, account_id: UUID, month: statements.Month, first_day: date
+    ) -> pages.SpendingTotals:
+        """Sum the months from `first_day` on by kind, and `month` by kind and payer.
+
+        Of the month the newest `MAX_ENTRIES_SUMMED` entries are read.
+        """
+
     async def find_first_entry_at(self, account_id: UUID) -> datetime | None: ...
 
     async def find_entry_range(

@@ -60,3 +60,77 @@ FROM notes n
 LEFT JOIN meetings m ON m.account_id = n.account_id AND m.id = n.meeting_id
 LEFT JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 WHERE n.account_id = %(account_id)s AND n.id = %(id)s
+
+-- describe_entries: The titles of the meetings that entries are about, with the members who made them by hand, and all
+-- keys of the account, of which there are few.
+SELECT (SELECT json_agg(json_build_array(k.id, k.name, k.last_four) ORDER BY k.id DESC)
+        FROM api_keys k WHERE k.account_id = %(account_id)s) AS keys,
+    (SELECT json_agg(json_build_array(r.number, m.title, g.name))
+        FROM unnest(%(numbers)s::bigint[], %(types)s::text[], %(ids)s::uuid[]) AS r (number, type, id)
+        CROSS JOIN LATERAL (
+            SELECT m.id, m.title, m.api_key_id FROM meetings m
+            WHERE m.account_id = %(account_id)s AND m.id = CASE r.type WHEN 'meeting' THEN r.id ELSE (
+                SELECT n.meeting_id FROM notes n WHERE n.account_id = %(account_id)s AND n.id = r.id) END OFFSET 0
+        ) m
+        LEFT JOIN LATERAL (
+            SELECT CASE g.actor_kind WHEN 'member' THEN (SELECT u.email FROM users u WHERE u.id = g.actor_id)
+                ELSE g.actor_name END AS name
+            FROM audit_log g
+            WHERE g.account_id = %(account_id)s AND g.action = 'meeting.created' AND g.target_id = m.id::text
+            ORDER BY g.id LIMIT 1
+        ) g ON m.api_key_id = %(account_id)s) AS sources
+
+-- spending: The months of an account by kind, from the totals of days; and one month by kind and payer, from its newest
+-- entries. The offset keeps the planner from joining whole tables: it looks up one entry after another.
+WITH RECURSIVE first_at_made_from (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_from)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_from)s THEN s.high ELSE e.number END
+    FROM first_at_made_from s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), first_at_made_before (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %(made_before)s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %(made_before)s THEN s.high ELSE e.number END
+    FROM first_at_made_before s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+), summed AS MATERIALIZED (
+    SELECT w.transfer_id, w.amount FROM ledger_entries w
+    WHERE w.account_id = %(account_id)s AND w.book = 'customer'
+        AND w.number >= (SELECT low FROM first_at_made_from WHERE low = high)
+        AND w.number < (SELECT low FROM first_at_made_before WHERE low = high)
+    ORDER BY w.number DESC LIMIT {MAX_ENTRIES_SUMMED}
+), of_payers AS (
+    SELECT t.kind, t.api_key_id, g.name AS member, sum(s.amount)::bigint AS credits, count(*) AS entries
+    FROM summed s CROSS JOIN LATERAL (
+        SELECT kind, api_key_id, reference_type, reference_id FROM ledger_transfers
+        WHERE account_id = %(account_id)s AND id = s.transfer_id OFFSET 0
+    ) t
+    LEFT JOIN LATERAL (
+        SELECT CASE g.actor_kind WHEN 'member' THEN (SELECT u.email FROM users u WHERE u.id = g.actor_id)
+            ELSE g.actor_name END AS name
+        FROM audit_log g
+        WHERE g.account_id = %(account_id)s AND g.action = 'meeting.created'
+            AND g.target_id = CASE t.reference_type WHEN 'note' THEN (
+                SELECT n.meeting_id::text FROM notes n
+                WHERE n.account_id = %(account_id)s AND n.id = t.reference_id::uuid) ELSE t.reference_id END
+        ORDER BY g.id LIMIT 1
+    ) g ON t.api_key_id = %(account_id)s
+    GROUP BY 1, 2, 3
+), of_months AS (
+    SELECT date_trunc('month', day)::date AS month, kind, sum(credits)::bigint AS credits FROM ledger_day_totals
+    WHERE account_id = %(account_id)s AND day >= %(first_day)s GROUP BY 1, 2
+)
+SELECT (SELECT at FROM ledger_entries WHERE account_id = %(account_id)s AND number = 1 AND book = 'customer') AS first_at,
+    (SELECT json_agg(json_build_array(month, kind, credits)) FROM of_months) AS months,
+    (SELECT json_agg(json_build_array(kind, api_key_id, member, credits, entries)) FROM of_payers) AS payers,
+    (SELECT json_agg(json_build_array(k.id, k.name, k.last_four) ORDER BY k.id DESC)
+        FROM api_keys k WHERE k.account_id = %(account_id)s) AS keys

@@ -17,6 +17,7 @@ from meetcore.adapters.web.pages import (
     overview,
     requests,
     settings,
+    statements,
     webhooks,
 )
 from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
@@ -29,7 +30,7 @@ from meetcore.usecases.members import dashboard, passkeys
 PAGES: Final[Sequence[visit.Page]] = (
     *(
         page
-        for room in (overview, meetings, notes, money, requests, webhooks, members, settings)
+        for room in (overview, meetings, notes, money, statements, requests, webhooks, members, settings)
         for page in vars(room).values()
         if isinstance(page, visit.AreaPage)
     ),

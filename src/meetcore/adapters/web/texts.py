@@ -70,6 +70,9 @@ TRANSFER_KINDS: Final[Mapping[TransferKind, str]] = {
     TransferKind.ADJUSTMENT: _("Adjustment"),
 }
 
+BY_HAND: Final = _("by hand")
+"""Names the payer of what a member did in the dashboard, where the member is not known."""
+
 SCOPE_TEXTS: Final[Mapping[Scope, str]] = {
     Scope.MEETINGS_READ: _("read meetings"),
     Scope.MEETINGS_WRITE: _("create and cancel meetings"),

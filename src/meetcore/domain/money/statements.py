@@ -79,13 +79,12 @@ def last_closed(now: datetime) -> Month:
     return month if is_closed(month, now) else month_of(month.begins_at - _DAY)
 
 
-def statement_months(first_at: datetime, now: datetime, limit: int) -> Sequence[Month]:
-    """Return the months since the first entry that have a statement, the newest first, at most `limit`."""
+def months_since(first_at: datetime, now: datetime, limit: int) -> Sequence[Month]:
+    """Return the months since the first entry, the present one first, at most `limit`."""
     found: list[Month] = []
     month, first = month_of(now), month_of(first_at)
     while month >= first and len(found) < limit:
-        if is_closed(month, now):
-            found.append(month)
+        found.append(month)
         month = month_of(month.begins_at - _DAY)
     return found
 

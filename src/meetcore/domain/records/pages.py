@@ -11,6 +11,8 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.members.members import Member
 from meetcore.domain.money import proposals, transfers
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.money.spending import PayerTotal
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.keys import ApiKey
@@ -120,6 +122,46 @@ class EntryLine:
     balance_after: int
     reference_type: str
     title: str | None
+
+
+@frozen
+class DescribedEntry:
+    """A ledger entry with the `title` of its meeting and the `member` who made it by hand, where known.
+
+    `key_name` is that of the API key that caused it, if one did.
+    """
+
+    entry: Entry
+    title: str | None = None
+    member: str | None = None
+    key_name: str | None = None
+
+
+@frozen
+class KeyName:
+    """The name of a key, and the end of its text."""
+
+    id: UUID
+    name: str
+    last_four: str | None
+
+
+@frozen
+class DescribedEntries:
+    """Entries in their order, and every key of the account, the newest first."""
+
+    entries: Sequence[DescribedEntry]
+    keys: Sequence[KeyName]
+
+
+@frozen
+class SpendingTotals:
+    """Sums by month (its first day) and kind, and by payer in one month; `first_at` is of the first entry."""
+
+    first_at: datetime | None
+    months: Sequence[tuple[date, transfers.TransferKind, int]]
+    payers: Sequence[PayerTotal]
+    keys: Sequence[KeyName]
 
 
 @frozen

@@ -16,7 +16,15 @@ from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
 from meetcore.domain.notes.notes import NoteStatus
-from meetcore.domain.records.pages import MeetingDetails, NoteDetails, Overview, RequestDetails, TitledNote
+from meetcore.domain.records.pages import (
+    DescribedEntries,
+    DescribedEntry,
+    MeetingDetails,
+    NoteDetails,
+    Overview,
+    RequestDetails,
+    TitledNote,
+)
 from meetcore.domain.requests import request_log, views
 from meetcore.ports.queries import Queries
 from meetcore.usecases.members.audit import BoundedAuditLog
@@ -79,9 +87,20 @@ class MemberReads:
         check_member(who, Action.VIEW_LEDGER)
         return await self.queries.list_transactions(who.account.id, wanted, limit, before)
 
+    async def describe_entries(self, who: SignedIn, entries: Sequence[Entry]) -> DescribedEntries:
+        """Return entries with titles, members and keys; see `Queries.describe_entries`."""
+        check_member(who, Action.VIEW_LEDGER)
+        return await self.queries.describe_entries(who.account.id, entries)
+
+    async def _describe_pages(
+        self, who: SignedIn, entries: AsyncIterator[Sequence[Entry]]
+    ) -> AsyncIterator[Sequence[DescribedEntry]]:
+        async for page in entries:
+            yield (await self.describe_entries(who, page)).entries
+
     async def file_of_entries(
         self, who: SignedIn, client_address: str | None, wanted: TransactionFilter, key_id: UUID | None
-    ) -> AsyncGenerator[Sequence[Entry], None]:
+    ) -> AsyncGenerator[Sequence[DescribedEntry], None]:
         """Return every entry, or those of a key, for a file; `Unprocessable` while too many are made."""
         check_member(who, Action.VIEW_LEDGER)
         place, account_id, session_id = (
@@ -92,7 +111,7 @@ class MemberReads:
         entries = (
             self.all_entries(who, wanted) if key_id is None else self.all_entries_of_key(who, key_id, wanted)
         )
-        made = in_place(entries, place)
+        made = in_place(self._describe_pages(who, entries), place)
         await self.log.record(
             who.origin(client_address), "ledger.downloaded", account_id, account_id, session_id
         )
@@ -103,6 +122,8 @@ class MemberReads:
         before: int | None = None
         while page := await self.list_entries(who, wanted, FILE_PAGE, before):
             yield page
+            if len(page) < FILE_PAGE:
+                return
             before = page[-1].number
 
     async def list_entries_of_key(

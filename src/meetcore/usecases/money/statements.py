@@ -13,11 +13,11 @@ from meetcore.domain.mails.contents import StatementReady
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
 from meetcore.domain.members import roles, views
-from meetcore.domain.money import pricing, statements
+from meetcore.domain.money import pricing, spending, statements
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.money.views import MonthTotal
 from meetcore.domain.notes import notes
-from meetcore.domain.records.pages import Liability
+from meetcore.domain.records.pages import KeyName, Liability
 from meetcore.ports import requests, video_provider
 from meetcore.ports.queries import ConsoleQueries, Queries
 from meetcore.ports.runtime import WorkerNotifier
@@ -31,16 +31,25 @@ MAX_MONTHS: Final = 36
 
 @frozen
 class Statements:
-    """Reads of statements."""
+    """Reads of statements, and of the spending of months."""
 
     queries: Queries
 
-    async def list_months(self, who: views.SignedIn, now: datetime) -> Sequence[statements.Month]:
-        """Return the months with a statement, the newest first; none for a role that sees no statements."""
-        if not roles.is_allowed(who.role, roles.Action.VIEW_STATEMENTS):
-            return []
-        first_at = await self.queries.find_first_entry_at(who.account.id)
-        return [] if first_at is None else statements.statement_months(first_at, now, MAX_MONTHS)
+    async def find_spending(
+        self, who: views.SignedIn, month: statements.Month | None, now: datetime
+    ) -> tuple[spending.Spending, Sequence[KeyName]]:
+        """Return the spending by month, and by payer in a month, the present one by default; and the keys."""
+        views.check_member(who, roles.Action.VIEW_LEDGER)
+        chosen, present = month or statements.month_of(now), statements.month_of(now)
+        first_day = date(present.year - MAX_MONTHS // 12, present.number, 1)
+        found = await self.queries.find_spending(who.account.id, chosen, first_day)
+        first_at = found.first_at or now
+        months = [
+            (each, spending.add_up((kind, n) for day, kind, n in found.months if day == each.first_day))
+            for each in statements.months_since(first_at, now, MAX_MONTHS)
+        ]
+        payers, is_partial = spending.by_payer(found.payers), spending.is_partial(found.payers)
+        return spending.Spending(chosen, months, payers, is_partial), found.keys
 
     async def find(self, who: views.SignedIn, month: statements.Month, now: datetime) -> statements.Statement:
         """Return the statement of a month.
@@ -57,7 +66,7 @@ class Statements:
         return statements.make_statement(month, found, totals)
 
 
-LEDGER_PAGE: Final = "/dashboard/ledger"
+SPENDING_PAGE: Final = "/dashboard/spending"
 AT_ONCE: Final = 100
 """Accounts that one round looks at; a second round does the others."""
 
@@ -92,7 +101,7 @@ class MailStatements:
             if not has_statement or account.suspended_at is not None:
                 return 0
             recipients = await tx.mails.find_recipients(account_id, (roles.Role.OWNER, roles.Role.FINANCE))
-            content = StatementReady(month, account.full_name, self.mails.base_url + LEDGER_PAGE)
+            content = StatementReady(month, account.full_name, self.mails.base_url + SPENDING_PAGE)
             return await self.mails.add(tx, recipients, content, account_id)
 
 

@@ -65,12 +65,13 @@ def test_the_last_closed_month_is_the_one_before_until_that_is_closed() -> None:
     assert statements.last_closed(closes_at - timedelta(microseconds=1)) == statements.Month(2026, 10)
 
 
-def test_the_months_with_a_statement_are_the_closed_ones_from_the_first_entry_on() -> None:
+def test_months_are_listed_from_the_present_one_to_that_of_the_first_entry() -> None:
     first_at = datetime(2026, 8, 31, 17, tzinfo=UTC)  # 1 September in WIB
     now = datetime(2026, 11, 15, tzinfo=UTC)
-    assert [str(month) for month in statements.statement_months(first_at, now, 9)] == ["2026-10", "2026-09"]
-    assert [str(month) for month in statements.statement_months(first_at, now, 1)] == ["2026-10"]
-    assert statements.statement_months(now, now, 9) == []
+    months = ["2026-11", "2026-10", "2026-09"]
+    assert [str(month) for month in statements.months_since(first_at, now, 9)] == months
+    assert [str(month) for month in statements.months_since(first_at, now, 2)] == months[:2]
+    assert statements.months_since(now, now, 9) == [NOVEMBER]
 
 
 def test_lines_are_ordered_by_day_and_kind() -> None:

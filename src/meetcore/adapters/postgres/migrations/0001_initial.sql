@@ -74,6 +74,8 @@ CREATE TABLE audit_log (
     is_impersonated  boolean NOT NULL
 );
 CREATE INDEX audit_log_of_account ON audit_log (account_id, id);
+-- Who made a meeting by hand.
+CREATE INDEX audit_log_of_meetings ON audit_log (account_id, target_id, id) WHERE action = 'meeting.created';
 
 -- Users, known by an e-mail address without regard to case.
 CREATE TABLE users (

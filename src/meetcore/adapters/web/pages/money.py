@@ -1,8 +1,8 @@
-"""The ledger with its running balance, as a page and as CSV, and the statement of a month as PDF."""
+"""The ledger with its running balance, as a page and as CSV."""
 
 import csv
 import io
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 from uuid import UUID
@@ -11,23 +11,21 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.streams import PacedResponse
-from meetcore.adapters.web.formats import format_change, format_count, format_day, format_month
-from meetcore.adapters.web.forms import CSV_MARK, PAGE_SIZE, DayRange, attachment, older, read_days, send_file
-from meetcore.adapters.web.texts import PAGE_OF, TRANSFER_KINDS, _
+from meetcore.adapters.web.forms import CSV_MARK, PAGE_SIZE, DayRange, attachment, older, read_days
+from meetcore.adapters.web.texts import BY_HAND, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import wib_text
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money import ledger, views
-from meetcore.domain.money.statements import Statement, read_month
-from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
+from meetcore.domain.records.pages import DescribedEntry, KeyName
 
-_PAGES: Final = {
-    "meeting": ("/dashboard/meetings/{id}", _("Meeting")),
-    "note": ("/dashboard/notes/{id}", _("Notes")),
+_PAGES: Final[Mapping[str, tuple[str, str, Action]]] = {
+    "meeting": ("/dashboard/meetings/{id}", _("Meeting"), Action.VIEW_MEETINGS),
+    "note": ("/dashboard/notes/{id}", _("Notes"), Action.VIEW_NOTES),
 }
-"""The page of an entry's reference and its name, by the type of the reference."""
+"""By the type of an entry's reference: its page, a name where it has no title, and the action of the page."""
 
 _FILTERS: Final = ("from", "to", "kind", "key")
 _COLUMNS: Final = (
@@ -39,44 +37,41 @@ _COLUMNS: Final = (
     "reference_type",
     "reference_id",
     "api_key_id",
+    "title",
+    "api_key_name",
+    "member",
 )
 
 
 @frozen
 class _Row:
-    """An entry as the page shows it; `path` leads to its reference, if that has a page."""
+    """An entry as the page shows it; `path` leads to its reference, if that has a page for the role."""
 
     entry: ledger.Entry
     kind: str
     about: str
+    payer: str
     path: str
 
 
 @Page("GET", "/dashboard/ledger", Action.VIEW_LEDGER)
 async def show_ledger(visit: Visit) -> Response:
-    days, by_key = read_days(visit), bool(visit.query("key"))
+    days = read_days(visit)
     found = await _find(visit, views.TransactionFilter(_read_kind(visit), days.begins_at, days.ends_at))
     shown = found.entries[:PAGE_SIZE]
     further = shown[-1].number if len(found.entries) > PAGE_SIZE else found.reached
-    # A page makes four trips at most, with the count: with the keys it leaves out the statements.
-    use = visit.use
-    keys = await use.keys.list_use(visit.signed_in) if by_key else []
-    months = [] if by_key else await use.statements.list_months(visit.signed_in, visit.now)
+    described = await visit.use.reads.describe_entries(visit.signed_in, shown)
     return visit.page(
         "ledger.html",
         balance=visit.signed_in.account.balance,
         held=visit.signed_in.account.held,
-        rows=[_row(visit, entry) for entry in shown],
+        rows=[_row(visit, each) for each in described.entries],
         older="" if further is None else older(visit, further, *_FILTERS, path="/dashboard/ledger"),
         is_far=further is not None and len(found.entries) <= PAGE_SIZE,
-        by_key=by_key,
-        keys=[
-            ("any", visit.text(_("all"))),
-            *((str(each.key.id), f"{each.key.name} …{each.key.last_four or ''}") for each in keys),
-        ],
+        by_key=bool(visit.query("key")),
+        keys=[("any", visit.text(_("all"))), *((str(key.id), key_label(key)) for key in described.keys)],
         errors=days.errors,
         chosen={name: visit.query(name) for name in _FILTERS},
-        months=months,
         kinds=visit.choices((each.value, text) for each, text in TRANSFER_KINDS.items()),
     )
 
@@ -115,7 +110,7 @@ async def _show_problem(visit: Visit) -> Response:
     return await show_ledger.handle(visit)
 
 
-async def _csv(pages: AsyncGenerator[Sequence[ledger.Entry], None]) -> AsyncGenerator[bytes, None]:
+async def _csv(pages: AsyncGenerator[Sequence[DescribedEntry], None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(pages):
         yield CSV_MARK.encode() + _lines([_COLUMNS])
         async for page in pages:
@@ -128,13 +123,15 @@ def _lines(rows: Iterable[Sequence[object]]) -> bytes:
     return out.getvalue().encode()
 
 
-def _values(entry: ledger.Entry) -> tuple[object, ...]:
+def _values(described: DescribedEntry) -> tuple[object, ...]:
+    entry = described.entry
     transfer = entry.transfer
     key_id = transfer.api_key_id
     return (
         entry.number, wib_text(entry.at), transfer.kind.value, entry.amount, entry.balance_after,
         transfer.reference.type, _harmless(transfer.reference.id),
         "" if key_id in (None, entry.account_id) else key_id,
+        *(_harmless(text or "") for text in (described.title, described.key_name, described.member)),
     )  # fmt: skip
 
 
@@ -148,14 +145,35 @@ def _file_name(days: DayRange) -> str:
     return "-".join(["ledger", *parts]) + ".csv"
 
 
-def _row(visit: Visit, entry: ledger.Entry) -> _Row:
-    transfer = entry.transfer
-    kind, reference = visit.text(TRANSFER_KINDS[transfer.kind]), transfer.reference
-    if (paths := _PAGES.get(reference.type)) is not None:
-        path, about = paths
-        return _Row(entry, kind, visit.text(about), path.format(id=reference.id))
+def _row(visit: Visit, described: DescribedEntry) -> _Row:
+    transfer = described.entry.transfer
+    reference, page = transfer.reference, _PAGES.get(transfer.reference.type)
+    path = ""
+    if page is not None and visit.may(page[2]):
+        path = page[0].format(id=reference.id)
+    kind = visit.text(TRANSFER_KINDS[transfer.kind])
+    return _Row(described.entry, kind, about(visit, described), payer(visit, described), path)
+
+
+def about(visit: Visit, described: DescribedEntry) -> str:
+    """Return the title of the meeting that an entry is for, else the kind of record, else its reference."""
+    entry, reference = described.entry, described.entry.transfer.reference
+    if (page := _PAGES.get(reference.type)) is not None:
+        return described.title or visit.text(page[1])
     is_opening = reference.id == f"opening-{entry.account_id}"
-    return _Row(entry, kind, visit.text(_("Opening balance")) if is_opening else reference.id, "")
+    return visit.text(_("Opening balance")) if is_opening else reference.id
+
+
+def payer(visit: Visit, described: DescribedEntry) -> str:
+    """Return the name of the key that caused an entry, or the member who did by hand; empty for neither."""
+    if described.entry.transfer.api_key_id != described.entry.account_id:
+        return described.key_name or ""
+    return described.member or visit.text(BY_HAND)
+
+
+def key_label(key: KeyName) -> str:
+    """Return the name of a key with the end of its text."""
+    return f"{key.name} …{key.last_four or ''}"
 
 
 def _read_kind(visit: Visit) -> ledger.TransferKind | None:
@@ -166,81 +184,3 @@ def _read_kind(visit: Visit) -> ledger.TransferKind | None:
 def _read_before(visit: Visit) -> int | None:
     text = visit.query("before")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
-
-
-@Page("GET", "/dashboard/statements/{month}.pdf", Action.VIEW_STATEMENTS)
-async def download_statement(visit: Visit) -> Response:
-    """Send the statement of a past month as PDF."""
-    month = read_month(visit.request.path_params["month"])
-    statement = await visit.use.statements.find(visit.signed_in, month, visit.now)
-    made = await visit.use.printer.print_pdf(visit.signed_in.account.id, statement_document(visit, statement))
-    return send_file(made, f"statement-{month}.pdf", "application/pdf")
-
-
-def statement_document(visit: Visit, statement: Statement) -> Document:
-    """Build the document of a statement, in the language of the visit."""
-    month, language = statement.month, visit.look.language
-    title = visit.text(_("Statement of %(month)s"), month=format_month(month.first_day, language))
-    return Document(
-        title,
-        language.value,
-        month.ends_at,
-        visit.text(PAGE_OF),
-        [
-            _statement_facts(visit, statement),
-            *_by_kind(visit, statement),
-            *_by_day(visit, statement),
-            Paragraph(visit.text(_("Days and times are in WIB (UTC+7). Amounts are credits."))),
-            Paragraph(
-                visit.text(
-                    _("Every single entry is in the CSV file of this month, on the page of the ledger.")
-                )
-            ),
-        ],
-    )
-
-
-def _statement_facts(visit: Visit, statement: Statement) -> Facts:
-    month, language, account = statement.month, visit.look.language, visit.signed_in.account
-    days = f"{format_day(month.first_day, language)} \N{EN DASH} {format_day(month.last_day, language)}"
-    return Facts(
-        [
-            (visit.text(_("Account")), account.full_name),
-            (visit.text(_("Account id")), str(account.id)),
-            (visit.text(_("Period")), days),
-            (visit.text(_("Opening balance")), format_count(statement.opening, language)),
-            (visit.text(_("Closing balance")), format_count(statement.closing, language)),
-        ]
-    )
-
-
-def _by_kind(visit: Visit, statement: Statement) -> Sequence[Block]:
-    language = visit.look.language
-    heading = Heading(visit.text(_("By kind")))
-    if not statement.lines:
-        return [heading, Paragraph(visit.text(_("There were no entries in this month.")))]
-    head = [visit.text(_("Kind")), visit.text(_("Entries")), visit.text(_("Credits"))]
-    rows = [
-        [visit.text(TRANSFER_KINDS[kind]), format_count(entries, language), format_change(credits, language)]
-        for kind, entries, credits in statement.by_kind()
-    ]
-    change = format_change(statement.closing - statement.opening, language)
-    total = [visit.text(_("Sum")), format_count(statement.entries, language), change]
-    return [heading, Table(head, rows, (6, 2, 3), (1, 2), total)]
-
-
-def _by_day(visit: Visit, statement: Statement) -> Sequence[Block]:
-    if not statement.lines:
-        return []
-    language = visit.look.language
-    head = [visit.text(text) for text in (_("Day"), _("Kind"), _("Entries"), _("Credits"))]
-    rows = [
-        [
-            format_day(line.day, language),
-            visit.text(TRANSFER_KINDS[line.kind]),
-            format_count(line.entries, language),
-            format_change(line.credits, language),
-        ]
-        for line in statement.lines
-    ]
-    return [Heading(visit.text(_("By day"))), Table(head, rows, (3, 5, 2, 3), (2, 3))]

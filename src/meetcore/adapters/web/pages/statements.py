@@ -1,0 +1,186 @@
+"""Spending by month, key and member, and the statement of a month as PDF."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import frozen
+from starlette.responses import Response
+
+from meetcore.adapters.web.formats import (
+    format_change,
+    format_count,
+    format_day,
+    format_instant,
+    format_month,
+)
+from meetcore.adapters.web.forms import send_file
+from meetcore.adapters.web.pages.money import about, key_label, payer
+from meetcore.adapters.web.texts import BY_HAND, PAGE_OF, TRANSFER_KINDS, _
+from meetcore.adapters.web.visit import Page, Visit
+from meetcore.domain.members.roles import Action
+from meetcore.domain.money.spending import MAX_ENTRIES_SUMMED, Payer, Spent
+from meetcore.domain.money.statements import Month, Statement, is_closed, read_month
+from meetcore.domain.money.views import TransactionFilter
+from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
+from meetcore.domain.records.pages import DescribedEntry, KeyName
+
+SPENDING: Final = "/dashboard/spending"
+MAX_LISTED: Final = 500
+"""Entries that a statement lists one by one, the newest ones."""
+
+
+@frozen
+class _MonthRow:
+    """A month in the list; `has_statement` is for the role as well."""
+
+    month: Month
+    spent: Spent
+    is_chosen: bool
+    has_statement: bool
+
+
+@Page("GET", SPENDING, Action.VIEW_LEDGER)
+async def show_spending(visit: Visit) -> Response:
+    """Show the spending of each month, and of one by key and member."""
+    text = visit.query("month")
+    chosen = read_month(text) if text else None
+    spending, keys = await visit.use.statements.find_spending(visit.signed_in, chosen, visit.now)
+    may_download = visit.may(Action.VIEW_STATEMENTS)
+    payers = [(_payer_name(visit, who, keys), who, spent) for who, spent in spending.payers]
+    return visit.page(
+        "spending.html",
+        month=spending.month,
+        payers=payers,
+        most=max((spent.total for _name, _who, spent in payers), default=0),
+        is_partial=spending.is_partial,
+        most_summed=MAX_ENTRIES_SUMMED,
+        months=[
+            _MonthRow(month, spent, month == spending.month, may_download and is_closed(month, visit.now))
+            for month, spent in spending.months
+        ],
+        most_of_months=max((spent.total for _month, spent in spending.months), default=0),
+    )
+
+
+def _payer_name(visit: Visit, who: Payer, keys: Sequence[KeyName]) -> str:
+    if who.key_id is None:
+        return who.member or visit.text(BY_HAND)
+    return next((key_label(key) for key in keys if key.id == who.key_id), str(who.key_id))
+
+
+@Page("GET", "/dashboard/statements/{month}.pdf", Action.VIEW_STATEMENTS)
+async def download_statement(visit: Visit) -> Response:
+    """Send the statement of a past month as PDF."""
+    month, who = read_month(visit.request.path_params["month"]), visit.signed_in
+    statement = await visit.use.statements.find(who, month, visit.now)
+    spending, keys = await visit.use.statements.find_spending(who, month, visit.now)
+    wanted = TransactionFilter(None, month.begins_at, month.ends_at)
+    newest = await visit.use.reads.list_entries(who, wanted, MAX_LISTED, None)
+    described = await visit.use.reads.describe_entries(who, newest)
+    payers = [(_payer_name(visit, each, keys), spent) for each, spent in spending.payers]
+    document = statement_document(visit, statement, payers, described.entries)
+    made = await visit.use.printer.print_pdf(who.account.id, document)
+    return send_file(made, f"statement-{month}.pdf", "application/pdf")
+
+
+def statement_document(
+    visit: Visit, statement: Statement, payers: Sequence[tuple[str, Spent]], entries: Sequence[DescribedEntry]
+) -> Document:
+    """Build the document of a statement, in the language of the visit."""
+    month, language = statement.month, visit.look.language
+    title = visit.text(_("Statement of %(month)s"), month=format_month(month.first_day, language))
+    return Document(
+        title,
+        language.value,
+        month.ends_at,
+        visit.text(PAGE_OF),
+        [
+            _statement_facts(visit, statement),
+            *_by_kind(visit, statement),
+            *_by_payer(visit, payers),
+            *_by_day(visit, statement),
+            *_by_entry(visit, entries),
+            Paragraph(visit.text(_("Days and times are in WIB (UTC+7). Amounts are credits."))),
+            Paragraph(
+                visit.text(_("Every single entry is in the CSV file of this month, on the page Spending."))
+            ),
+        ],
+    )
+
+
+def _statement_facts(visit: Visit, statement: Statement) -> Facts:
+    month, language, account = statement.month, visit.look.language, visit.signed_in.account
+    days = f"{format_day(month.first_day, language)} \N{EN DASH} {format_day(month.last_day, language)}"
+    return Facts(
+        [
+            (visit.text(_("Account")), account.full_name),
+            (visit.text(_("Account id")), str(account.id)),
+            (visit.text(_("Period")), days),
+            (visit.text(_("Opening balance")), format_count(statement.opening, language)),
+            (visit.text(_("Closing balance")), format_count(statement.closing, language)),
+        ]
+    )
+
+
+def _by_kind(visit: Visit, statement: Statement) -> Sequence[Block]:
+    language = visit.look.language
+    heading = Heading(visit.text(_("By kind")))
+    if not statement.lines:
+        return [heading, Paragraph(visit.text(_("There were no entries in this month.")))]
+    head = [visit.text(_("Kind")), visit.text(_("Entries")), visit.text(_("Credits"))]
+    rows = [
+        [visit.text(TRANSFER_KINDS[kind]), format_count(entries, language), format_change(credits, language)]
+        for kind, entries, credits in statement.by_kind()
+    ]
+    change = format_change(statement.closing - statement.opening, language)
+    total = [visit.text(_("Sum")), format_count(statement.entries, language), change]
+    return [heading, Table(head, rows, (6, 2, 3), (1, 2), total)]
+
+
+def _by_day(visit: Visit, statement: Statement) -> Sequence[Block]:
+    if not statement.lines:
+        return []
+    language = visit.look.language
+    head = [visit.text(text) for text in (_("Day"), _("Kind"), _("Entries"), _("Credits"))]
+    rows = [
+        [
+            format_day(line.day, language),
+            visit.text(TRANSFER_KINDS[line.kind]),
+            format_count(line.entries, language),
+            format_change(line.credits, language),
+        ]
+        for line in statement.lines
+    ]
+    return [Heading(visit.text(_("By day"))), Table(head, rows, (3, 5, 2, 3), (2, 3))]
+
+
+def _by_payer(visit: Visit, payers: Sequence[tuple[str, Spent]]) -> Sequence[Block]:
+    """Build the table of spending, in which a charge is positive."""
+    if not payers:
+        return []
+    language = visit.look.language
+    head = [visit.text(text) for text in (_("Key or member"), _("Meetings"), _("Notes"), _("Sum"))]
+    rows = [
+        [name, *(format_count(credits, language) for credits in (spent.meetings, spent.notes, spent.total))]
+        for name, spent in payers
+    ]
+    return [Heading(visit.text(_("Spending by key and member"))), Table(head, rows, (6, 2, 2, 2), (1, 2, 3))]
+
+
+def _by_entry(visit: Visit, entries: Sequence[DescribedEntry]) -> Sequence[Block]:
+    if not entries:
+        return []
+    language = visit.look.language
+    head = [visit.text(text) for text in (_("Time"), _("For"), _("By"), _("Credits"))]
+    rows = [
+        [
+            format_instant(each.entry.at, language),
+            f"{visit.text(TRANSFER_KINDS[each.entry.transfer.kind])}: {about(visit, each)}",
+            payer(visit, each),
+            format_change(each.entry.amount, language),
+        ]
+        for each in reversed(entries)
+    ]
+    last = visit.text(_("The last %(entries)s entries"), entries=format_count(MAX_LISTED, language))
+    heading = visit.text(_("Entries")) if len(entries) < MAX_LISTED else last
+    return [Heading(heading), Table(head, rows, (4, 6, 4, 2), (3,))]
