@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from html.parser import HTMLParser
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import httpx
 from attrs import evolve
@@ -17,6 +17,7 @@ from meetcore.adapters.web.routes import PAGES
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
 from meetcore.domain.notes.transcripts import Utterance
+from meetcore.domain.requests.request_log import LoggedRequest
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import Browser
 from tests.support.sandbox_recordings import a_recording, note_in
@@ -28,7 +29,7 @@ FIELDS = (
     "account name", "member name", "meeting title", "meeting description", "note summary",
     "note decision", "note quote", "note task", "note owner", "note due", "note topic", "note utterance",
     "note speaker", "note error", "key name", "webhook description", "response excerpt",
-    "attempt error", "browser", "reason", "reference", "host",
+    "attempt error", "browser", "reason", "reference", "host", "refusal message",
 )  # fmt: skip
 """What a customer, a participant, a receiver of webhooks, a browser, a provider or an operator writes."""
 
@@ -78,6 +79,11 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, %s, %s, NULL)",
         account, delivery["id"], hostile("attempt error"), hostile("response excerpt"),
     )  # fmt: skip
+    refused = LoggedRequest(
+        uuid4(), account, customer.key.key.id, datetime.now(UTC), "POST", "/meetings", 422, 1,
+        "unprocessable_entity", message=hostile("refusal message"),
+    )  # fmt: skip
+    await customer.application.ports.request_log.save([refused])
     await customer.query("UPDATE accounts SET full_name = %s WHERE id = %s", hostile("account name"), account)
     await customer.query(
         "UPDATE users SET full_name = %s WHERE id = %s", hostile("member name"), customer.user_id
@@ -91,6 +97,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
     return {
         "accounts": str(account), "meetings": recording["meeting_id"], "notes": note_id,
         "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
+        "requests": str(refused.id),
         "statements": f"{datetime.now(WIB):%Y-%m}",
     }  # fmt: skip
 
