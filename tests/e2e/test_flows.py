@@ -120,6 +120,9 @@ def test_make_and_cancel_a_meeting(seen: Window) -> None:
     page.get_by_label("Start (WIB)").fill("09:00")
     seen.press("Show the price")
     assert "10 credits will be charged" in page.content()
+    with page.expect_navigation():
+        page.get_by_label("Title").press("Enter")
+    assert "10 credits will be charged" in page.content(), "Enter asks for the price again"
     seen.press("Create the meeting")
     assert page.get_by_role("heading", name="Wawancara kedua scheduled").is_visible()
     seen.press("Cancel the meeting")
