@@ -145,8 +145,8 @@ BUTTONS = ("Start meeting", "Leave", "End meeting")
     [
         (MeetingStatus.SCHEDULED, BEFORE, "Scheduled", [False, True, True]),
         (MeetingStatus.CANCELLING, BEFORE, "Scheduled", [False, True, True]),
-        (MeetingStatus.SCHEDULED, DURING, "In its time, the room is empty", [False, True, False]),
-        (MeetingStatus.STARTED, BEFORE, "In progress: someone is in", [True, False, False]),
+        (MeetingStatus.SCHEDULED, DURING, "In its time, room empty", [False, True, False]),
+        (MeetingStatus.STARTED, BEFORE, "In progress, room in use", [True, False, False]),
         (MeetingStatus.STARTED, AFTER, "Ended", [True, True, True]),
         (MeetingStatus.ENDED, DURING, "Ended", [True, True, True]),
         (MeetingStatus.CANCELLED, BEFORE, "Cancelled", [True, True, True]),

@@ -210,11 +210,11 @@ the question mark.</p>
 
 _STATUS_TEXT: Final = {
     MeetingStatus.SCHEDULED: "Scheduled",
-    MeetingStatus.STARTED: "In progress: someone is in",
+    MeetingStatus.STARTED: "In progress, room in use",
     MeetingStatus.ENDED: "Ended",
     MeetingStatus.CANCELLED: "Cancelled",
 }
-_EMPTY: Final = "In its time, the room is empty"
+_EMPTY: Final = "In its time, room empty"
 _NOTE: Final = (
     "No one meets here: the buttons report to the service what a video provider would. After “Leave” the "
     "meeting can be entered again; “End meeting” ends it for good. A meeting that was entered in its time is "
