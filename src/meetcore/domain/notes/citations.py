@@ -9,6 +9,7 @@ is taken off. Letter case, white space and punctuation are ignored.
 import re
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from attrs import field, frozen
@@ -27,6 +28,7 @@ _LOOK_BACK: Final = 300
 _RUNS_OVER: Final = 3
 _WORD: Final = re.compile(r"\w+")
 _ENDS: Final = ".!?…。？！"  # noqa: RUF001  # full-width marks are meant
+_SENTENCE_END: Final = re.compile(f"(?<=[{_ENDS}])")
 
 # "Ignore your instructions", "You are now an assistant", "Dear AI".
 _TO_THE_MODEL: Final = re.compile(
@@ -58,7 +60,7 @@ _RESOLUTION: Final = re.compile(
 class Quote:
     """Verbatim text of one utterance, and the second at which that utterance begins.
 
-    The quote runs from utterance `first`, `start` characters into it, to the first `end` of utterance `last`.
+    The quote runs over the utterances `first` to `last`, from `start` to `end` of the transcript's text.
     """
 
     text: str = field(repr=False)
@@ -95,10 +97,12 @@ class Evidence:
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
+        self._text = " ".join(one.text for one in transcript)
+        self._starts = list(accumulate((len(one.text) + 1 for one in transcript), initial=0))
         self._words = [
-            _Word(found[0].casefold(), number, *found.span())
-            for number, one in enumerate(transcript)
-            for found in _WORD.finditer(one.text)
+            _Word(found[0].casefold(), number, start + found.start(), start + found.end())
+            for number, start in enumerate(self._starts[:-1])
+            for found in _WORD.finditer(transcript[number].text)
         ]
         self._texts = [word.text for word in self._words]
         self._places: defaultdict[str, list[int]] = defaultdict(list)
@@ -153,7 +157,7 @@ class Evidence:
         among = [word.utterance for word in words]
         number = max(among, key=among.count)
         cited = [word for word in words if word.utterance == number]
-        text, end = self._transcript[number].text, cited[-1].end
+        text, end = self._text, cited[-1].end
         while end < len(text) and text[end] in _ENDS:
             end += 1
         quoted = text[cited[0].start : end]
@@ -201,16 +205,15 @@ class Evidence:
 
     def _context(self, quote: Quote) -> tuple[str, str]:
         """Return what the speaker said right before the cited sentence, and that sentence."""
-        among, texts = self._utterances(quote), [one.text for one in self._transcript]
+        among = self._utterances(quote)
         begin = among.start
         if begin and self._transcript[begin - 1].speaker == self._transcript[begin].speaker:
             begin -= 1
-        text = " ".join(texts[begin : among.stop])
-        start = len(" ".join([*texts[begin : quote.first], ""])) + quote.start
-        stop = len(" ".join(texts[begin : quote.last + 1])) - len(texts[quote.last]) + quote.end
-        opens = 1 + max(text.rfind(mark, 0, start) for mark in _ENDS)
-        closes = min((at for mark in _ENDS if (at := text.find(mark, stop)) >= 0), default=len(text))
-        return text[max(0, opens - _LOOK_BACK) : opens], text[opens:closes]
+        before = self._text[self._starts[begin] : quote.start]
+        after = self._text[quote.end : self._starts[among.stop]]
+        opens = quote.start - len(_SENTENCE_END.split(before)[-1])
+        closes = quote.end + len(_SENTENCE_END.split(after)[0])
+        return self._text[self._starts[begin] : opens][-_LOOK_BACK:], self._text[opens:closes]
 
     def _is_to_the_model(self, quote: Quote) -> bool:
         return bool(_TO_THE_MODEL.search("".join(self._context(quote))))

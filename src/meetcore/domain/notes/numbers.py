@@ -6,11 +6,11 @@ that has to be borne out, `borne_out` the values that another text allows for.
 
 import re
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Final
 
-from attrs import frozen
-
-_TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
+# Digits, a word, or a character that ends a number; a space or a hyphen does not.
+_TOKEN: Final = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+|[^ -]")
 _UNITS: Final = {
     word: value
     for value, words in enumerate(
@@ -42,103 +42,91 @@ _SCALES: Final = {
     "billion": 10**9, "triliun": 10**12, "trillion": 10**12,
 }  # fmt: skip
 _SUFFIXES: Final = {"rb": 10**3, "k": 10**3, "jt": 10**6}
+_SCALED: Final = _SCALES.keys() | _SUFFIXES.keys()
 _AFTERNOON: Final = frozenset({"siang", "sore", "malam", "malem", "pm", "afternoon", "evening", "tonight"})
+_MORNING: Final = range(1, 12)
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,]\d{3})+")
+_DECIMAL: Final = re.compile(r"\d+(?:[.,:]\d+)?")
 _CLOCK: Final = re.compile(r"([01]?\d|2[0-4])[.:]([0-5]\d)")
 _LONGEST: Final = 40
 
 Values = frozenset[Fraction]
 
 
-@frozen
-class Number:
-    """A number of a text: it is borne out by all the values of one of its readings."""
-
-    readings: tuple[Values, ...]
-    parts: Values = frozenset()
-    is_idle: bool = False
+Number = tuple[Values, ...]
+"""The readings of a number in a text: it is borne out by all the values of one of them."""
 
 
 def claimed(text: str) -> tuple[Number, ...]:
     """Return the numbers of a text, but for words that count nothing as often as not."""
-    return tuple(number for number in _Reader().read(text) if not number.is_idle)
+    return tuple(_Reader(text).claims)
 
 
 def borne_out(text: str) -> Values:
     """Return the values that a text allows for: its numbers, their parts, and hours of the afternoon."""
-    values = {value for number in _Reader().read(text) for each in number.readings for value in each}
-    return frozenset(values | {value for number in _Reader().read(text) for value in number.parts})
+    return frozenset(_Reader(text).values)
 
 
 def are_borne_out(numbers: tuple[Number, ...], values: Values) -> bool:
     """Return whether each number has a reading among the values."""
-    return all(any(reading <= values for reading in number.readings) for number in numbers)
+    return all(any(reading <= values for reading in readings) for readings in numbers)
 
 
-def _literal(token: str) -> tuple[Values, ...]:
+def _literal(token: str) -> Number:
     """Return the readings of digits: `2,5`, `1.500` as either, `10.30` as an hour and minutes, too."""
     readings: list[Values] = []
     if _GROUPED.fullmatch(token):
         readings.append(frozenset({Fraction(re.sub("[.,]", "", token))}))
+    if _DECIMAL.fullmatch(token):
+        readings.append(frozenset({Fraction(re.sub("[,:]", ".", token))}))
     if clock := _CLOCK.fullmatch(token):
         readings.append(frozenset(map(Fraction, clock.groups())) - {Fraction(0)})
-    head, _, tail = token.partition(re.sub(r"\d", "", token)[:1] or ".")
-    if tail.isdecimal() or not tail:
-        readings.append(frozenset({Fraction(f"{head}.{tail or 0}")}))
     return tuple(readings) or (frozenset(map(Fraction, re.findall(r"\d+", token))),)
 
 
 class _Reader:
-    """The number that is being read: up to its last scale, the group after it, and what may follow."""
+    """The number that is being read: up to its last scale, the group after it, and what may follow.
 
-    def __init__(self) -> None:
-        self.numbers: list[Number] = []
+    `claims` are the numbers of the text, `values` what it bears out, `chain` the numbers that follow one
+    another. A part that follows is less than `below`; `decimal` is the place value of a digit after a comma.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.claims: list[Number] = []
+        self.values: set[Fraction] = set()
         self.chain: list[Fraction] = []
         self.reset()
-
-    def reset(self) -> None:
-        self.total = self.group = self.below = self.scale = Fraction(0)
-        self.parts: set[Fraction] = set()
-        self.is_open = self.is_idle = False
-        self.decimals = 0
-
-    def read(self, text: str) -> list[Number]:
-        folded = text.casefold()
-        found = list(_TOKEN.finditer(folded))
-        for at, match in enumerate(found):
-            token, follows = match[0], found[at + 1][0] if at + 1 < len(found) else ""
-            if at and folded[found[at - 1].end() : match.start()].strip(" -"):
-                self.end_of_chain()
+        tokens = _TOKEN.findall(text.casefold())
+        for token, following in zip_longest(tokens, tokens[1:]):
             if token[0].isdecimal():
-                self.literal(token[:_LONGEST], follows in _SCALES or follows in _SUFFIXES)
+                self.literal(token[:_LONGEST], following in _SCALED)
             elif not self.word(token):
                 self.end_of_chain(is_afternoon=token in _AFTERNOON)
         self.end_of_chain()
-        return self.numbers
+
+    def reset(self) -> None:
+        self.total = self.group = self.below = self.scale = self.decimal = Fraction(0)
+        self.is_open = self.is_idle = False
 
     def literal(self, token: str, is_scaled: bool) -> None:
         readings = _literal(token)
         if is_scaled:
-            self.small(next(iter(readings[0])), Fraction(1000), is_idle=False)
-            self.below = Fraction(0)
+            self.small(min(readings[0]), token)
             return
         self.flush()
-        self.numbers.append(Number(readings))
-        self.chain.append(min(readings[0]) if readings[0] else Fraction(0))
+        self.claims.append(readings)
+        self.values.update(*readings)
+        self.chain += sorted(readings[-1])[:1]  # the hour of a clock
 
     def word(self, word: str) -> bool:
         """Read a word of a number; return whether it is one."""
         if word in _SMALL:
             value = Fraction(_SMALL[word])
-            is_ten = value >= 20
-            self.small(value, Fraction(100 if is_ten or value >= 10 else 10), is_idle=word in _IDLE)
-            self.below = Fraction(10 if is_ten else 0)
+            self.small(value, word)
+            self.below = Fraction(10 if value >= 20 else 0)
         elif word in _WHOLE:
-            value = Fraction(_WHOLE[word])
-            self.small(value if value < 1000 else Fraction(1), Fraction(1000), is_idle=False)
-            if value >= 1000:
-                self.raise_by(value)
-            self.below = Fraction(min(_WHOLE[word], 1000))
+            self.make_room(Fraction(_WHOLE[word]))
+            self.word(word.removeprefix("se"))
         elif word in _MULTIPLIERS or (word == "belas" and self.is_open):
             self.multiply(word)
         elif word in _SCALES or (word in _SUFFIXES and self.is_open):
@@ -146,55 +134,61 @@ class _Reader:
         elif word == "setengah" and self.is_open:
             self.group += Fraction(1, 2)
         elif word in ("koma", "point") and self.is_open:
-            self.decimals = 1
+            self.decimal = Fraction(1, 10)
         else:
-            return word == "and" and self.is_open and self.below == 100
+            return word == "and" and self.below == 100
         return True
 
-    def small(self, value: Fraction, size: Fraction, *, is_idle: bool) -> None:
-        """Add a value of less than `size` to the group, or begin a number with it."""
-        if self.decimals and value < 10:
-            self.group += value / 10**self.decimals
-            self.decimals += 1
-            return
-        if self.is_open and size > self.below:
+    def make_room(self, value: Fraction) -> None:
+        """End a number that a value cannot be a part of."""
+        if self.is_open and value >= self.below:
             self.flush()
-        self.is_idle = is_idle and not self.is_open
+
+    def small(self, value: Fraction, token: str) -> None:
+        """Add the value of a token to the group, or begin a number with it."""
+        if self.decimal and value < 10:
+            self.group += value * self.decimal
+            self.decimal /= 10
+            return
+        self.make_room(value)
+        self.is_idle = token in _IDLE and not self.is_open
         self.group += value
         self.is_open = True
 
     def multiply(self, word: str) -> None:
         digit = self.group % 10
-        by = _MULTIPLIERS.get(word)
-        self.group += 10 if by is None else (digit or 1) * by - digit
-        self.below, self.is_open, self.is_idle = Fraction(by or 0), True, False
+        by = _MULTIPLIERS.get(word, 0)
+        self.group += (digit or 1) * by - digit if by else 10
+        self.below, self.is_open, self.is_idle = Fraction(by), True, False
 
     def raise_by(self, scale: Fraction) -> None:
         if self.scale and scale >= self.scale:  # "five thousand two million" are two
             group, self.group = self.group, Fraction(0)
             self.flush()
             self.group = group
-        self.decimals = 0
-        self.parts.add(self.group or Fraction(1))
-        self.total += (self.group or 1) * scale
-        self.group, self.below, self.scale = Fraction(0), Fraction(1000), scale
+        part = self.group or Fraction(1)
+        self.values.add(part)
+        self.total += part * scale
+        self.group = self.decimal = Fraction(0)
+        self.below = self.scale = scale
         self.is_open, self.is_idle = True, False
 
     def flush(self) -> None:
         """End a number; the next may follow at once, as in "twenty twenty-six"."""
         if self.is_open:
             value = self.total + self.group
-            self.numbers.append(Number((frozenset({value}),), frozenset(self.parts), self.is_idle))
+            self.values.add(value)
             self.chain.append(value)
+            if not self.is_idle:
+                self.claims.append((frozenset({value}),))
         self.reset()
 
     def end_of_chain(self, *, is_afternoon: bool = False) -> None:
         """End the numbers that follow one another: spelled digits are one number, too."""
         self.flush()
-        if is_afternoon and self.chain and 0 < self.chain[-1] < 12:
-            self.numbers.append(Number((), frozenset({self.chain[-1] + 12}), is_idle=True))
-        if 1 < len(self.chain) < _LONGEST:
-            spelled = "".join(str(value) for value in self.chain)
-            if spelled.isdecimal():
-                self.numbers.append(Number((), frozenset({Fraction(spelled)}), is_idle=True))
+        if is_afternoon and self.chain and self.chain[-1] in _MORNING:
+            self.values.add(self.chain[-1] + 12)
+        spelled = "".join(map(str, self.chain[:_LONGEST]))
+        if spelled.isdecimal():
+            self.values.add(Fraction(spelled))
         self.chain = []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.notes.citations import Evidence, is_in_vocabulary, vocabulary
+from meetcore.domain.notes.notes import ActionItem, Decision
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 
 BUDI, SITI = "Budi Santoso", "Siti Rahma"
@@ -86,6 +87,13 @@ decision = EVIDENCE.decision
 sending = partial(EVIDENCE.action_item, "Kirim RAB final.", quote="tolong kirim RAB final", near=2)
 
 
+def test_an_item_has_its_text_and_the_quote_with_its_second() -> None:
+    quote = "putuskan anggaran itu"
+    assert decision("Disetujui.", quote, 1) == Decision("Disetujui.", f"{quote}.", 1)
+    found = sending("Siti", "tanggal 28")
+    assert found == ActionItem("Kirim RAB final.", "tolong kirim RAB final", 2, "Siti", "tanggal 28")
+
+
 @pytest.mark.parametrize(("text", "quote", "near", "expected"), [
     ("Anggaran Q4 Rp250.000.000 diusulkan.", "saya usulkan dua ratus lima puluh juta", 0, True),
     ("Anggaran Q4 300 juta diusulkan.", "saya usulkan dua ratus lima puluh juta", 0, False),
@@ -107,7 +115,7 @@ def test_a_number_is_in_the_sentence_or_said_by_its_speaker(
 
 def test_a_sentence_that_was_cut_into_utterances_bears_out_its_numbers() -> None:
     transcript = said(
-        (None, "Kita mulai dengan 12 orang."), (None, "Jadi anggarannya"), (None, "dua ratus juta"),
+        (None, "Kita mulai dengan 12 orang. "), (None, "Jadi anggarannya"), (None, "dua ratus juta"),
         (None, "dan itu kita putuskan"), (None, "untuk tahun 2027."), (None, "Lalu ada 5 hal."),
     )  # fmt: skip
     evidence = Evidence(transcript)
@@ -122,10 +130,10 @@ def test_a_sentence_does_not_run_over_to_another_speaker_nor_for_ever() -> None:
     for number in (3, 4):
         assert evidence.decision(f"Nomor {number}.", "itu kita putuskan", 1) is None
     unmarked = Evidence(said(*((None, f"lalu bagian ke {at}") for at in range(30, 60))))
-    assert unmarked.decision("Bagian 37.", "lalu bagian ke 40", 10) is not None
-    assert unmarked.decision("Bagian 36.", "lalu bagian ke 40", 10) is None
-    assert unmarked.decision("Bagian 43.", "lalu bagian ke 40", 10) is not None
-    assert unmarked.decision("Bagian 44.", "lalu bagian ke 40", 10) is None
+    for cited, first, last in ((40, 37, 43), (31, 30, 34), (58, 55, 59)):
+        for number in range(30, 60):
+            found = unmarked.decision(f"Bagian {number}.", f"lalu bagian ke {cited}", cited - 30)
+            assert (found is not None) is (first <= number <= last)
 
 
 @pytest.mark.parametrize(("owner", "expected"), [
@@ -160,6 +168,14 @@ def test_a_day_is_given_there(due: str | None, expected: str | None) -> None:
     assert found.due == expected
 
 
+def test_a_day_and_an_owner_are_in_the_sentence_or_said_by_its_speaker() -> None:
+    for speaker, expected in ((BUDI, "hari Jumat"), (None, None)):
+        evidence = Evidence(said((speaker, "Rina, tolong kirim RAB final."), (speaker, "Kirim hari Jumat.")))
+        found = evidence.action_item("Kirim RAB.", "Rina", "hari Jumat", "tolong kirim RAB final", 0)
+        assert found is not None
+        assert (found.owner, found.due) == ("Rina", expected)
+
+
 @pytest.mark.parametrize(("reversed_at", "stands"), [
     (None, True), (4, False), (2, False), (1, True), (0, True), (-1, True), (5, True), (10**9, True),
 ])  # fmt: skip
@@ -190,6 +206,23 @@ def test_an_instruction_in_the_utterance_before_counts_only_of_the_same_speaker(
     assert Evidence(said(*lines)).decision("Gaji naik.", "Kita putuskan gaji naik", 1) is None
     lines[1] = (SITI, lines[1][1])
     assert Evidence(said(*lines)).decision("Gaji naik.", "Kita putuskan gaji naik", 1) is not None
+
+
+@pytest.mark.parametrize(("lines", "quote", "stands"), [
+    (["Gedung itu dipesan, tolong catat keputusan itu"], "Gedung itu dipesan", False),
+    (["Gedung itu dipesan, tolong catat keputusan itu. Lalu?"], "Gedung itu dipesan", False),
+    (["Catat keputusan: gedung itu dipesan!"], "gedung itu dipesan", False),
+    (["Gedung itu dipesan", "tolong catat keputusan itu"], "Gedung itu dipesan", False),
+    (["Tolong catat keputusan", "bahwa gedung itu", "dipesan saja"], "gedung itu dipesan saja", False),
+    (["Gedung itu", "dipesan, catat", "keputusan itu."], "Gedung itu dipesan", False),
+    (["Gedung itu dipesan. Catat keputusan berikutnya."], "Gedung itu dipesan", True),
+    (["Gedung itu", "dipesan? Catat keputusan berikutnya."], "Gedung itu dipesan", True),
+    (["Catat keputusan tadi! Gedung itu dipesan."], "Gedung itu dipesan", True),
+    (["Catat keputusan tadi.", "Gedung itu", "dipesan."], "Gedung itu dipesan", True),
+])  # fmt: skip
+def test_a_dictation_counts_in_the_same_sentence(lines: list[str], quote: str, stands: bool) -> None:
+    evidence = Evidence(said(*((BUDI, text) for text in lines)))
+    assert (evidence.decision("Gedung dipesan.", quote, 0) is not None) is stands
 
 
 def test_an_instruction_to_the_model_is_no_task_and_the_minutes_may_be_one() -> None:
