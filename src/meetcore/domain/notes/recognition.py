@@ -42,7 +42,7 @@ def is_hallucinated(
 
     Without `compression_ratio`, that of the segment's own text is taken.
     """
-    is_silence = (no_speech_prob or 0) > MAX_NO_SPEECH and (avg_logprob or 0) < MIN_AVG_LOGPROB
+    is_silence = (no_speech_prob or 0) > MAX_NO_SPEECH and (avg_logprob or MIN_AVG_LOGPROB) < MIN_AVG_LOGPROB
     ratio = _compression_ratio(text) if compression_ratio is None else compression_ratio
     return is_silence or ratio > MAX_COMPRESSION_RATIO
 
@@ -66,5 +66,5 @@ def _words(text: str) -> str:
 
 
 def _compression_ratio(text: str) -> float:
-    content = text.encode("utf-8", "replace")
+    content = text.encode(errors="replace")
     return len(content) / len(zlib.compress(content))

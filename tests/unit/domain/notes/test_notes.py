@@ -278,6 +278,8 @@ def test_a_meeting_without_a_recording_has_a_failed_note_that_says_so(meeting: M
     at = datetime(2026, 12, 3, tzinfo=UTC)
     note, fact = fail_without_recording(UUID(int=9), meeting, Language.INDONESIAN, at)
     assert (note.recording_id, note.meeting_id, note.account_id) == (None, meeting.id, meeting.account_id)
+    assert (note.id, note.api_key_id, note.language) == (UUID(int=9), meeting.api_key_id, Language.INDONESIAN)
+    assert (note.step, note.duration_s, note.created_at) == (NoteStep.FETCH, 0, at)
     assert (note.status, note.credits_charged) == (NoteStatus.FAILED, 0)
     assert note.error == describe(NoteFault.NO_RECORDING)
     assert fact == NoteFailed(note)

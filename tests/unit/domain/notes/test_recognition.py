@@ -18,6 +18,8 @@ from meetcore.domain.notes.transcripts import Utterance
     (0.1, -0.1, 2.4, False),
     (None, None, None, False),
     (0.95, None, None, False),
+    (0.95, 0.0, None, False),
+    (None, -1.5, None, False),
 ])  # fmt: skip
 def test_the_thresholds_of_whisper(
     no_speech: float | None, logprob: float | None, ratio: float | None, expected: bool
@@ -31,13 +33,15 @@ def test_without_a_ratio_that_of_the_text_is_taken() -> None:
     speech = "Anggaran kuartal keempat dua ratus lima puluh juta, dan tolong kirim rinciannya hari Jumat."
     assert not is_hallucinated(speech, None, None, None)
     assert not is_hallucinated("", None, None, None)
+    assert is_hallucinated("\ud800" * 60, None, None, None), "half a character, as JSON can have it"
 
 
 @pytest.mark.parametrize("text", [
     "Terima kasih telah menonton.", "Terima kasih sudah menonton!", "terima kasih telah menonton video ini",
     "Terimakasih sudah nonton", "Thanks for watching!", "Thank you so much for watching.",
     "Jangan lupa like, share, dan subscribe ya!", "Please subscribe to my channel.",
-    "Don't forget to like and subscribe.", "Sampai jumpa di video selanjutnya.", "See you in the next video!",
+    "Don't forget to like and subscribe.", "Don\u2019t forget to subscribe!",
+    "Sampai jumpa di video selanjutnya.", "See you in the next video!",
     "Subtitles by the Amara.org community", "Teks oleh Budi",
 ])  # fmt: skip
 def test_the_end_of_a_video_is_dropped(text: str) -> None:

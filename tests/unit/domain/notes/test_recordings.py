@@ -353,6 +353,18 @@ def test_files_without_a_length_are_one_stretch_at_the_same_instant_only() -> No
     assert len(segments(opened(sound, stretch("v", 6, 0, FileKind.VIDEO)))) == 2
 
 
+def test_a_video_is_measured_where_the_audio_has_no_length() -> None:
+    sound, picture = stretch("a", 5, 0), stretch("v", 0, 60, FileKind.VIDEO)
+    assert segments(opened(sound, picture)) == (Segment(picture, picture, None),)
+
+
+def test_a_video_joins_a_stretch_of_sound_before_one_of_video_that_it_overlaps_more() -> None:
+    sound, earlier = stretch("a", 10, 10), stretch("v1", 0, 12, FileKind.VIDEO)
+    picture = stretch("v2", 2, 14, FileKind.VIDEO)
+    found = segments(opened(sound, earlier, picture))
+    assert found == (Segment(earlier, earlier, None), Segment(sound, picture, None))
+
+
 def test_two_stretches_of_sound_within_one_video_are_both_measured() -> None:
     first, second = stretch("a", 0, 40), stretch("b", 60, 40)
     picture, text = stretch("v", 0, 100, FileKind.VIDEO), stretch("t", 60, 40, FileKind.TRANSCRIPT)
