@@ -14,14 +14,16 @@ from uuid import uuid4
 import pytest
 
 from meetcore.adapters.web.routes import PAGES
+from meetcore.adapters.web.texts import OPERATOR_ROLES, ROLE_MEANINGS, ROLE_TEXTS
 from meetcore.adapters.web.visit import Page
 from meetcore.domain.meetings.schedule import WIB
-from meetcore.domain.members.roles import Role, is_allowed
+from meetcore.domain.members.roles import OperatorRole, Role, is_allowed
 from meetcore.domain.webhooks.events import EventKind
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.pages import Browser
 from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 SESSION = "__Host-meetcore"
 
@@ -62,6 +64,23 @@ async def test_a_link_signs_in_once_and_never_into_the_session_that_was_there(
     assert (await browser.post("/dashboard/sign-out")).status_code == 303
     browser.http.cookies.set(SESSION, entered.cookies[SESSION], domain="meetcore.test")
     assert (await browser.get("/dashboard")).status_code == 303, "the session is over, not only its cookie"
+
+
+async def test_every_page_says_who_is_signed_in_and_what_the_role_may_do(
+    customer: Customer, visitors: Visitors
+) -> None:
+    [owner] = await customer.application.ports.queries.list_members(customer.account_id)
+    for role, name in ((Role.OWNER, owner.user.email), (Role.FINANCE, "Guest"), (Role.VIEWER, "Guest")):
+        browser = await visitors.member(customer.account_id, role)
+        for page in PAGES:
+            if page.method == "GET" and is_allowed(role, page.action) and not re.search(r"\{|\.", page.path):
+                text = (await browser.get(page.path)).text
+                assert_contains(text, f"<strong>{name}</strong><br>{ROLE_TEXTS[role]}", ROLE_MEANINGS[role])
+    operator = await visitors.operator(OperatorRole.SUPPORT)
+    assert_contains((await operator.get("/console/accounts")).text, *OPERATOR_ROLES[OperatorRole.SUPPORT])
+    owners = await visitors.member(customer.account_id)
+    team = (await owners.get("/dashboard/team")).text
+    assert_contains(team, "What each role may do", *ROLE_MEANINGS.values())
 
 
 async def test_another_sign_in_ends_session_that_the_browser_had(customer: Customer, sign_in: SignIn) -> None:

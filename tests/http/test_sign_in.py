@@ -24,6 +24,7 @@ from tests.support.api_harness import BASE_URL, ApiHarness, Customer
 from tests.support.mailed_service import MailedService, mailed_service
 from tests.support.names import Names
 from tests.support.pages import TOKEN, Browser
+from tests.support.texts import assert_contains
 
 SESSION = "__Host-meetcore"
 
@@ -134,6 +135,16 @@ async def test_an_invited_user_signs_in_first_and_then_accepts(
     before = len(site.mails_to(guest.email))
     await inviting.post("/dashboard/team/invitations", email=guest.email, role="viewer")
     path = await site.mailed_path(guest.email, before)
+    account = await customer.harness.administration.registry.find_account(customer.account_id)
+    facts = (account.full_name, customer.email, "Viewer")
+    mail = html.unescape(site.mails_to(guest.email)[-1])
+    page = html.unescape((await stranger.get(path)).text)
+    for text in facts:
+        assert text in mail
+        assert text in page
+    assert_contains(page, "Changes nothing.", "Accept the invitation", absent=("Sign in",))
+    unknown = (await stranger.get(f"/dashboard/sign-in/{'a' * 43}")).text
+    assert_contains(unknown, "Sign in", absent=("invit", account.full_name))
     sign_in = f"/dashboard/sign-in?next={path}&reason=invited"
     for browser in (stranger, inviting):
         refused = await browser.post(path, page=path)

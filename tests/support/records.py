@@ -62,7 +62,9 @@ async def save_key(rig: PostgresRig, due: DueHostKey, host_key: str) -> bool:
 
 CONTENTS: tuple[MailContent, ...] = (
     SignInLinkMail("https://meet.example/sign-in?token=SEALED-one-time", AT),
-    InvitationMail("https://meet.example/join?token=SEALED-invited", "Perkumpulan “Émile”", "Dewi", AT),
+    InvitationMail(
+        "https://meet.example/join?token=SEALED-invited", "Perkumpulan “Émile”", "Dewi", Role.FINANCE, AT
+    ),
     EndpointDisabled(("https://hooks.example/a", "https://hooks.example/b"), 20, AT, "https://meet.example/"),
     LowCredits(9, 10, "https://meet.example/"),
     PasskeyChanged("Dewi's laptop", True, AT, "192.0.2.1", "https://meet.example/"),

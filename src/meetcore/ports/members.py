@@ -131,6 +131,9 @@ class SignInRepository(Protocol):
     async def find_link(self, digest: bytes, is_operators: bool) -> SignInLink | None:
         """Return a link, of the purpose `operator` or not, whether it can be used or not."""
 
+    async def find_invitation(self, digest: bytes, at: datetime) -> views.OpenInvitation | None:
+        """Return the invitation that a link, which stays as it is, would accept."""
+
     async def find_member(self, email: str) -> User | None:
         """Return the user of an e-mail address who is a member of an account."""
 

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from meetcore.adapters.catalogues import translations
 from meetcore.domain.mails import contents, views
 from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.deliveries import HELD_FOR
 
@@ -83,11 +84,16 @@ class LetterWriter:
 
     def _invitation(self, invitation: contents.Invitation) -> Letter:
         _ = self._text
+        roles = {
+            Role.OWNER: _("Owner"), Role.DEVELOPER: _("Developer"), Role.FINANCE: _("Finance"),
+            Role.VIEWER: _("Viewer"),
+        }  # fmt: skip
         names = {"member": one_line(invitation.invited_by), "account": one_line(invitation.account_name)}
         return Letter(
             _("An invitation to %(site)s", site=self.site),
             (
                 _("“%(member)s” invites you to work on “%(account)s” at %(site)s.", site=self.site, **names),
+                _("Your role there is %(role)s.", role=roles[invitation.role]),
                 _("The invitation is valid until %(time)s.", time=self._time(invitation.expires_at)),
             ),
             _("Accept the invitation"),

@@ -23,6 +23,7 @@ from meetcore.adapters.web.pages import (
 from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
 from meetcore.adapters.web.templates import asset_route
 from meetcore.domain.members.roles import Action, check_allowed, is_allowed
+from meetcore.domain.members.sessions import is_view
 from meetcore.domain.members.views import SignedIn
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.usecases.members import dashboard, passkeys
@@ -84,10 +85,19 @@ def _area(use: dashboard.DashboardUseCases) -> visit.Area[SignedIn, dashboard.Da
         find=use.sessions.find,
         send_link=use.request_link.for_member,
         redeem=use.redeem_link.for_customer,
+        find_invitation=use.redeem_link.find_invitation,
         actions=Action,
         check=lambda who, action: check_allowed(who.role, action),
         is_allowed=lambda who, action: is_allowed(who.role, action),
         name=lambda who: who.account.full_name,
         name_page=lambda who: "" if who.user is None else members.ACCOUNTS,
+        identity=_identity,
         menu=MENU,
     )
+
+
+def _identity(who: SignedIn) -> visit.Identity:
+    """Name a member by the e-mail address; a guest and an operator who looks have none here."""
+    nameless = texts.OPERATOR if is_view(who.session) else texts.GUEST
+    name = nameless if who.user is None else who.user.email
+    return visit.Identity(name, texts.ROLE_TEXTS[who.role], texts.ROLE_MEANINGS[who.role])

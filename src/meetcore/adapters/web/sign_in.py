@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.web.cookies import LANGUAGE_KEPT, is_same_origin
-from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS, _
 from meetcore.adapters.web.visit import HEADERS, Allowed, Look, Use, Who, own_path, see_other
 from meetcore.adapters.web.web_app import FormRefused, Site, refusal_page
 from meetcore.domain.errors import DomainError, RateLimited, Unprocessable
@@ -104,9 +104,15 @@ class SignInPages(Generic[Who, Use, Allowed]):
         self.site.cookies.set(answer, self.site.cookies.after, after, timedelta(minutes=20))
         return answer
 
-    async def confirm(self, _request: Request, look: Look, _browser: str) -> Response:
-        """Show the button that signs in."""
-        return look.page("confirm_sign_in.html")
+    async def confirm(self, request: Request, look: Look, _browser: str) -> Response:
+        """Show the button that signs in, and for an invitation what it is to."""
+        invitation = await self.site.area.find_invitation(request.path_params["token"])
+        if invitation is None:
+            return look.page("confirm_sign_in.html", invitation=None)
+        role, meaning = ROLE_TEXTS[invitation.role], ROLE_MEANINGS[invitation.role]
+        return look.page(
+            "confirm_sign_in.html", invitation=invitation, role=look.text(role), meaning=look.text(meaning)
+        )
 
     async def enter(self, request: Request, look: Look, browser: str) -> Response:
         """Use a link up and begin a session."""

@@ -71,7 +71,7 @@ class SignUpPages:
     async def confirm(self, _request: Request, look: Look, _browser: str) -> Response:
         """Show the button that opens the account."""
         self._check_open()
-        return look.page("confirm_sign_in.html")
+        return look.page("confirm_sign_in.html", invitation=None)
 
     async def enter(self, request: Request, look: Look, browser: str) -> Response:
         """Use a link up: open the account, and begin a session."""

@@ -92,6 +92,34 @@ ROLE_TEXTS: Final[Mapping[roles.Role, str]] = {
     roles.Role.VIEWER: _("Viewer"),
 }
 
+ROLE_MEANINGS: Final[Mapping[roles.Role, str]] = {
+    roles.Role.OWNER: _("May do everything, down to members, exports and erasing the account."),
+    roles.Role.DEVELOPER: _(
+        "Makes meetings, corrects notes, manages API keys and webhooks. Sees the ledger and the team."
+    ),
+    roles.Role.FINANCE: _(
+        "Sees the ledger, statements, API keys and the team; changes caps and settings. Opens neither "
+        "meetings nor notes."
+    ),
+    roles.Role.VIEWER: _(
+        "Sees meetings, notes, the ledger, API keys, webhooks and requests. Changes nothing."
+    ),
+}
+"""What each role may do; `roles.ALLOWED` decides."""
+
+GUEST: Final = _("Guest")
+OPERATOR: Final = _("Operator")
+
+OPERATOR_ROLES: Final[Mapping[roles.OperatorRole, tuple[str, str]]] = {
+    roles.OperatorRole.SUPPORT: (
+        _("Support"),
+        _("Sees accounts, hosts and health; resolves meetings in doubt and looks at dashboards."),
+    ),
+    roles.OperatorRole.FINANCE: (_("Finance"), _("Sees accounts and the liability; moves credits.")),
+    roles.OperatorRole.ADMIN: (_("Administrator"), _("May do everything.")),
+}
+"""The name of each operator's role, and what it may do; `roles.OPERATORS_ALLOWED` decides."""
+
 DONE: Final[Mapping[str, str]] = {
     "meeting_created": _("The meeting is made."),
     "meeting_cancelled": _("The meeting is cancelled."),

@@ -24,7 +24,7 @@ from meetcore.adapters.web.texts import DONE, _
 from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action, OperatorAction
 from meetcore.domain.members.sessions import VIEW_LIMIT, is_view
-from meetcore.domain.members.views import SignedIn, SignedInOperator
+from meetcore.domain.members.views import OpenInvitation, SignedIn, SignedInOperator
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import AccountStatus, status_of
 from meetcore.usecases.members.dashboard import ConsoleUseCases, DashboardUseCases, SentForm
@@ -35,6 +35,15 @@ MAX_FORM_BYTES: Final = 64 * 1024
 Who = TypeVar("Who", bound=SignedIn | SignedInOperator)
 Use = TypeVar("Use", bound=DashboardUseCases | ConsoleUseCases)
 Allowed = TypeVar("Allowed", bound=StrEnum)
+
+
+@frozen
+class Identity:
+    """The person signed in: an address or a word for one, the role, and what it may do; not translated."""
+
+    name: str
+    role: str
+    meaning: str
 
 
 @frozen
@@ -53,11 +62,13 @@ class Area(Generic[Who, Use, Allowed]):
     find: Callable[[str | None], Awaitable[Who | None]]
     send_link: Callable[[str, str, str | None, Language], Awaitable[None]]
     redeem: Callable[[str, Browser], Awaitable[NewSession | NewOperatorSession]]
+    find_invitation: Callable[[str], Awaitable[OpenInvitation | None]]
     actions: type[Allowed]
     check: Callable[[Who, Allowed], None]
     is_allowed: Callable[[Who, Allowed], bool]
     name: Callable[[Who], str]
     name_page: Callable[[Who], str]
+    identity: Callable[[Who], Identity]
     menu: Sequence[tuple[str, str, Allowed]]
 
     @property
@@ -164,7 +175,13 @@ class AreaVisit(Generic[Who, Use, Allowed]):
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page with the frame of its area around it."""
+        identity = self.area.identity(self.signed_in)
         frame = {
+            "identity": Identity(
+                identity.name if "@" in identity.name else self.text(identity.name),
+                self.text(identity.role),
+                self.text(identity.meaning),
+            ),
             "visitor": self.area.name(self.signed_in),
             "name_page": self.area.name_page(self.signed_in),
             "viewed_until": self._viewed_until(),

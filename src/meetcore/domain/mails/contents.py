@@ -10,6 +10,8 @@ from typing import Final
 
 from attrs import field, frozen
 
+from meetcore.domain.members.roles import Role
+
 NEWS_KEPT: Final = timedelta(hours=24)
 """How long a mail without an expiry of its own is worth sending."""
 
@@ -35,11 +37,12 @@ class SignInLink:
 
 @frozen
 class Invitation:
-    """A link by which the recipient becomes a member of an account; `invited_by` is a member's name."""
+    """A link by which the recipient gets a role in an account; `invited_by` names the member."""
 
     url: str = field(repr=False)
     account_name: str
     invited_by: str
+    role: Role
     expires_at: datetime
 
 

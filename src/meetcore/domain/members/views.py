@@ -54,6 +54,20 @@ class AccountMembership:
     role: roles.Role
 
 
+@frozen
+class OpenInvitation:
+    """An invitation that can be accepted. `invited_by` names the member who invites, if one does."""
+
+    account_name: str
+    role: roles.Role
+    invited_by: str | None
+
+
+def inviter_name(full_name: str, email: str) -> str:
+    """Name a member to somebody who may not know the account."""
+    return f"{full_name} ({email})"
+
+
 def check_member(who: SignedIn, action: roles.Action) -> None:
     """Check that a member may do something, by role and by the state of the account: every action asks here.
 

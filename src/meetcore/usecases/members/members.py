@@ -21,7 +21,7 @@ from meetcore.domain.members.members import (
     is_pending,
 )
 from meetcore.domain.members.roles import Action, Role, check_allowed
-from meetcore.domain.members.views import SignedIn, check_member
+from meetcore.domain.members.views import SignedIn, check_member, inviter_name
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.records.pages import KeyUse
 from meetcore.domain.requests.accounts import check_email
@@ -95,7 +95,8 @@ class Members:
         )  # fmt: skip
         content = contents.Invitation(
             sign_in_links.dashboard_url(self.base_url, token), account.full_name,
-            account.full_name if user is None else user.full_name, invitation.expires_at,
+            account.full_name if user is None else inviter_name(user.full_name, user.email), role,
+            invitation.expires_at,
         )  # fmt: skip
         async with self.store.begin() as tx:
             await lock_unerased(tx, account.id)

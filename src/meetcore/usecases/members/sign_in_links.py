@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.mails import contents
 from meetcore.domain.mails.mails import Recipient
-from meetcore.domain.members import audit, roles, sign_in
+from meetcore.domain.members import audit, roles, sign_in, views
 from meetcore.domain.members.members import Invitation, Membership, User, is_pending
 from meetcore.domain.members.sessions import FRESH_FOR, OperatorSession, Session, cut_user_agent
 from meetcore.domain.notes.notes import Language
@@ -192,6 +192,13 @@ class RedeemSignInLink:
         except Gone:
             await self.refused.of_link(token, False, browser.client_address)
             raise
+
+    async def find_invitation(self, token: str) -> views.OpenInvitation | None:
+        """Return the invitation of a link, before it is used; `None` for a link of another kind."""
+        if not sign_in.is_token(token):
+            return None
+        async with self.store.at_once() as tx:
+            return await tx.sign_in.find_invitation(sign_in.token_digest(token), self.runtime.now())
 
     async def for_operator(self, token: str, browser: Browser) -> NewOperatorSession:
         """Use a link of an operator up, and begin a session in the console."""

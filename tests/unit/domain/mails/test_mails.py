@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from meetcore.domain.mails import contents, mails
 from meetcore.domain.mails.mails import Sender, parse_sender
+from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.webhooks.retry_schedule import MAX_JITTER, RetrySchedule
@@ -21,7 +22,7 @@ SCHEDULE = RetrySchedule(mails.MAIL_DELAYS_S)
 LINK = contents.SignInLink("https://meet.example/?token=secret", NOW + timedelta(minutes=15))
 CONTENTS: tuple[contents.MailContent, ...] = (
     LINK,
-    contents.Invitation("https://meet.example/?token=secret", "A", "B", NOW + timedelta(days=7)),
+    contents.Invitation("https://meet.example/?token=secret", "A", "B", Role.OWNER, NOW + timedelta(days=7)),
     contents.EndpointDisabled(("https://hooks.example/",), 20, NOW, "https://meet.example/"),
     contents.LowCredits(1, 10, "https://meet.example/"),
     contents.PasskeyChanged("A", False, NOW, None, "https://meet.example/"),

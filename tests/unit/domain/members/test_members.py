@@ -19,6 +19,7 @@ from meetcore.domain.members.members import (
     is_pending,
 )
 from meetcore.domain.members.roles import Role
+from meetcore.domain.members.views import inviter_name
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 ACCOUNT = UUID(int=1)
@@ -74,3 +75,7 @@ def test_invitations_are_bounded(pending: int, today: int, had_credits: bool, le
         return
     with pytest.raises(Unprocessable, match="pending" if pending >= 50 else "5 invitations a day"):
         check_invitations(counts)
+
+
+def test_a_member_is_named_with_the_address_to_those_who_are_invited() -> None:
+    assert inviter_name("Sari Dewi", "sari@example.com") == "Sari Dewi (sari@example.com)"

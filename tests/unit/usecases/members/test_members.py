@@ -20,7 +20,7 @@ from meetcore.domain.members.members import (
 from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import is_fresh
 from meetcore.domain.members.sign_in import INVITATION_FOR, SignInFirst
-from meetcore.domain.members.views import SignedIn
+from meetcore.domain.members.views import OpenInvitation, SignedIn
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.usecases.members.members import Members
 from meetcore.usecases.members.sign_in_links import Browser
@@ -53,10 +53,17 @@ async def test_an_invitation_makes_a_member_once(at: AccessHarness) -> None:
     assert mail.recipient == "b@example.com"
     content = link_in(mail)
     assert isinstance(content, contents.Invitation)
-    assert (content.account_name, content.invited_by) == ("A", "A")
+    assert owner.user is not None
+    assert (content.account_name, content.role) == ("A", Role.FINANCE)
+    assert content.invited_by == f"{owner.user.full_name} ({owner.user.email})"
     assert content.expires_at == at.harness.now() + INVITATION_FOR
     assert list(await members.list_invitations(owner)) == [invitation]
-    made = await at.access().redeem_link.for_customer(token_in(mail), Browser())
+    redeem = at.access().redeem_link
+    shown = await redeem.find_invitation(token_in(mail))
+    assert shown == OpenInvitation("A", Role.FINANCE, content.invited_by)
+    made = await redeem.for_customer(token_in(mail), Browser())
+    assert await redeem.find_invitation(token_in(mail)) is None
+    assert await redeem.find_invitation("x") is None
     member = await at.access().sessions.find(made.token)
     assert member is not None
     assert member.user is not None
@@ -68,7 +75,6 @@ async def test_an_invitation_makes_a_member_once(at: AccessHarness) -> None:
         await at.access().redeem_link.for_customer(token_in(mail), Browser())
     assert at.actions()[-2:] == ["member.invited", "member.joined"]
     invited, joined = at.changes()[-2:]
-    assert owner.user is not None
     assert (invited.actor.id, invited.client_address) == (owner.user.id, "192.0.2.1")
     assert joined.actor.id == member.user.id
     assert "@" not in f"{[(each.actor.name, each.details) for each in at.log()]}", "ids are written alone"
@@ -124,6 +130,7 @@ async def test_an_invitation_that_was_taken_back_or_is_over_makes_no_member(at: 
     await members.invite(owner, "c@example.com", Role.OWNER, None)
     at.harness.clock.advance(INVITATION_FOR.total_seconds())
     for token in (revoked, at.last_token()):
+        assert await redeem.find_invitation(token) is None
         with pytest.raises(Gone):
             await redeem.for_customer(token, Browser())
     assert len(await members.list_members(owner)) == 1

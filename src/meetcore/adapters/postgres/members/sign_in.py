@@ -18,9 +18,11 @@ from meetcore.adapters.postgres.members.members import (
 )
 from meetcore.adapters.postgres.repository import Repository, load_statements
 from meetcore.domain.errors import Conflict
+from meetcore.domain.members import views
 from meetcore.domain.members.members import User
 from meetcore.domain.members.operators import Operator
 from meetcore.domain.members.passkeys import Challenge, ChallengePurpose, Passkey, PasskeyOwner
+from meetcore.domain.members.roles import Role
 from meetcore.domain.members.sessions import SEEN_EVERY, OperatorSession, Session
 from meetcore.domain.members.sign_in import SignInLink, SignUp
 
@@ -52,6 +54,14 @@ class PostgresSignInRepository(Repository):
             SQL["use_link"], digest=digest, browser_digest=browser_digest, is_operators=is_operators, at=at
         )
         return None if row is None else LINK.read(row)
+
+    async def find_invitation(self, digest: bytes, at: datetime) -> views.OpenInvitation | None:
+        row = await self._one(SQL["find_invitation"], digest=digest, at=at)
+        if row is None:
+            return None
+        name, email = row["member_name"], row["member_email"]
+        by = None if name is None else views.inviter_name(name, email)
+        return views.OpenInvitation(row["account_name"], Role(row["role"]), by)
 
     async def bind_identity(self, owner: PasskeyOwner, issuer: str, subject: str, at: datetime) -> bool:
         identity = asdict(owner) | {"issuer": issuer}

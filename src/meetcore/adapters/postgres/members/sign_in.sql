@@ -30,6 +30,15 @@ WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s
     AND (l.purpose = 'operator') = %(is_operators)s
 RETURNING {LINK.select}
 
+-- find_invitation: What a link invites to that can be used.
+SELECT a.full_name AS account_name, i.role, u.full_name AS member_name, u.email AS member_email
+FROM sign_in_links l
+JOIN invitations i ON i.id = l.invitation_id
+JOIN accounts a ON a.id = i.account_id
+LEFT JOIN users u ON u.id = i.invited_by
+WHERE l.digest = %(digest)s AND l.used_at IS NULL AND l.expires_at > %(at)s AND i.accepted_at IS NULL
+    AND i.revoked_at IS NULL AND i.expires_at > %(at)s
+
 -- bind_identity: Write who a user or an operator is at an issuer, unless that is known.
 INSERT INTO identities (user_id, operator_id, issuer, subject, bound_at)
 VALUES (%(user_id)s, %(operator_id)s, %(issuer)s, %(subject)s, %(at)s) ON CONFLICT DO NOTHING

@@ -11,7 +11,7 @@ from meetcore.adapters.web import shared_pages, visit, web_app
 from meetcore.adapters.web.console import accounts, health, meetings, money, portal_links, sessions
 from meetcore.adapters.web.cookies import Cookies
 from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
-from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.texts import OPERATOR_ROLES, _
 from meetcore.domain.members.roles import OPERATORS_ALLOWED, OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.webhooks.addresses import Network
@@ -66,10 +66,16 @@ def _area(use: ConsoleUseCases) -> visit.Area[SignedInOperator, ConsoleUseCases,
         find=use.sessions.find_operator,
         send_link=use.request_link.for_operator,
         redeem=use.redeem_link.for_operator,
+        find_invitation=_no_invitation,
         actions=OperatorAction,
         check=lambda who, action: check_operator_allowed(who.operator.role, action),
         is_allowed=lambda who, action: action in OPERATORS_ALLOWED[who.operator.role],
         name=lambda who: f"{who.operator.email} ({who.operator.role})",
         name_page=lambda _: CONSOLE_PAGE,
+        identity=lambda who: visit.Identity(who.operator.email, *OPERATOR_ROLES[who.operator.role]),
         menu=MENU,
     )
+
+
+async def _no_invitation(_token: str) -> None:
+    """Find nothing: operators are not invited by links."""

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.responses import Response
 
 from meetcore.adapters.web.forms import explain
-from meetcore.adapters.web.texts import ROLE_TEXTS, _
+from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS, _
 from meetcore.adapters.web.visit import Page, Visit, own_path, see_other
 from meetcore.domain.errors import DomainError
 from meetcore.domain.members import roles, sessions
@@ -79,6 +79,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         invitations=await visit.use.members.list_invitations(visit.signed_in),
         own_id=None if own is None else own.id,
         roles=[(role.value, visit.text(text)) for role, text in ROLE_TEXTS.items()],
+        meanings=[(visit.text(ROLE_TEXTS[role]), visit.text(text)) for role, text in ROLE_MEANINGS.items()],
         email=visit.form.get("email", ""),
         left=_left(visit),
     )
