@@ -1,11 +1,15 @@
 """Score the local note writer on labelled transcripts: `python -m tests.support.note_scores [-v] FOLDER`.
 
-A transcript is one JSON file::
+A transcript is a text file: a head, an empty line, then a line for each utterance, with the labels in place::
 
-    {"name": "...", "kind": "formal", "day": "2026-11-02", "utterances": [["Speaker", "text"], ...],
-     "decisions": [{"utterance": 17, "sentence": "..."}],
-     "actions": [{"utterance": 30, "sentence": "...", "owners": ["Rudi"], "due": "tgl 5",
-                  "due_on": "2026-11-05"}]}
+    kind: formal
+    day: 2026-11-02
+
+    Bu Ratna: Baik. {D: Rapat bulan depan diadakan di Bogor.}
+    Bu Ratna: {A|Rudi, Dewi|tgl 5|2026-11-05: Rudi sama Dewi tolong pesan hotelnya tgl 5.}
+
+`D` is a decision, `A` an action item with its owners, due words and due date, each of which may be empty. A
+sentence can have two labels, one within the other.
 
 A decision that is taken back later has no label. A label is found where an item quotes its sentence, or
 another of its utterance. Owners and due dates count out of all labelled actions: one that was not found has
@@ -13,25 +17,32 @@ neither.
 """
 
 import asyncio
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
+from itertools import cycle
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from meetcore.adapters.local_notes.writer import _draft
+from meetcore.adapters.local_notes.model import Model, shipped
+from meetcore.adapters.local_notes.writer import draft_by
 from meetcore.adapters.public_holidays import HolidaysCalendar
 from meetcore.domain.notes.due_dates import with_due_dates
 from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.notes.transcripts import Transcript, Utterance
 
 SECONDS_APART: Final = 5.0
+LOOSE: Final = "sentences"
+"""The kind of a file whose utterances do not belong together."""
 _TITLES: Final = frozenset(
     ("pak", "bu", "bapak", "ibu", "mas", "mbak", "kak", "bang", "bung", "mr", "mrs", "ms", "dr")
+)
+_LABEL: Final = re.compile(
+    r"\{(?P<kind>D|A\|(?P<owners>[^|{}]*)\|(?P<due>[^|{}]*)\|"
+    r"(?P<due_on>[^|{}:]*)): *(?P<sentence>[^{}]*?) *\}"
 )
 Item = TypeVar("Item", Decision, ActionItem)
 
@@ -77,37 +88,57 @@ class Score:
 
 def load(file: Path) -> Meeting:
     """Read a labelled transcript."""
-    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    transcript = tuple(
-        Utterance(at * SECONDS_APART, (at + 1) * SECONDS_APART, text, speaker)
-        for at, (speaker, text) in enumerate(content["utterances"])
-    )
-    decisions, actions = ([_label(each) for each in content[kind]] for kind in ("decisions", "actions"))
-    name, kind, day = content["name"], content["kind"], date.fromisoformat(content["day"])
-    return Meeting(name, kind, day, transcript, decisions, actions)
+    head, _, body = file.read_text(encoding="utf-8").partition("\n\n")
+    about = dict(line.split(": ", 1) for line in head.splitlines())
+    utterances: list[Utterance] = []
+    decisions: list[Label] = []
+    actions: list[Label] = []
+    for at, line in enumerate(body.splitlines()):
+        speaker, text = line.split(": ", 1)
+        while found := _LABEL.search(text):
+            label = _label(at, found)
+            (decisions if found["owners"] is None else actions).append(label)
+            text = text[: found.start()] + label.sentence + text[found.end() :]
+        utterances.append(Utterance(at * SECONDS_APART, (at + 1) * SECONDS_APART, text, speaker))
+    day = date.fromisoformat(about["day"])
+    return Meeting(file.stem, about["kind"], day, tuple(utterances), decisions, actions)
 
 
-def _label(content: dict[str, Any]) -> Label:
-    due_on = content.get("due_on")
+def _label(at: int, found: re.Match[str]) -> Label:
+    owners = (name.strip() for name in (found["owners"] or "").split(","))
     return Label(
-        content["utterance"],
-        content["sentence"],
-        _names(content.get("owners") or ()),
-        content.get("due"),
-        None if due_on is None else date.fromisoformat(due_on),
+        at,
+        found["sentence"],
+        names_of(name for name in owners if name),
+        found["due"] or None,
+        date.fromisoformat(found["due_on"]) if found["due_on"] else None,
     )
 
 
-def draft_of(meeting: Meeting) -> NoteDraft:
-    """Write the notes of a meeting."""
-    draft = _draft(meeting.transcript, Language.INDONESIAN)
+def excerpts(meeting: Meeting, lengths: Sequence[int]) -> Iterator[Meeting]:
+    """Yield a meeting in pieces of so many utterances, in turn."""
+    begin, sizes = 0, cycle(lengths)
+    while begin < len(meeting.transcript):
+        end = begin + next(sizes)
+        spoken = meeting.transcript[begin:end]
+        moved = (evolve(one, at_s=at * SECONDS_APART) for at, one in enumerate(spoken))
+        decisions, actions = (
+            [evolve(one, utterance=one.utterance - begin) for one in labels if begin <= one.utterance < end]
+            for labels in (meeting.decisions, meeting.actions)
+        )
+        yield evolve(meeting, transcript=tuple(moved), decisions=decisions, actions=actions)
+        begin = end
+
+
+def draft_of(meeting: Meeting, model: Model | None = None) -> NoteDraft:
+    """Write the notes of a meeting, by the weights of the package unless others are given."""
+    draft = draft_by(model or shipped(), meeting.transcript, Language.INDONESIAN)
     return with_due_dates(draft, meeting.day, asyncio.run(HolidaysCalendar().holidays_from(meeting.day)))
 
 
-def score(file: Path) -> Score:
+def score(meeting: Meeting, model: Model | None = None) -> Score:
     """Compare the notes of a labelled transcript with its labels."""
-    meeting = load(file)
-    draft = draft_of(meeting)
+    draft = draft_of(meeting, model)
     decided, false_decisions = _matched(meeting.decisions, draft.decisions)
     done, false_actions = _matched(meeting.actions, draft.action_items)
     misses = [f"decision {each.utterance}: {each.sentence}" for each, item in decided if item is None]
@@ -163,13 +194,14 @@ def _overlaps(one: str, other: str) -> bool:
     return one in other or other in one
 
 
-def _names(names: Iterable[str]) -> frozenset[str]:
+def names_of(names: Iterable[str]) -> frozenset[str]:
+    """Return names in small letters, without titles."""
     words = ([word for word in re.findall(r"\w+", name.casefold()) if word not in _TITLES] for name in names)
     return frozenset(" ".join(each) for each in words)
 
 
 def _is_owner_right(label: Label, action: ActionItem) -> bool:
-    return _names(action.owner.split(", ") if action.owner else ()) == label.owners
+    return names_of(action.owner.split(", ") if action.owner else ()) == label.owners
 
 
 def _is_due_right(label: Label, action: ActionItem) -> bool:
@@ -212,14 +244,19 @@ def table(scores: Sequence[Score]) -> str:
     return "\n".join(lines)
 
 
+def show(scores: Iterable[Score]) -> None:
+    """Print what was missed and what was false."""
+    for each in scores:
+        print(f"\n# {each.name}", *each.misses, *(f"FALSE {line}" for line in each.false), sep="\n")
+
+
 def main(arguments: Sequence[str]) -> None:
     """Print the table of a folder; with `-v` what was missed and what was false, too."""
     (folder,) = (each for each in arguments if not each.startswith("-"))
-    scores = [score(file) for file in sorted(Path(folder).glob("*.json"))]
+    scores = [score(load(file)) for file in sorted(Path(folder).glob("*.txt"))]
     print(table(scores))
     if "-v" in arguments:
-        for each in scores:
-            print(f"\n# {each.name}", *each.misses, *(f"FALSE {line}" for line in each.false), sep="\n")
+        show(scores)
 
 
 if __name__ == "__main__":

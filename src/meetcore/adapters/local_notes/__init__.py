@@ -1,4 +1,4 @@
-"""Notes without network and key: found by rules and counting, in Indonesian and English.
+"""Notes without network and key: sentences that a linear model over words chooses, in Indonesian and English.
 
 Nothing is translated: every word of a note but a few set by `language` occurs in the transcript.
 """

@@ -1,111 +1,65 @@
-"""Find action items: who is asked to do what, who takes something on, and by when.
+"""Write the action items that the model finds: who has what to do, and by when."""
 
-"Saya", "gue" and "I" are the speaker, "lo" and "you" whom the sentence calls, or who accepts it next. What is
-said to run the meeting is no task.
-"""
-
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from attrs import evolve
-
-from meetcore.adapters.local_notes import action_patterns as patterns
-from meetcore.adapters.local_notes.action_forms import Task, end_of, task_in
-from meetcore.adapters.local_notes.due_phrases import due_at, due_in, without_due
-from meetcore.adapters.local_notes.names import People
-from meetcore.adapters.local_notes.sentences import Sentence
-from meetcore.adapters.local_notes.task_evidence import ME
+from meetcore.adapters.local_notes.due_phrases import due_in, without_due
+from meetcore.adapters.local_notes.lexicon import words_of
+from meetcore.adapters.local_notes.mechanics import is_mechanics
+from meetcore.adapters.local_notes.model import Model
+from meetcore.adapters.local_notes.owners import Owner, owner_of
+from meetcore.adapters.local_notes.reading import Meeting, Reading
 from meetcore.domain.notes.notes import ActionItem
 
+_MARKS: Final = " \t\n,;:.!?…\"'"
+_TAIL: Final = re.compile(
+    r",?\s+(?:ya|yah|dong|deh|please|pak|bu|oke|okay|thanks|terima\s+kasih|latest|at\s+the\s+latest)$",
+    re.IGNORECASE,
+)
+_LEADING: Final = frozenset(
+    {"OK", "SO", "DEAL", "ASK", "CAN", "MUST", "SOON", "YANG", "YOU", "DUE", ",", ":", "."}
+)
+_ONLY_DUE: Final = re.compile(
+    r"[\s,.!]*(?:(?:ya|kalau\s+bisa|deadline(?:nya)?|tenggat(?:nya)?|ditunggu|maksimal|harus|selesai|sudah|oke|please|ready"
+    r"|done|pak|bu|thanks)[\s,.!:]*)*+",
+    re.IGNORECASE,
+)
 
-def actions_in(sentences: Sequence[Sentence], people: People) -> Iterator[tuple[int, ActionItem]]:
-    """Yield the action items with the numbers of their sentences.
 
-    Who answers a request that names nobody has it; a promise in an answer to a request is no second task.
-    """
-    last: tuple[int, ActionItem] | None = None
-    for at, sentence in enumerate(sentences):
-        task = task_in(sentence, people)
-        if task is None:
+def actions_in(meeting: Meeting, scores: Sequence[float], model: Model) -> Iterator[tuple[int, ActionItem]]:
+    """Yield the action items with the numbers of their sentences."""
+    for at, one in enumerate(meeting.readings):
+        text = one.sentence.text
+        if scores[at] <= 0 or is_mechanics(text):
             continue
-        item = _item(task, sentence, _follower(sentences, at))
-        if item is None or (task.is_mine and last is not None and _answers(sentences, at, item, last)):
-            continue
-        if item.owner is None and (task.is_yours or task.is_request):
-            item = evolve(item, owner=_listener(sentences, at))
-        last = at, item
-        yield last
+        owner = owner_of(meeting, at, model)
+        due = due_in(text) or _due_after(meeting, at)
+        task = _task(one, owner) or text
+        yield (
+            at,
+            ActionItem(task[0].upper() + task[1:], text, one.sentence.at_s, ", ".join(owner) or None, due),
+        )
 
 
-def action_in(sentence: Sentence, people: People | None = None) -> ActionItem | None:
-    """Return the action item of a sentence by itself."""
-    task = task_in(sentence, people or People((sentence.speaker or "",)))
-    return None if task is None else _item(task, sentence, None)
+def _task(one: Reading, owner: Owner) -> str:
+    """Return a sentence without its owner, what leads to the task, and a due date at the end."""
+    tokens = list(one.tokens)
+    while len(tokens) > 1 and _leads(one, tokens[0].name, tokens[0].word, tokens[0].owner, owner):
+        del tokens[0]
+    text = one.sentence.text[tokens[0].begin :] if tokens else ""
+    return _TAIL.sub("", without_due(text).strip(_MARKS)).strip(_MARKS)
 
 
-def _item(task: Task, sentence: Sentence, follower: str | None) -> ActionItem | None:
-    """Make the item; a due date may stand before the task, or alone in the speaker's next sentence."""
-    phrase = sentence.text[task.begin : task.end]
-    due = due_in(phrase) or due_in(sentence.text[: task.begin])
-    if due is None and follower is not None:
-        due = due_in(follower)
-    shown = patterns.TAIL.sub("", without_due(phrase).strip(patterns.MARKS)).strip(patterns.MARKS)
-    if not shown:
+def _leads(one: Reading, name: str, word: str, named: str | None, owner: Owner) -> bool:
+    is_owner = named in owner or (name == "ME" and one.sentence.speaker in owner)
+    return is_owner or name in _LEADING or word in words_of("leading")
+
+
+def _due_after(meeting: Meeting, at: int) -> str | None:
+    """Return the due date in the next sentence of the same turn, if that says nothing else."""
+    if at + 1 == len(meeting.readings) or meeting.turn_of[at + 1] != meeting.turn_of[at]:
         return None
-    owner = sentence.speaker if task.is_mine else _with_speaker(task.owner, sentence.speaker)
-    return ActionItem(shown[0].upper() + shown[1:], sentence.text, sentence.at_s, owner, due)
-
-
-def _with_speaker(owner: str | None, speaker: str | None) -> str | None:
-    """Put the speaker where a list of owners says "and I"."""
-    if owner is None or ME not in owner:
-        return owner
-    return ", ".join(name for name in (speaker if each == ME else each for each in owner.split(", ")) if name)
-
-
-def _follower(sentences: Sequence[Sentence], at: int) -> str | None:
-    """Return the next sentence of the same utterance, if it says a due date and nothing else."""
-    if at + 1 == len(sentences) or sentences[at + 1].at_s != sentences[at].at_s:
-        return None
-    text = sentences[at + 1].text
-    begin = end_of(patterns.ONLY_DUE, text, 0)
-    end = due_at(text, begin)
-    return text if end > begin and end_of(patterns.ONLY_DUE, text, end) == len(text) else None
-
-
-def _listener(sentences: Sequence[Sentence], at: int) -> str | None:
-    """Return who accepts in the next utterance."""
-    for answer in sentences[at + 1 : at + 4]:
-        if answer.at_s != sentences[at].at_s:
-            accepts = answer.speaker != sentences[at].speaker and patterns.ACCEPTS.match(answer.text)
-            return answer.speaker if accepts else None
-    return None
-
-
-def _answers(
-    sentences: Sequence[Sentence], at: int, promise: ActionItem, last: tuple[int, ActionItem]
-) -> bool:
-    """Return whether a promise repeats what its speaker was just asked for."""
-    place, item = last
-    speaker, between = sentences[at].speaker, {one.at_s for one in sentences[place : at + 1]}
-    if len(between) > _ANSWER_WITHIN or speaker is None or speaker == sentences[place].speaker:
-        return False
-    if (
-        len(between) == 2
-        and (patterns.ACCEPTS.match(_first_of(sentences, at)) or promise.task.count(" ") < 2)
-        and not patterns.ALSO.search(sentences[at].text)
-    ):
-        return True
-    return item.owner is None or any(
-        name.split()[-1].casefold() in speaker.casefold() for name in item.owner.split(", ")
-    )
-
-
-def _first_of(sentences: Sequence[Sentence], at: int) -> str:
-    """Return the first sentence of an utterance."""
-    while at and sentences[at - 1].at_s == sentences[at].at_s:
-        at -= 1
-    return sentences[at].text
-
-
-_ANSWER_WITHIN: Final = 3
+    text = meeting.readings[at + 1].sentence.text
+    due = due_in(text)
+    return due if due is not None and _ONLY_DUE.fullmatch(text.replace(due, "", 1)) else None

@@ -1,42 +1,50 @@
-"""Find decisions, and those that are taken back later in the meeting.
+"""Choose the decisions that stand at the end of a meeting: those found that are not taken back later.
 
-A rule looks at one sentence, except for "Setuju." after a proposal. Questions, wishes, denials, open points
-and what was decided in the past are none. A sentence that takes a decision back strikes the one that it
-shares most words with; without any, the last one if it follows soon, or the one that was talked about alike.
+A sentence takes back the decision with which it shares most terms, if it revokes ("kita batalkan", "scrap
+that") or decides again and says that something changes. One that revokes and shares none takes back the last
+decision, if that was just made.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from attrs import frozen
 
-from meetcore.adapters.local_notes import decision_patterns as patterns
-from meetcore.adapters.local_notes.evidence import ENOUGH, Meeting
-from meetcore.adapters.local_notes.sentences import Sentence
-from meetcore.adapters.local_notes.verbs import is_english_verb
+from meetcore.adapters.local_notes.lexicon import words_of
+from meetcore.adapters.local_notes.reading import Meeting
 from meetcore.adapters.local_notes.words import terms_of
+from meetcore.domain.notes.due_words import MONTHS, NUMBERS, WEEKDAYS
 from meetcore.domain.notes.notes import Decision
 
-_REACH: Final = 4
-_CONTEXT: Final = 25
-_FEWEST_TERMS: Final = 2
+_REACH: Final = 3
 _NEAR: Final = 6
 _AT_ONCE: Final = 2
-# What a decision is said with, not what it is about.
-_CUES: Final = frozenset(
-    """
-    putuskan diputuskan memutuskan putusin sepakati disepakati menyepakati setujui disetujui menyetujui
-    tetapkan ditetapkan menetapkan keputusan kesepakatan rencana pakai pake memakai batal batalkan dibatalkan
-    batalin membatalkan cancel ralat jadiin demikian rapat final deal fix decide decision approved settled
-    scrap stick let's forget never mind keberatan
-    """.split()  # noqa: SIM905  # a list of words is read as words
+_NEARLY: Final = -1.5
+_CALENDAR: Final = frozenset((*MONTHS, *NUMBERS, *WEEKDAYS))
+_REVOKES: Final = re.compile(
+    r"\b(?:(?:di)?batal(?:kan|in)?|membatalkan|(?:di)?cancel(?:led)?|(?:tidak|nggak|gak|ga|tak|enggak|ndak|ngga)\s+jadi"
+    r"|urung|ralat|(?:di)?urungkan|(?:kita|kami|saya)\s+cabut|dicabut|mencabut|meralat|menganulir|dianulir"
+    r"|(?:keputusan|yang|kesepakatan|rencana|hasil)\s+(?:\w+\s+){0,2}tadi\s+(?:\w+\s+){0,2}(?:di)?(?:ubah|ganti|revisi"
+    r"|hapus|coret|salah|geser)|scrap|ditch|(?:cancel|forget|reverse|undo|revoke|withdraw|overturn)\s+(?:that|the|this|it"
+    r"|what|our)|never\s+mind|on\s+second\s+thoughts?|change\s+of\s+plans?|(?:i|we)\s+take\s+(?:that|it)\s+back"
+    r"|is\s+off\s+the\s+table|changed?\s+(?:my|our)\s+minds?)\b",
+    re.IGNORECASE,
 )
+_CHANGES: Final = re.compile(
+    r"\b(?:(?:di)?(?:tangguhkan|tunda|ubah|ganti|geser|revisi|undur|pindah)(?:kan|in)?|majuin|mundurin|switch|instead|move[ds]?"
+    r"|revert|go\s+back|split|tetap|tetep|bukan\s+(?:\w+\s+){1,3}(?:lagi|tapi))\b",
+    re.IGNORECASE,
+)
+_REFERS: Final = re.compile(
+    r"\b(?:tadi|barusan|keputusan|kesepakatan|that|earlier|just\s+now|maaf|sorry)\b", re.IGNORECASE
+)
+_FOLLOWS: Final = re.compile(r"\b(?:them|it|there|tersebut|situ|sana|\w+nya)\b", re.IGNORECASE)
 
 
 @frozen
 class Struck:
-    """A decision that was taken back: the numbers of its sentence and of the reversing one, its own words."""
+    """A decision that was taken back: the numbers of its sentence and of the revoking one, its own terms."""
 
     begin: int
     end: int
@@ -46,149 +54,47 @@ class Struck:
         """Return whether a task that was given in between followed from the decision alone."""
         shared, after = len(self.terms & terms_of(text)), at - self.begin
         is_near = (shared == 1 and after <= _NEAR) or (
-            after <= _AT_ONCE and patterns.REFERS.search(text) is not None
+            after <= _AT_ONCE and _FOLLOWS.search(text) is not None
         )
         return self.begin <= at < self.end and (shared > 1 or is_near)
 
 
-def decisions_in(sentences: Sequence[Sentence]) -> Iterator[Decision]:
-    """Yield the decisions that stand at the end, with the sentences that state them."""
-    standing, _ = decided_in(sentences)
-    yield from standing.values()
-
-
-def decided_in(
-    sentences: Sequence[Sentence], tasks: Collection[int] = ()
-) -> tuple[dict[int, Decision], list[Struck]]:
-    """Return the decisions that stand, by the number of their sentence, and those that were taken back.
-
-    `tasks`: the numbers of sentences that give a task.
-    """
-    meeting = Meeting(sentences, tasks)
+def decided_in(meeting: Meeting, scores: Sequence[float]) -> tuple[dict[int, Decision], list[Struck]]:
+    """Return the decisions that stand, by the number of their sentence, and those that were taken back."""
     standing: dict[int, Decision] = {}
-    taken_back: list[tuple[int, int]] = []
-    for at, sentence in enumerate(sentences):
-        text = sentence.text.replace("\u2019", "'")
-        is_new = _is_new(text, at, meeting)
-        target = _reversed_by(text, at, standing, sentences, is_new=is_new)
+    revoked: list[tuple[int, int]] = []
+    for at, one in enumerate(meeting.readings):
+        text, is_new = one.sentence.text, scores[at] > 0
+        target = _revoked_by(meeting, at, scores[at], standing)
         if target is not None:
-            about = _about(standing.pop(target).text)
-            taken_back.append((target, at))
-            is_new = (
-                is_new
-                or patterns.KEEPS.search(text) is not None
-                or len(_about(text) - about) >= _FEWEST_TERMS
-            )
-        is_new = is_new or _renews(text, sentence, sentences, taken_back)
+            del standing[target]
+            revoked.append((target, at))
         if is_new:
-            standing[at] = Decision(sentence.text, sentence.text, sentence.at_s)
-        elif at and _is_agreed(sentences, at, standing):
-            standing[at] = Decision(sentences[at - 1].text, sentence.text, sentence.at_s)
-    reversing = {end for _, end in taken_back}
-    others = frozenset[str]().union(
-        *(_about(one.text) for at, one in standing.items() if at not in reversing)
-    )
-    return standing, [Struck(begin, end, _about(sentences[begin].text) - others) for begin, end in taken_back]
+            standing[at] = Decision(text, text, one.sentence.at_s)
+    revoking = {end for _, end in revoked}
+    others = frozenset[str]().union(*(_about(meeting, at) for at in standing if at not in revoking))
+    return standing, [Struck(begin, end, _about(meeting, begin) - others) for begin, end in revoked]
 
 
-def _renews(
-    text: str, sentence: Sentence, sentences: Sequence[Sentence], taken_back: list[tuple[int, int]]
-) -> bool:
-    """Return whether a plain "kita pakai …" follows at once on what was taken back, and so replaces it."""
-    if not taken_back or patterns.RENEWS.match(text) is None or _asks(text):
-        return False
-    end = taken_back[-1][1]
-    return sentence.at_s > sentences[end].at_s and sentences.index(sentence, end) - end <= _AT_ONCE
+def _about(meeting: Meeting, at: int) -> frozenset[str]:
+    """Return the terms of a sentence but days, numbers, and what any decision is said with."""
+    terms = meeting.readings[at].terms - words_of("decision cues") - _CALENDAR
+    return frozenset(term for term in terms if not term.isdecimal())
 
 
-def _about(text: str) -> frozenset[str]:
-    return terms_of(text) - _CUES
-
-
-def is_decision(text: str) -> bool:
-    """Return whether a sentence states a decision, whatever follows."""
-    if _asks(text) or patterns.RUNS.search(text):
-        return False
-    plain = patterns.NO_OBJECTION.sub("", text)
-    found = (pattern.search(plain) for pattern in patterns.DECIDED)
-    if (
-        (ours := patterns.WE_DO.match(plain))
-        and (is_english_verb(ours["verb"]) or patterns.WE_VERBS.match(ours["verb"]))
-        and not patterns.TALKS.match(ours["verb"])
-    ):
-        return True
-    return any(
-        one is not None and not patterns.DENIED.search(one[0]) and _stands(plain, one.start())
-        for one in found
-    )
-
-
-def _is_new(text: str, at: int, meeting: Meeting) -> bool:
-    is_outright = is_decision(text)
-    if meeting.leader is None:
-        return is_outright
-    if not is_outright and patterns.RUNS_ON.search(text):
-        return False
-    return not _is_ruled_out(text) and meeting.weight(at, is_outright=is_outright) >= ENOUGH
-
-
-def _is_ruled_out(text: str) -> bool:
-    return _asks(text) or patterns.RUNS.search(text) is not None or patterns.PAST.search(text) is not None
-
-
-def _stands(text: str, begin: int) -> bool:
-    if patterns.UNDECIDED.search(text, 0, begin):
-        return False
-    past = patterns.PAST.search(text)
-    return past is None or past.start() > begin + 40
-
-
-def _asks(text: str) -> bool:
-    return text.rstrip("\"')] ").endswith("?") or patterns.ASKS.search(text) is not None
-
-
-def _reversed_by(
-    text: str, at: int, standing: dict[int, Decision], sentences: Sequence[Sentence], *, is_new: bool
-) -> int | None:
+def _revoked_by(meeting: Meeting, at: int, score: float, standing: Collection[int]) -> int | None:
     """Return the number of the decision that a sentence takes back."""
-    if not standing or _asks(text) or patterns.PAST.search(text) or patterns.REQUESTS.search(text):
+    one = meeting.readings[at]
+    text = one.sentence.text.replace("\u2019", "'")
+    if not standing or one.asks or "ASK" in one.flags:
         return None
-    reverses = patterns.REVERSES.search(text) is not None
-    if not reverses and not (is_new and patterns.CHANGES.search(text)):
+    revokes, refers = _REVOKES.search(text) is not None, _REFERS.search(text) is not None
+    if not (revokes and (refers or score > _NEARLY)) and not (score > 0 and _CHANGES.search(text)):
         return None
-    shared = {number: len(_about(text) & _about(one.text)) for number, one in standing.items()}
-    if most := max(shared.values()):
+    shared = {number: len(_about(meeting, at) & _about(meeting, number)) for number in standing}
+    most = max(shared.values())
+    if most >= (1 if revokes else 2):
         return max(number for number, count in shared.items() if count == most)
-    if not reverses or not patterns.OURS.search(text) or patterns.SCREEN.search(text):
-        return None
     last = max(standing)
-    if len({one.at_s for one in sentences[last : at + 1]}) <= _REACH:
-        return last
-    return _by_context(at, sentences, standing) or (last if patterns.THAT.search(text) else None)
-
-
-def _by_context(at: int, sentences: Sequence[Sentence], standing: dict[int, Decision]) -> int | None:
-    """Return the decision before which the same rare words were spoken as before its reversal."""
-    own = _about(sentences[at].text)
-    spoken = frozenset[str]().union(*(_about(one.text) for one in sentences[max(0, at - _CONTEXT * 4) : at]))
-    around = frozenset[str]().union(*(_about(one.text) for one in sentences[max(0, at - _NEAR) : at + 1]))
-    here = own if own & spoken else around
-    counts = Counter(term for one in sentences[:at] for term in _about(one.text) & here)
-    best, place, begin = 0.0, None, 0
-    for number in sorted(standing):
-        context = sentences[max(begin, number - _CONTEXT) : number + 1]
-        terms = frozenset().union(*(_about(one.text) for one in context)) & here
-        worth = sum(1 / counts[term] for term in terms)
-        if worth > best:
-            best, place = worth, number
-        begin = number + 1
-    return place
-
-
-def _is_agreed(sentences: Sequence[Sentence], at: int, standing: dict[int, Decision]) -> bool:
-    before = sentences[at - 1]
-    return (
-        patterns.AGREES.fullmatch(sentences[at].text) is not None
-        and patterns.PROPOSES.search(before.text) is not None
-        and at - 1 not in standing
-    )
+    is_near = meeting.turn_of[at] - meeting.turn_of[last] <= _REACH
+    return last if revokes and refers and is_near else None

@@ -18,6 +18,7 @@ _YEAR: Final = r"(?:,?\s+20\d\d)?"
 _HOLIDAY: Final = any_of((*HOLIDAYS, "puasa", "ramadan", "ramadhan", "libur"))
 _DAY_ID: Final = (
     r"(?:hari\s+)?(?:senin|selasa|rabu|kamis|jumat|jum'at|sabtu|ahad|(?<=hari\s)minggu)|hari\s+minggu"
+    r"|minggu(?=\s+(?:pagi|siang|sore|malam|malem))"
 )
 _DAY_EN: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _PART_ID: Final = r"(?:\s+(?:pagi|siang|sore|malam|malem|subuh))?"
@@ -51,10 +52,13 @@ _WHEN_ID: Final = rf"""
   | q[1-4]{_YEAR}
   | {_PERIOD}\s+(?:ini|depan)(?:nya)?(?:,?\s+hari\s+\w+)?
   | (?:hari|pagi|siang|sore|malam|malem)\s+ini(?:\s+juga)?
+  | malam\s+minggu | sekarang\s+juga
+  | (?:sebelum\s+(?:jam\s+)?|jam\s+)makan\s+siang | minggu-minggu\s+ini | sesuk
   | (?:nanti|ntar|entar)\s+(?:siang|sore|malam|malem)
   | (?:(?:bsk|besok)(?:\s+lusa)?|lusa){_PART_ID}
   | (?:jam|pukul)\s+(?:\d{{1,2}}(?:[.:]\d{{2}})?|{_NUMBER})(?:\s+an)?{_PART_ID}
-  | (?:dalam\s+(?:waktu\s+)?)?(?:{_NUMBER}\s+|se)(?:jam|hari|minggu|pekan|bulan)\s+(?:lagi|ke\s+depan)
+  | (?:dalam\s+(?:waktu\s+)?)?(?:{_NUMBER}\s+|se)(?:jam|hari|minggu|pekan|bulan)\s+(?:lagi|ke\s+depan
+  |dari\s+sekarang)
   | dalam\s+(?:waktu\s+)?(?:{_NUMBER}\s+|se)(?:jam|hari|minggu|pekan|bulan)
   | (?:setelah|sesudah|habis|abis|sehabis|selesai)\s+(?:rapat|meeting|acara|ini|makan\s+siang)(?:\s+ini)?
   | (?:setiap|tiap)\s+(?:{_DAY_ID}|hari|pagi|sore|malam|malem|minggu|bulan|akhir\s+bulan|awal\s+bulan)
@@ -85,7 +89,7 @@ _WHEN_EN: Final = rf"""
   | (?:in|within)\s+(?:the\s+next\s+)?(?:{_NUMBER}|an?|a\s+few|a\s+couple\s+of)\s+(?:hours?|days?|weeks?
   |months?)
   | (?:{_NUMBER}|an?|a\s+couple\s+of)\s+(?:days?|weeks?)\s+(?:from\s+(?:now|today)|before\s+{_HOLIDAY})
-  | (?:right\s+)?after\s+(?:the|this)\s+(?:meeting|call) | after\s+lunch
+  | (?:right\s+)?after\s+(?:the|this)\s+(?:meeting|call) | after\s+(?:lunch|this) | over\s+the\s+weekend
   | (?:every|each)\s+(?:{_DAY_EN}|day|week|month|morning)
   | (?:the\s+)?next\s+{_EVENT_EN}
   | as\s+soon\s+as\s+possible | asap
@@ -131,7 +135,8 @@ def due_at(text: str, begin: int) -> int:
     return max((found.end() for phrase in _PHRASES if (found := phrase.match(text, begin))), default=begin)
 
 
-def _found(text: str) -> tuple[int, int] | None:
+def due_spans(text: str) -> list[tuple[int, int]]:
+    """Return the due phrases of a text, in order; those that follow one another directly are one."""
     spans = sorted(found.span() for phrase in _PHRASES for found in phrase.finditer(text))
     spans = [span for span in spans if not _PAST.search(text, 0, span[0])]
     joined: list[tuple[int, int]] = []
@@ -142,5 +147,10 @@ def _found(text: str) -> tuple[int, int] | None:
             joined[-1] = (joined[-1][0], end)
         else:
             joined.append((begin, end))
+    return joined
+
+
+def _found(text: str) -> tuple[int, int] | None:
+    joined = due_spans(text)
     deadlines = [span for span in joined if _DEADLINE.match(text, span[0])]
     return next(iter(deadlines or joined), None)

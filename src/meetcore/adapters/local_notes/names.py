@@ -1,103 +1,93 @@
-"""Find the people of a meeting in its sentences: those who speak, those with a title, and roles.
+"""Find the people that a sentence names: those who speak, those with a title, roles, and strangers.
 
-A person is found by any word of a speaker's name, in letters of any case, as speech to text writes them, or
-by a title ("Pak Hendra", "Bu RT"). Another capitalised word is a stranger's name, unless it often begins
-sentences or names a firm or a place. Somebody who is called by a part of a name ("Bay" for Bayu) is the one
-speaker whom it fits.
+A speaker is found by any word of the name, in letters of any case, as speech to text writes them, by the
+beginning or the end of a first name ("Bay" for Bayu) that fits no other speaker, and by a title alone that is
+called and that no other has. Whatever title is said, a person who speaks has the name of the transcript.
 """
 
 import re
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from attrs import define, field, frozen
 
-_NO_NAMES: Final = frozenset(
-    """
-    acara ada agar agenda aku anda anggaran apa apakah atau bagaimana bagus baik baiklah barang berarti
-    besok biaya bisa boleh bulan coba cuma dan dari data deadline dengan deal di dia dokumen dua eh fix
-    gue hal harga hari harus hasil ini itu iya jadi jangan jika jumlah kalau kalian kalo kami kamu kapan
-    karena kemarin kemudian keputusan kita konsumsi lalu laporan lo lu maaf makanya mari masalah mereka
-    minggu mohon mungkin nah namun nanti nggak ok okay oke oh padahal pagi pasar pekan pelanggan
-    pembayaran perusahaan produk proyek rapat rencana ruangan saat saya sebelum sebenarnya selamat
-    selanjutnya semoga semua sepertinya server setelah setuju siang siap siapa silakan sip sistem sore
-    sudah supaya tadi tahun tampaknya tapi tentu terima terus tetapi tidak tiga tolong tunggu uang untuk
-    usulan versi waktu wah ya yah yang
+from meetcore.adapters.local_notes.lexicon import classes, words_of
 
-    a absolutely actually after agreed all alright also and another any anybody anyone anything approved
-    are as at because before but by can could customers decided demand did do does either english even
-    every everybody everyone everything exactly finally fine first for from good great he hello her here
-    hers hey hi his hopefully how however i if in indeed is it its just let let's lets look maybe
-    meanwhile meeting more most much my next no nobody none not nothing now of off oh ok on once one
-    only or our ours people perfect perhaps please prices probably project rain really right sales she
-    should since so some somebody someone something sorry still sure thank thanks that the their them
-    then there these they things this those though thus to today tomorrow tonight two unless until us
-    users very wait we well what whatever when where whether which while who whoever why will with would
-    wow yeah yes yesterday yet you your yours
-
-    pak bu bapak ibu mas mbak mba kak kang bang om tante saudara saudari mr mrs ms dr prof bank zoom
-    google whatsapp excel indonesia jakarta bandung surabaya bali pemerintah dinas pln pdam pt cv bi
-    kementerian inflasi rupiah dolar listrik internet toko hotel gedung kantor sekolah pabrik anak istri
-    suami ayah teman tetangga tamu klien client vendor user boss bos senin selasa rabu kamis jumat sabtu
-    monday tuesday wednesday thursday friday saturday sunday januari februari maret april mei juni juli
-    agustus september oktober november desember january february march may june july august october
-    december
-    """.split()  # noqa: SIM905  # a list of words is read as words
-)
-_TITLE: Final = (
-    r"(?:Pak(?:\s+Haji)?|Bu(?:\s+Hajah)?|Bapak|Ibu|Mas|Mbak|Mba|Kak|Kakak|Bang|Bung|Kang|Teh|Om|Tante|Cak|Mama|Papa|Haji|Kiai|Mbah|Yu|Gus"
-    r"|Ustadz?|Ustaz|Saudara|Saudari|Sdri?\.|Mr\.?|Mrs\.?|Ms\.?|Dr\.?|Prof\.?)"
-)
-_OFFICE: Final = (
-    r"(?:RT|RW|Lurah|Kades|Camat|Ketua|Sekretaris|Bendahara|Direktur|Manajer|Kepsek|Kepala\s+Sekolah|Dukuh"
-    r"|Koordinator|Sekdes|Carik)"
-)
-_ROLE: Final = (
-    r"(?:(?:the\s+)?(?:[\w-]+\s+){1,2}team|(?:the\s+)(?:\w+\s+)?(?:manager|lead|department|committee|agency|vendor)"
-    r"|(?:tim|divisi|bagian|bidang|seksi|sie|departemen|koordinator|pokja|komite|kepala|ketua|dewan|unit|satgas)"
-    r"\s+[\w-]+|wali\s+(?:kelas\s+\w+|kelas|murid)|sekretariat|sekretaris|bendahara|panitia|humas|karang\s+taruna|pengurus|wali\s+kelas|komite"
-    r"|logistik|perlengkapan|admin|operator|hrd?|finance|legal|marketing|purchasing|qa|pkk|kesiswaan"
-    r"|(?:the\s+)?(?:treasurer|secretary|chair(?:man|woman|person)?))"
-)
-_CAPITAL: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]*"  # noqa: RUF001  # the apostrophe of software
-_NO_NAME: Final = rf"(?!(?i:{'|'.join(sorted(_NO_NAMES))})(?!\w))"
-_NAME: Final = rf"{_NO_NAME}(?!\w+nya\b|[A-Z]{{2,}}\b){_CAPITAL}(?:\s+{_NO_NAME}{_CAPITAL}){{0,2}}"
-_TITLED: Final = rf"(?i:{_TITLE})\s+(?:(?i:{_OFFICE})(?!\w)|{_NAME})"
-_JOIN: Final = re.compile(
-    r"\s*(?:,|&|(?:,\s*)?\b(?:dan|sama|serta|bareng|bersama|karo|and|plus)\b)\s*", re.IGNORECASE
-)
-_TITLES: Final = re.compile(rf"(?:{_TITLE}|S\.\w+\.?|M\.\w+\.?)(?!\w)", re.IGNORECASE)
-_PART: Final = re.compile(r"[^\W\d_][\w'-]+")
-_FEWEST_LETTERS: Final = 3
+_WORD: Final = re.compile(r"[^\W\d_](?:[\w'-]*\w)?")
+_FEWEST_LETTERS: Final = 2
 _MOST_SPEAKERS: Final = 200
-_MOST_NAMES: Final = 5
-# Words that are short for nobody.
-_NO_CALLS: Final = frozenset(
-    """
-    aja ada ah an and apa ar at ayo bro bos boss cek deh di do dong eh em en er go gue guys he hi in is
-    ke la lah loh ma me min nah ni nih no nya oh ok on or pas ri sa sama san se si sih so sudah ta tapi
-    to tuh udah us wa we ya yah yuk mas mbak pak bu kak bang ibu bapak all team semua kan min sis may
-    can will
-    """.split()  # noqa: SIM905  # a list of words is read as words
-)
-_LAST: Final = re.compile(
-    rf"(?:(?P<comma>,)|\b(?:ya|yah|dong|please|oke"
-    rf"|thanks))\s+(?P<name>(?:{_TITLE}\s+)?[^\W\d_][\w'-]*)[.!?\s]*$",
-    re.IGNORECASE,
-)
+_AFTER_NAMES: Final = frozenset({"SOON", "MUST", "ASK", "CAN", "YANG", "to", "is", "dan", "sama", "and"})
+_SAME_TITLES: Final = {
+    "bapak": "pak",
+    "ibu": "bu",
+    "dok": "dr",
+    "dokter": "dr",
+    "kakak": "kak",
+    "ustad": "ustaz",
+}
 
 
 @frozen
-class Found:
-    """People that a text names one after the other, up to `end`; `is_known` unless all are strangers."""
+class Mention:
+    """A person that a text names: the `kind` is NAME for a speaker, TITLED, ROLE, or NEW for a stranger."""
 
-    names: tuple[str, ...]
+    begin: int
     end: int
-    is_known: bool
+    kind: str
+    name: str
 
-    @property
-    def owner(self) -> str:
-        """The names as an owner."""
-        return ", ".join(self.names)
+
+@frozen
+class _Line:
+    """A text with the places of its words."""
+
+    text: str
+    spans: Sequence[tuple[int, int]]
+
+    def written(self, at: int) -> str:
+        begin, end = self.spans[at]
+        return self.text[begin:end].removesuffix("'s")
+
+    def folded(self, at: int) -> str:
+        return self.written(at).casefold() if at < len(self.spans) else ""
+
+    def is_next(self, at: int) -> bool:
+        """Return whether only a space stands between a word and the next."""
+        return at + 1 < len(self.spans) and self.text[self.spans[at][1] : self.spans[at + 1][0]] in (
+            " ",
+            ". ",
+        )
+
+    def is_called(self, at: int) -> bool:
+        """Return whether a word stands as that of a call: at the beginning or between marks."""
+        begin, end = self.spans[at]
+        return not self.text[:begin].rstrip(" ,:") or (
+            self.text[:begin].rstrip()[-1] in ",:" or self.text[end : end + 1] in ("", ",", "?", ".", "!")
+        )
+
+    def is_name(self, at: int) -> bool:
+        """Return whether a word is written as a name is."""
+        written, folded = self.written(at), self.folded(at)
+        return (
+            written[0].isupper()
+            and not folded.endswith("nya")
+            and not any(folded in words_of(name) for name in ("no names", "titles", "stopwords"))
+            and folded not in classes()
+        )
+
+    def last_name(self, at: int) -> int:
+        """Return the last of up to three words that make a name together."""
+        end = at
+        while end < at + 2 and self.is_next(end) and self.is_name(end + 1):
+            end += 1
+        return end
+
+    def mention(self, begin: int, end: int, kind: str, name: str | None = None) -> Mention:
+        first, last = self.spans[begin][0], self.spans[end][0] + len(self.written(end))
+        return Mention(first, last, kind, name or self.text[first:last])
+
+
+_Found = tuple[int, Mention]
 
 
 @define
@@ -105,66 +95,121 @@ class People:
     """Finds people in the sentences of a meeting by its speakers' names."""
 
     speakers: tuple[str, ...]
-    _person: re.Pattern[str] = field(init=False)
-    _first_names: tuple[str, ...] = field(init=False)
+    _whole: dict[str, str] = field(init=False, factory=dict)
+    _parts: dict[str, list[str]] = field(init=False, factory=dict)
+    _titles: dict[str, list[str]] = field(init=False, factory=dict)
+    _first: list[tuple[str, str]] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
-        parts = [_parts(name) for name in dict.fromkeys(self.speakers[:_MOST_SPEAKERS])]
-        self._first_names = tuple(dict.fromkeys(each[0] for each in parts if each))
-        ranked = sorted({part for each in parts for part in each}, key=lambda part: (-len(part), part))
-        usual = "|".join(re.escape(part) for part in ranked if part.casefold() not in _NO_NAMES)
-        rare = "|".join(re.escape(part) for part in ranked if part.casefold() in _NO_NAMES)
-        spoken = "|".join(filter(None, (f"(?i:{usual})" if usual else "", rare)))
-        of_speakers = rf"(?:(?i:{_TITLE})\s+)?(?:{spoken})(?!\w)|" if spoken else ""
-        self._person = re.compile(
-            rf"(?P<known>{of_speakers}{_TITLED}|(?i:{_ROLE})(?!\w))|(?P<stranger>{_NAME})"
+        for name in self.speakers[:_MOST_SPEAKERS]:
+            words = _folded(name)
+            self._whole[" ".join(words)] = name
+            own = [word for word in _folded(re.split(r"[,/(|]", name, maxsplit=1)[0]) if not _title(word)]
+            for word in own[:3]:
+                self._parts.setdefault(word, []).append(name)
+            for word in words[:1]:
+                self._titles.setdefault(_title(word), []).append(name)
+            self._first += [(own[0], name)] if own else []
+
+    def mentions(
+        self, text: str, besides: Sequence[tuple[int, int]] = (), speaker: str | None = None
+    ) -> Iterator[Mention]:
+        """Yield who is named, in order, outside of the spans `besides`; `speaker` calls others by titles."""
+        spans = [one.span() for one in _WORD.finditer(text)]
+        line = _Line(text, [span for span in spans if not any(one <= span[0] < end for one, end in besides)])
+        at = 0
+        while at < len(line.spans):
+            found = self._titled(line, at) or self._speaker(line, at) or self._role(line, at)
+            found = found or self._called(line, at, speaker) or self._stranger(line, at)
+            if found is not None:
+                yield found[1]
+            at = at + 1 if found is None else found[0] + 1
+
+    def _titled(self, line: _Line, at: int) -> _Found | None:
+        title, after = _title(line.folded(at)), at + 1
+        if not title or not line.is_next(at):
+            return None
+        if _title(line.folded(after)) and (deeper := self._titled(line, after)):
+            end, inner = deeper
+            return end, line.mention(at, end, inner.kind, inner.name if inner.kind == "NAME" else None)
+        said = line.folded(after)
+        if whole := self._whole.get(f"{line.folded(at)} {said}"):
+            return after, line.mention(at, after, "NAME", whole)
+        if found := self._speaker(line, after, title):
+            return found[0], line.mention(at, found[0], "NAME", found[1].name)
+        if (name := self._short(said)) is not None:
+            return after, line.mention(at, after, "NAME", name)
+        if said in words_of("offices") or line.is_name(after):
+            end = line.last_name(after)
+            return end, line.mention(at, end, "TITLED")
+        return None
+
+    def _speaker(self, line: _Line, at: int, title: str = "") -> _Found | None:
+        names = self._parts.get(line.folded(at))
+        if not names or (line.folded(at) in words_of("no names") and not line.written(at)[0].isupper()):
+            return None
+        end = at
+        while line.is_next(end) and (
+            both := [name for name in self._parts.get(line.folded(end + 1), ()) if name in names]
+        ):
+            names, end = both, end + 1
+        best = next((name for name in names if title and _title(_folded(name)[0]) == title), names[0])
+        return end, line.mention(at, end, "NAME", best)
+
+    def _role(self, line: _Line, at: int) -> _Found | None:
+        word, after = line.folded(at), line.folded(at + 1) if line.is_next(at) else ""
+        if after and word in words_of("role heads") and after not in words_of("no calls"):
+            return at + 1, line.mention(at, at + 1, "ROLE")
+        if after in words_of("role ends") and word not in words_of("stopwords"):
+            return at + 1, line.mention(at, at + 1, "ROLE")
+        return (at, line.mention(at, at, "ROLE")) if word in words_of("roles") else None
+
+    def _called(self, line: _Line, at: int, speaker: str | None) -> _Found | None:
+        word = line.folded(at)
+        is_called = line.is_called(at)
+        others = (
+            [name for name in self._titles.get(_title(word), ()) if name != speaker] if _title(word) else []
         )
+        name = others[0] if is_called and len(others) == 1 else None
+        if name is None and (is_called or line.written(at)[0].isupper()):
+            name = self._short(word)
+        return None if name is None else (at, line.mention(at, at, "NAME", name))
 
-    def at(self, text: str, begin: int, *, strangers: bool = True) -> Found | None:
-        """Find the people that are named at a place; `strangers` admits capitalised words."""
-        names: list[str] = []
-        is_known, end = False, begin
-        while len(names) < _MOST_NAMES and (found := self._person.match(text, begin)):
-            if found["known"] is None and not strangers:
-                break
-            names.append(found[0].removeprefix("the "))
-            is_known, end = is_known or found["known"] is not None, found.end()
-            joint = _JOIN.match(text, end)
-            if joint is None:
-                break
-            begin = joint.end()
-        return Found(tuple(names), end, is_known) if names else None
-
-    def called_at(self, text: str, begin: int) -> Found | None:
-        """Find a speaker who is called by the beginning or the end of a first name."""
-        found = _PART.match(text, begin)
-        if found is None or (word := found[0].casefold()) in _NO_CALLS or word in _NO_NAMES:
+    def _stranger(self, line: _Line, at: int) -> _Found | None:
+        """Find a capitalised word; the first of a sentence if it is called, or asked to do something."""
+        if not line.is_name(at) or line.written(at).isupper():
             return None
-        if any(name.casefold() == word for name in self._first_names):
+        end = line.last_name(at)
+        after = line.folded(end + 1)
+        if (
+            at == 0
+            and not line.text.startswith(",", line.spans[end][1])
+            and classes().get(after, after) not in _AFTER_NAMES
+        ):
             return None
-        names = [name for name in self._first_names if name.casefold().startswith(word)] or [
-            name for name in self._first_names if name.casefold().endswith(word)
-        ]
-        if len(names) != 1:
+        return end, line.mention(at, end, "NEW")
+
+    def _short(self, word: str) -> str | None:
+        """Return the only speaker whose first name begins or ends with a word."""
+        if (
+            len(word) < _FEWEST_LETTERS
+            or word in words_of("no calls")
+            or word in words_of("no names")
+            or _title(word)
+        ):
             return None
-        joint = _JOIN.match(text, found.end())
-        others = self.at(text, joint.end(), strangers=False) if joint and "," not in joint[0] else None
-        if others is not None:
-            return Found((names[0], *others.names), others.end, is_known=True)
-        return Found((names[0],), found.end(), is_known=True)
-
-    def called_last(self, text: str) -> Found | None:
-        """Find somebody who is called at the end of a sentence: "…, Bob?", "… ya Ky"."""
-        found = _LAST.search(text)
-        if found is None:
-            return None
-        begin = found.start("name")
-        named = self.called_at(text, begin) or self.at(text, begin, strangers=found["comma"] is not None)
-        return named if named is not None and named.end == found.end("name") else None
+        for fits in (str.startswith, str.endswith):
+            names = [name for first, name in self._first if fits(first, word)]
+            if len(names) == 1:
+                return names[0]
+        return None
 
 
-def _parts(speaker: str) -> list[str]:
-    """Return the words of a speaker's name without titles, degrees and what follows a comma or a slash."""
-    name = re.split(r"[,/(|]", speaker, maxsplit=1)[0]
-    words = [word for word in _PART.findall(_TITLES.sub(" ", name)) if len(word) >= _FEWEST_LETTERS]
-    return words[:3]
+def _title(word: str) -> str:
+    """Return a title in its usual form; nothing for another word."""
+    word = _SAME_TITLES.get(word, word)
+    return word if word in words_of("titles") else ""
+
+
+def _folded(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]

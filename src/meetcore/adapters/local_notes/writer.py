@@ -16,9 +16,10 @@ from typing import Final
 from meetcore.adapters.local_notes.actions import actions_in
 from meetcore.adapters.local_notes.decisions import decided_in
 from meetcore.adapters.local_notes.mechanics import is_small_talk
-from meetcore.adapters.local_notes.names import People
+from meetcore.adapters.local_notes.model import Model, scores_of, shipped
+from meetcore.adapters.local_notes.reading import read
 from meetcore.adapters.local_notes.sentences import Sentence, sentences_of
-from meetcore.adapters.local_notes.words import words_of
+from meetcore.adapters.local_notes.words import content_of
 from meetcore.domain.notes import notes, transcripts
 from meetcore.ports.ai import NOTHING_KEPT, KeptParts
 
@@ -34,7 +35,7 @@ _DAMPING: Final = 0.85
 
 def main_sentences(sentences: Sequence[Sentence], most: int) -> list[Sentence]:
     """Return at most `most` of the most central sentences, in order."""
-    words = [frozenset(words_of(one.text)) for one in sentences]
+    words = [frozenset(content_of(one.text)) for one in sentences]
     counts = Counter(word for one in words for word in one)
     worth = [sum(log(1 + counts[word]) for word in one) / (len(one) + 5) for one in words]
     fitting = [at for at, one in enumerate(words) if len(one) >= _FEWEST_WORDS] or list(range(len(sentences)))
@@ -48,7 +49,9 @@ def main_sentences(sentences: Sequence[Sentence], most: int) -> list[Sentence]:
 
 def keywords(sentences: Sequence[Sentence]) -> tuple[str, ...]:
     """Return the most frequent words in lower case, without stop words."""
-    counts = Counter(word for one in sentences for word in words_of(one.text) if len(word) > _FEWEST_LETTERS)
+    counts = Counter(
+        word for one in sentences for word in content_of(one.text) if len(word) > _FEWEST_LETTERS
+    )
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     often = [word for word, count in ranked if count > 1] or [word for word, _ in ranked]
     return tuple(often[:_MOST_TOPICS])
@@ -95,17 +98,19 @@ class LocalNoteWriter:
     async def write(
         self, transcript: transcripts.Transcript, language: notes.Language, kept: KeptParts = NOTHING_KEPT
     ) -> notes.NoteDraft:
-        return await asyncio.to_thread(_draft, transcript, language)
+        return await asyncio.to_thread(draft_by, shipped(), transcript, language)
 
 
-def _draft(transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
+def draft_by(model: Model, transcript: transcripts.Transcript, language: notes.Language) -> notes.NoteDraft:
+    """Write notes by the weights of a model."""
     sentences = sentences_of(transcript)
-    people = People(tuple(dict.fromkeys(one.speaker for one in sentences if one.speaker)))
-    tasks = list(actions_in(sentences, people))
-    standing, struck = decided_in(sentences, {at for at, _ in tasks})
+    meeting = read(sentences)
+    decision_scores, action_scores = scores_of(meeting, model)
+    standing, struck = decided_in(meeting, decision_scores)
     actions = (
-        item for at, item in tasks if not any(one.end == at or one.covers(at, item.quote) for one in struck)
-    )
+        item for at, item in actions_in(meeting, action_scores, model)
+        if not any(one.end == at or one.covers(at, item.quote) for one in struck)
+    )  # fmt: skip
     lines = [_line(one) for one in _summary(sentences, standing)]
     return notes.NoteDraft(
         summary="\n".join([_OPENING[language], "", *lines]),
