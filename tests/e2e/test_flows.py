@@ -126,6 +126,8 @@ def test_make_and_cancel_a_meeting(seen: Window) -> None:
     seen.press("Create the meeting")
     assert page.get_by_role("heading", name="Wawancara kedua scheduled").is_visible()
     seen.press("Cancel the meeting")
+    assert page.get_by_role("heading", name="Cancel the meeting?").is_visible()
+    seen.press("Cancel the meeting")
     assert page.get_by_role("heading", name="Wawancara kedua cancelled").is_visible()
 
 
@@ -137,6 +139,8 @@ def test_make_a_webhook_rotate_its_secret_and_send_a_delivery_again(stage: Stage
     secrets = []
     for button in ("Show the secret", "Rotate the secret"):
         seen.press(button)
+        if page.get_by_role("link", name="No, go back").is_visible():
+            seen.press(button)
         secrets.append(page.get_by_label("Signing secret").input_value())
     assert secrets[0] != secrets[1]
     seen.press("Send a test")
@@ -196,4 +200,6 @@ def test_disable_and_enable_a_host(seen: Window) -> None:
     seen.open("/console/hosts")
     for button, state in (("host-1: Disable", "disabled"), ("host-1: Enable", "active")):
         seen.press(button)
+        if state == "disabled":
+            seen.press("Disable")
         assert seen.page.locator("tbody .state").inner_text() == state

@@ -157,6 +157,19 @@ def test_a_page_that_is_not_there_suits_them_too(pages: Pages, path: str) -> Non
         check_page(seen, language, logged="404 (Not Found)")
 
 
+def test_a_question_suits_them_too(pages: Pages) -> None:
+    path = f"/dashboard/webhooks/{pages.account.ids['webhooks']}"
+    for language, seen in pages.members:
+        seen.open(path)
+        seen.clear()
+        with seen.page.expect_navigation():
+            seen.page.locator("form[action$='/remove'] button").click()
+        check_page(seen, language)
+        with seen.page.expect_navigation():
+            seen.page.locator("main a.button").click()
+        assert seen.path == path
+
+
 def test_every_page_of_the_routes_is_looked_at(site: Site) -> None:
     signed_out = (path.partition("?")[0] for path in SIGNED_OUT)
     looked_at = {*signed_in_paths(), *signed_out, ASSETS, *NO_PAGES, *UNKNOWN}

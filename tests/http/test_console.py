@@ -233,7 +233,7 @@ async def test_a_host_is_disabled_and_enabled_again(
     browser = await sign_in()
     host = await application.administration.hosts.add(f"host-{uuid4().hex}", 7)
     for change, is_active in (("disable", False), ("enable", True)):
-        answer = await browser.post(f"/console/hosts/{host.id}/{change}")
+        answer = await browser.post(f"/console/hosts/{host.id}/{change}", confirmed="yes")
         assert answer.headers["location"] == f"/console/hosts?done=host_{change}d"
         hosts = await application.administration.registry.list_hosts()
         assert [each.is_active for each in hosts if each.id == host.id] == [is_active]

@@ -101,7 +101,7 @@ async def test_members_of_a_suspended_account_may_look_and_start_nothing(
     browser = await sign_in(customer.account_id)
     await customer.application.administration.suspend_account(customer.account_id)
     assert (await browser.get(f"/dashboard/webhooks/{webhook['id']}")).status_code == 200
-    answer = await browser.post(f"/dashboard/webhooks/{webhook['id']}/remove", form_key="a")
+    answer = await browser.post(f"/dashboard/webhooks/{webhook['id']}/remove", form_key="a", confirmed="yes")
     assert answer.status_code == 422
     assert "suspended" in answer.text
     assert (await browser.get(f"/dashboard/webhooks/{webhook['id']}")).status_code == 200
@@ -205,7 +205,8 @@ async def test_meeting_is_made_when_its_price_was_seen_and_once(customer: Custom
     transactions = (await customer.get("/credits/transactions")).json()["data"]
     assert transactions[0]["api_key_id"] is None
     form = await browser.form_key(page)
-    assert (await browser.post(f"{page}/cancel", page=page, form_key=form)).status_code == 303
+    cancelled = await browser.post(f"{page}/cancel", page=page, form_key=form, confirmed="yes")
+    assert cancelled.status_code == 303
     assert await customer.balance() == 1000
 
 
@@ -215,9 +216,9 @@ async def test_what_is_done_by_hand_is_in_audit_log_with_address(customer: Custo
     page = f"/dashboard/webhooks/{webhook['id']}"
     form = await browser.form_key(page)
     for path in ("secret", "rotate", "test", "test"):
-        answer = await browser.post(f"{page}/{path}", page=page, form_key=form + path)
+        answer = await browser.post(f"{page}/{path}", page=page, form_key=form + path, confirmed="yes")
         assert answer.status_code in (200, 303), answer.text
-    await browser.post(f"/dashboard/meetings/{meeting['id']}/cancel", form_key="a")
+    await browser.post(f"/dashboard/meetings/{meeting['id']}/cancel", form_key="a", confirmed="yes")
     log = (await browser.get("/dashboard/audit")).text
     actions = re.findall(r"<code>((?:webhook|meeting)\.[a-z_]+)</code>", log)
     assert actions[::-1] == [

@@ -114,7 +114,7 @@ async def test_the_audit_log_names_the_host(
     operator, name = await visitors.operator(), f"host-{uuid4().hex}"
     host = await application.administration.hosts.add(name, 7)
     for change in ("disable", "enable", "disable"):
-        await operator.post(f"/console/hosts/{host.id}/{change}")
+        await operator.post(f"/console/hosts/{host.id}/{change}", confirmed="yes")
     for action, times in (("host.disabled", 2), ("host.enabled", 1)):
         named = [
             each for each in await logged(harness, action) if each["details"] == {"provider_user_id": name}
@@ -130,7 +130,7 @@ async def test_a_meeting_that_is_over_shows_no_way_in(customer: Customer, visito
     assert re.search(r"You get \d+ credits back\.", page)
     form = FORM_KEY.search(page)
     assert form is not None
-    answer = await browser.post(f"{path}/cancel", page=path, form_key=form[1])
+    answer = await browser.post(f"{path}/cancel", page=path, form_key=form[1], confirmed="yes")
     page = (await browser.get(answer.headers["location"])).text
     assert_contains(
         page, "The meeting is cancelled.", absent=(meeting["join_url"], f"<code>{meeting['password']}</code>")
@@ -144,7 +144,8 @@ async def test_a_meeting_in_progress_is_ended_not_cancelled(customer: Customer, 
     await press(customer, meeting, "start")
     page = (await browser.get(path)).text
     assert_contains(page, "End the meeting", "no credits come back", absent=("Cancel the meeting", "You get"))
-    answer = await browser.post(f"{path}/cancel", page=path, form_key=await browser.form_key(path))
+    form = await browser.form_key(path)
+    answer = await browser.post(f"{path}/cancel", page=path, form_key=form, confirmed="yes")
     page = (await browser.get(answer.headers["location"])).text
     assert_contains(page, "The meeting is ended.", absent=("End the meeting",))
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import html
 from html.parser import HTMLParser
+from urllib.parse import parse_qs, urlsplit
+from uuid import uuid4
 
-from tests.support.api_harness import Customer
+import httpx
+import pytest
+
+from meetcore.domain.members.roles import Role
+from tests.support.api_harness import BASE_URL, Customer
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
+from tests.support.pages import Browser, form_fields
+from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
 
 __all__ = ["SignIn", "browsers", "sign_in"]
 
@@ -44,3 +54,135 @@ async def test_enter_in_a_field_of_a_new_meeting_shows_the_price(customer: Custo
     again = await browser.post("/dashboard/meetings", **fields | {"title": "Changed after the price"})
     assert 'name="seen_credits"' in again.text
     assert await customer.balance() == 1000
+
+
+async def test_what_cannot_be_undone_asks_first(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    webhook, meeting = await customer.make_webhook(), await customer.make_meeting(title="By a key")
+    host = (await customer.query("SELECT id FROM hosts LIMIT 1"))[0]["id"]
+    other = await visitors.member((await customer.harness.customer()).account_id)
+    hook = f"/dashboard/webhooks/{webhook['id']}"
+    key = f"/dashboard/keys/{customer.key.key.id}"
+    cases = (
+        (browser, f"{hook}/rotate", "Rotate the signing secret?", hook),
+        (browser, f"{hook}/remove", "Remove the webhook?", hook),
+        (browser, f"/dashboard/meetings/{meeting['id']}/cancel", "Cancel the meeting?", None),
+        (browser, f"{key}/revoke", f"Revoke the key {customer.key.key.name}?", "/dashboard/keys"),
+        (await visitors.operator(), f"/console/hosts/{host}/disable", "Disable the host", "/console/hosts"),
+    )
+    before = await customer.query("SELECT count(*) FROM audit_log")
+    for who, path, heading, back in cases:
+        asked = await who.post(path, form_key="a")
+        assert asked.status_code == 200, path
+        assert heading in html.unescape(asked.text).split("<h1>")[1], path
+        assert f'href="{back or path.removesuffix("/cancel")}"' in asked.text, path
+        if who is browser:
+            assert (await other.post(path, form_key="a")).status_code == 404, path
+        fields = form_fields(asked.text, path)
+        assert fields.pop("form_token")
+        assert fields == {"form_key": "a"}, "all that was sent, and no consent"
+    assert await customer.query("SELECT count(*) FROM audit_log") == before
+    for who, path, _heading, _back in cases:
+        done = await who.post(path, form_key="a" + path, confirmed="yes")
+        assert done.status_code == (200 if path.endswith("/rotate") else 303), path
+    assert (await browser.get(hook)).status_code == 404
+
+
+async def test_a_meeting_that_is_over_is_refused_without_a_question(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    meeting = await customer.make_meeting(title="By a key")
+    path = f"/dashboard/meetings/{meeting['id']}/cancel"
+    await browser.post(path, form_key="a", confirmed="yes")
+    again = await browser.post(path, form_key="b")
+    assert "Cancel the meeting?" not in again.text
+
+
+STALE = "UPDATE sessions SET authenticated_at = now() - interval '20 minutes'"
+
+
+async def again(browser: Browser, customer: Customer, sent: httpx.Response) -> httpx.Response:
+    """Sign a browser in once more, and open the page that a refused form led back to."""
+    assert "reason=fresh" in sent.headers["location"]
+    page = parse_qs(urlsplit(sent.headers["location"]).query)["next"][0]
+    [owner] = await customer.application.ports.queries.list_members(customer.account_id)
+    link = await customer.application.access.portal_links.for_member(customer.account_id, owner.user.email)
+    path = link.url.removeprefix(BASE_URL)
+    assert (await browser.post(path, page=path)).status_code == 303
+    await customer.query("UPDATE sessions SET authenticated_at = now()")
+    return await browser.get(page)
+
+
+async def test_a_form_is_kept_over_a_fresh_sign_in_and_shown_again_once(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    typed = {"name": "Payroll <1>", "scope:credits:read": "on", "daily_cap": "75", "expires_in_days": "90"}
+    await customer.query(STALE)
+    sent = await browser.post("/dashboard/keys", form_key=str(uuid4()), **typed)
+    for secret in ("Payroll", "75"):
+        assert secret not in sent.headers["location"]
+    assert "HttpOnly" in sent.headers["set-cookie"]
+    page = await again(browser, customer, sent)
+    assert_contains(page.text, 'value="Payroll &lt;1&gt;"', 'value="75"', "Nothing was sent yet")
+    assert 'name="scope:credits:read" checked' in page.text
+    assert '<option value="90" selected>' in page.text
+    fields = form_fields(page.text, "/dashboard/keys")
+    assert fields["form_key"]
+    assert "Payroll" not in (await browser.get("/dashboard/keys/new")).text, "shown once"
+    made = await browser.post("/dashboard/keys", form_key=fields["form_key"], **typed)
+    assert "Your new key: Payroll" in made.text
+
+
+@pytest.mark.parametrize(
+    ("path", "typed", "shown"),
+    [
+        ("/dashboard/webhooks", {"url": "https://hooks.test/kept", "kind:credit.low": "on"}, "test/kept"),
+        ("/dashboard/team/invitations", {"email": "new@example.com", "role": "finance"}, "new@example.com"),
+        ("/dashboard/keys/{key}/cap", {"daily_cap": "4321"}, 'value="4321"'),
+        ("/dashboard/keys/{key}/roll", {"overlap_h": "72"}, '<option value="72" selected>'),
+    ],
+)  # fmt: skip
+async def test_every_form_is_filled_again(
+    path: str, typed: dict[str, str], shown: str, customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    await customer.query(STALE)
+    sent = await browser.post(path.format(key=customer.key.key.id), **typed)
+    page = await again(browser, customer, sent)
+    assert (page.status_code, shown in page.text) == (200, True)
+
+
+async def test_an_operators_form_is_filled_again(customer: Customer, visitors: Visitors) -> None:
+    operator = await visitors.operator()
+    page = f"/console/accounts/{customer.account_id}"
+    await customer.query("UPDATE operator_sessions SET authenticated_at = now() - interval '20 minutes'")
+    typed = {"amount": "250", "reason": "Bank transfer", "reference": "INV-7", "form_key": "k-1"}
+    sent = await operator.post(f"{page}/top-up", **typed)
+    assert sent.headers["location"] == f"/console/sign-in?next={page}&reason=fresh"
+    await customer.query("UPDATE operator_sessions SET authenticated_at = now()")
+    shown = form_fields((await operator.get(page)).text, f"{page}/top-up")
+    assert {name: shown[name] for name in typed} == typed
+    assert await customer.balance() == 1000
+
+
+async def test_a_kept_form_is_no_other_members(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    await customer.query(STALE)
+    await browser.post("/dashboard/keys", name="Payroll")
+    link = await customer.application.access.portal_links.for_guest(customer.account_id, Role.OWNER)
+    path = link.url.removeprefix(BASE_URL)
+    assert (await browser.post(path, page=path)).status_code == 303
+    await customer.query("UPDATE sessions SET authenticated_at = now()")
+    assert "Payroll" not in (await browser.get("/dashboard/keys/new")).text
+    await browser.post("/dashboard/sign-out")
+    assert "__Host-meetcore-form" not in browser.http.cookies
+
+
+async def test_a_form_is_asked_for_only_with_a_fresh_sign_in(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    await customer.query(STALE)
+    for page in ("/dashboard/keys/new", "/dashboard/webhooks/new"):
+        answer = await browser.get(page)
+        assert answer.headers["location"] == f"/dashboard/sign-in?next={page}&reason=fresh"

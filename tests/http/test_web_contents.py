@@ -188,7 +188,7 @@ async def test_a_secret_is_shown_where_it_is_made_and_never_again(
     rolled = await member.post(f"/dashboard/keys/{key['id']}/roll", overlap_h="24", form_key="r")
     webhook = f"/dashboard/webhooks/{ids['webhooks']}"
     shown = await member.post(f"{webhook}/secret", form_key="w")
-    rotated = await member.post(f"{webhook}/rotate", form_key="x")
+    rotated = await member.post(f"{webhook}/rotate", form_key="x", confirmed="yes")
     secrets = {customer.key.text}
     for answer, form in ((made, KEY), (rolled, KEY), (shown, SECRET), (rotated, SECRET)):
         [secret] = set(form.findall(answer.text))

@@ -39,7 +39,8 @@ class Cookies:
     4.1.3.2). On plain http, which is for a loopback address, browsers refuse the prefix.
 
     `session` holds the session. A sign-in link is bound to `browser`, a sign-in at an OpenID provider to
-    `provider`; `after` is the page to go on to after signing in, `language` the language chosen.
+    `provider`; `after` is the page to go on to after signing in, `form` what was typed there before, and
+    `language` the language chosen.
     """
 
     site: str
@@ -48,12 +49,13 @@ class Cookies:
     browser: str = _named("-browser")
     after: str = _named("-after")
     provider: str = _named("-provider")
+    form: str = _named("-form")
     language: str = _named("-language", "meetcore")
 
-    def read(self, request: Request, name: str) -> str | None:
+    def read(self, request: Request, name: str, longest: int = _MAX_COOKIE) -> str | None:
         """Return the value of a cookie; `None` where it is missing or longer than any of ours."""
         value = request.cookies.get(name)
-        return value if value and len(value) <= _MAX_COOKIE else None
+        return value if value and len(value) <= longest else None
 
     def set(self, response: Response, name: str, value: str, kept: timedelta) -> None:
         """Set a cookie that no script reads, for so long."""

@@ -70,7 +70,7 @@ def dashboard_routes(
         *ProviderSignInPages(sign_in).routes,
         *sign_in.routes,
         *sign_up.SignUpPages(sign_in).routes,
-        *(site.route(page) for page in PAGES),
+        *site.routes(PAGES),
         site.rest,
     ]
 

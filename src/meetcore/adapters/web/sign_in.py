@@ -186,6 +186,7 @@ class SignInPages(Generic[Who, Use, Allowed]):
             return refusal_page(look, refusal)
         answer = see_other(self.site.area.sign_in)
         cookies.clear(answer, cookies.session)
+        cookies.clear(answer, cookies.form)
         return answer
 
     async def switch(self, request: Request) -> Response:

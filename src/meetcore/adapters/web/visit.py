@@ -87,6 +87,7 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+_SENT_AGAIN: Final = _("You are signed in again. Nothing was sent yet: go on from here.")
 _TOKEN_FIELD: Final = Markup('<input type="hidden" name="form_token" value="{}">')
 """On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
 
@@ -133,7 +134,10 @@ class MenuItem:
 
 @frozen
 class AreaVisit(Generic[Who, Use, Allowed]):
-    """A request with a session; `form` has the last value of each field that was sent, but the token's."""
+    """A request with a session; `form` has the last value of each field that was sent, but the token's.
+
+    `sent_to` is the path that the form was sent to, now or before a fresh sign-in.
+    """
 
     request: Request
     signed_in: Who
@@ -143,6 +147,7 @@ class AreaVisit(Generic[Who, Use, Allowed]):
     now: datetime
     client_address: str | None = None
     form: Mapping[str, str] = field(factory=dict, repr=False)
+    sent_to: str = ""
 
     @property
     def use(self) -> Use:
@@ -187,8 +192,9 @@ class AreaVisit(Generic[Who, Use, Allowed]):
             "viewed_until": self._viewed_until(),
             "is_suspended": self._is_suspended(),
             "menu": self._menu(),
-            "notice": self.text(DONE.get(self.query("done"), "")),
+            "notice": self.text(_SENT_AGAIN if self.is_restored else DONE.get(self.query("done"), "")),
             "may": self.may,
+            "typed": self.typed,
         }
         return self.look.page(template, status, **(frame | values))
 
@@ -199,6 +205,15 @@ class AreaVisit(Generic[Who, Use, Allowed]):
     def sent_form(self) -> SentForm:
         """Return the form of this visit for a use case."""
         return SentForm(self.form.get("form_key", ""), self.now, self.client_address)
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the page shows a form again that was kept over a sign-in."""
+        return bool(self.sent_to) and self.request.method == "GET"
+
+    def typed(self, path: str) -> Mapping[str, str]:
+        """Return what was typed into the form that is sent to a path; empty for every other form."""
+        return self.form if path == self.sent_to else {}
 
     def may(self, action: str) -> bool:
         """Return whether the role allows an action; for display, the use case checks again."""
@@ -253,10 +268,26 @@ def own_path(text: str, root: str) -> str:
 
 
 @frozen
+class Question:
+    """What a page asks before a change that cannot be undone; the texts are translated already.
+
+    `button` carries the change out, and a link beside it leads back.
+    """
+
+    heading: str
+    text: str
+    button: str
+
+
+Ask = Callable[[Visited], Awaitable[Question | None]]
+
+
+@frozen
 class AreaPage(Generic[Who, Use, Allowed]):
     """A route for those who are signed in and may do its action; with `needs_fresh`, in the last minutes.
 
-    A form of it has at most `max_form_bytes`.
+    A form of it has at most `max_form_bytes`. Before the handler, `ask` returns a question about the change,
+    or `None` where there is nothing to ask.
     """
 
     method: str
@@ -265,6 +296,7 @@ class AreaPage(Generic[Who, Use, Allowed]):
     needs_fresh: bool = False
     handle: Handler[AreaVisit[Who, Use, Allowed]] | None = None
     max_form_bytes: int = MAX_FORM_BYTES
+    ask: Ask[AreaVisit[Who, Use, Allowed]] | None = None
 
     def __call__(self, handle: Handler[AreaVisit[Who, Use, Allowed]]) -> "AreaPage[Who, Use, Allowed]":
         """Declare the handler of the page."""

@@ -2,18 +2,19 @@
 
 1. The language, and for a POST the origin and the form's token; a form has at most its page's bytes.
 2. The session of the cookie; without one, a redirect to sign in, and back.
-3. The role, and for money and keys a fresh sign-in.
-4. The handler. Refusals of the domain that it lets through become pages.
+3. The role, and for money and keys a fresh sign-in; a form that is sent too late is kept over it.
+4. The question before a change that cannot be undone; its form sends the same fields again, `confirmed`.
+5. The handler. Refusals of the domain that it lets through become pages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Final, Generic
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, quote
 
 import structlog
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -26,6 +27,7 @@ from meetcore.adapters.api.http_common import (
     loggable_path,
     read_body,
 )
+from meetcore.adapters.web import kept_forms
 from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is_same_origin
 from meetcore.adapters.web.formats import choose_language
 from meetcore.adapters.web.texts import _
@@ -108,11 +110,15 @@ class Site(Generic[Who, Use, Allowed]):
         except ValueError:
             raise FormRefused("no form") from None
 
-    def route(self, page: AreaPage[Who, Use, Allowed]) -> Route:
-        """Build the route of a page for those who are signed in."""
+    def routes(self, pages: Sequence[AreaPage[Who, Use, Allowed]]) -> list[Route]:
+        """Build the routes of pages for those who are signed in."""
+        shown = {page.path for page in pages if page.method == "GET"}
+        return [self._route(page, _form_page(page.path, shown)) for page in pages]
 
+    def _route(self, page: AreaPage[Who, Use, Allowed], form_page: str) -> Route:
         async def answer(request: Request) -> Response:
-            return await self._guarded(request, page)
+            here = request.url.path if page.method == "GET" else form_page.format(**request.path_params)
+            return await self._guarded(request, page, own_path(here, self.area.root))
 
         return Route(page.path, answer, methods=[page.method])
 
@@ -128,20 +134,22 @@ class Site(Generic[Who, Use, Allowed]):
 
         return Route(f"{self.area.root}/{{rest:path}}", answer)
 
-    async def _guarded(self, request: Request, page: AreaPage[Who, Use, Allowed]) -> Response:
+    async def _guarded(self, request: Request, page: AreaPage[Who, Use, Allowed], form_page: str) -> Response:
         token = self.cookies.read(request, self.cookies.session) or ""
         look = self.look(request, token)
         try:
-            return await self._answer(request, page, look, token)
+            return await self._answer(request, page, look, token, form_page)
         except _REFUSED as refusal:
             return refusal_page(look, refusal)
 
     async def _answer(
-        self, request: Request, page: AreaPage[Who, Use, Allowed], look: Look, token: str
+        self, request: Request, page: AreaPage[Who, Use, Allowed], look: Look, token: str, form_page: str
     ) -> Response:
+        back = look.here if page.method == "GET" else form_page
+        sign_in = f"{self.area.sign_in}?next={quote(own_path(back, self.area.root), safe='/')}"
         signed_in = await self.area.find(token)
         if signed_in is None:
-            return see_other(self._sign_in_path(request, look))
+            return see_other(sign_in)
         add_log_fields(**_log_fields_of(signed_in))
         await self.area.use.sessions.count(signed_in.session)
         if page.method == "POST" and sessions.is_view(signed_in.session):
@@ -151,20 +159,54 @@ class Site(Generic[Who, Use, Allowed]):
         self.area.check(signed_in, page.action)
         now = self.area.use.runtime.now()
         if page.needs_fresh and not sessions.is_fresh(signed_in.session, now):
-            return see_other(f"{self._sign_in_path(request, look)}&reason=fresh")
-        assert page.handle is not None
+            answer = see_other(f"{sign_in}&reason=fresh")
+            kept = kept_forms.KeptForm(_owner(signed_in), form_page, request.url.path, form)
+            if form and (text := kept_forms.encode(kept)):
+                self.cookies.set(answer, self.cookies.form, text, kept_forms.KEPT_FOR)
+            return answer
         visit = AreaVisit(
-            request, signed_in, self.area, look, self.cookies, now, self.client_address(request), form
-        )
+            request, signed_in, self.area, look, self.cookies, now, self.client_address(request), form,
+            request.url.path if is_form else "",
+        )  # fmt: skip
+        if page.ask is not None and "confirmed" not in form and (question := await page.ask(visit)):
+            return visit.page("confirm.html", question=question, fields=form, back=form_page)
+        return await self._handle(page, self._with_kept_form(visit))
+
+    def _with_kept_form(self, visit: AreaVisit[Who, Use, Allowed]) -> AreaVisit[Who, Use, Allowed]:
+        """Put the form that was kept for this page, by the same visitor, into a visit."""
+        text = self.cookies.read(visit.request, self.cookies.form, kept_forms.MAX_ENCODED)
+        kept = kept_forms.decode(text) if text and visit.request.method == "GET" else None
+        if kept is None or (kept.owner, kept.page) != (_owner(visit.signed_in), visit.request.url.path):
+            return visit
+        return evolve(visit, form=kept.fields, sent_to=kept.sent_to)
+
+    async def _handle(
+        self, page: AreaPage[Who, Use, Allowed], visit: AreaVisit[Who, Use, Allowed]
+    ) -> Response:
+        assert page.handle is not None
+        request, signed_in = visit.request, visit.signed_in
         response = await page.handle(visit)
+        if visit.is_restored:
+            self.cookies.clear(response, self.cookies.form)
         if page.method == "POST" and response.status_code < HTTPStatus.BAD_REQUEST:
             _log_action(signed_in, page.action, request.url.path)
         return response
 
-    def _sign_in_path(self, request: Request, look: Look) -> str:
-        """Return the address of the sign-in page, which leads back to the page asked for."""
-        after = look.here if request.method == "GET" else urlsplit(request.headers.get("referer", "")).path
-        return f"{self.area.sign_in}?next={quote(own_path(after, self.area.root), safe='/')}"
+
+def _form_page(path: str, shown: Collection[str]) -> str:
+    """Return the path of the page that has the form which is sent to a path: below it, there, or above it."""
+    if f"{path}/new" in shown:
+        return f"{path}/new"
+    while path and path not in shown:
+        path = path.rpartition("/")[0]
+    return path
+
+
+def _owner(who: views.SignedIn | views.SignedInOperator) -> str:
+    """Return whose form is kept: the operator, or the member or guest in one account."""
+    if isinstance(who, views.SignedInOperator):
+        return str(who.operator.id)
+    return f"{who.account.id} {who.user.id if who.user else ''}"
 
 
 def _log_fields_of(who: views.SignedIn | views.SignedInOperator) -> dict[str, str]:

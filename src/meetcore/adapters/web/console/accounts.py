@@ -149,9 +149,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         entries=[(entry, visit.text(TRANSFER_KINDS[entry.kind])) for entry in page.entries],
         deliveries=[(each, *visit.mark(DELIVERY_STATES[each.status])) for each in page.deliveries],
         meetings=meeting_rows(visit, found.meetings),
-        form_key=visit.new_form_key(),
-        tried=visit.form,
-        wrong_form=visit.request.url.path.rpartition("/")[2] if errors else "",
+        form_key=(visit.is_restored and visit.form.get("form_key")) or visit.new_form_key(),
     )
 
 

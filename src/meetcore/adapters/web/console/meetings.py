@@ -8,7 +8,8 @@ from uuid import UUID
 from starlette.responses import Response
 
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other
+from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, Question, see_other
+from meetcore.domain.errors import require_record
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.members import roles, views
@@ -50,7 +51,22 @@ async def enable_host(visit: ConsoleVisit) -> Response:
     return see_other(f"{HOSTS}?done=host_enabled")
 
 
-@ConsolePage("POST", f"{HOSTS}/{{id}}/disable", roles.OperatorAction.MANAGE_HOSTS)
+async def _ask_to_disable(visit: ConsoleVisit) -> Question:
+    week, host_id = await visit.use.hosts.week(visit.signed_in, cap_day(visit.now)), visit.path_id("host")
+    found = require_record(next((each for each in week.hosts if each.id == host_id), None), "host")
+    return Question(
+        visit.text(_("Disable the host %(name)s?"), name=found.provider_user_id),
+        visit.text(
+            _(
+                "It gets no new meetings: where no other host is free, customers are refused. Those that it "
+                "has take place."
+            )
+        ),
+        visit.text(_("Disable")),
+    )
+
+
+@ConsolePage("POST", f"{HOSTS}/{{id}}/disable", roles.OperatorAction.MANAGE_HOSTS, ask=_ask_to_disable)
 async def disable_host(visit: ConsoleVisit) -> Response:
     await visit.use.hosts.disable(visit.signed_in, visit.client_address, visit.path_id("host"))
     return see_other(f"{HOSTS}?done=host_disabled")

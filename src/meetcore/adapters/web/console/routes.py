@@ -52,8 +52,13 @@ def console_routes(
     site = web_app.Site(cookies, area, base_url, limits, proxies)
     links = portal_links.PortalLinkRoute(site, base_url)
     sign_in = SignInPages(site)
-    pages = (site.route(page) for page in PAGES)
-    return [*ProviderSignInPages(sign_in).routes, *sign_in.routes, links.route, *pages, site.rest]
+    return [
+        *ProviderSignInPages(sign_in).routes,
+        *sign_in.routes,
+        links.route,
+        *site.routes(PAGES),
+        site.rest,
+    ]
 
 
 def _area(use: ConsoleUseCases) -> visit.Area[SignedInOperator, ConsoleUseCases, OperatorAction]:

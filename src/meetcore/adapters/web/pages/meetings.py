@@ -11,7 +11,7 @@ from meetcore.adapters.web.formats import format_count
 from meetcore.adapters.web.forms import PAGE_SIZE, apply, explain, first_page, read_before, read_days
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.texts import MEETING_STATES, _
-from meetcore.adapters.web.visit import AreaVisit, Page, Visit, see_other
+from meetcore.adapters.web.visit import AreaVisit, Page, Question, Visit, see_other
 from meetcore.domain.errors import DomainError
 from meetcore.domain.meetings import cancellation, hosts, schedule, views
 from meetcore.domain.meetings.meetings import (
@@ -27,6 +27,7 @@ from meetcore.domain.money.pricing import PricingTier, Quote
 from meetcore.domain.texts import search_words
 
 ROOT: Final = "/dashboard/meetings"
+_OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
 OPTIONS: Final[Mapping[str, str]] = {
     "with_recording": _("Record the meeting"),
     "auto_notulen": _("Write notes when the recording is ready; this turns the recording on"),
@@ -97,7 +98,36 @@ async def show_meeting(visit: Visit) -> Response:
     return await _show(visit, {})
 
 
-@Page("POST", f"{ROOT}/{{id}}/cancel", Action.MANAGE_MEETINGS)
+async def _ask_to_cancel(visit: Visit) -> Question | None:
+    """Ask about a meeting that can still be cancelled or ended; the use case refuses any other."""
+    found = await visit.use.reads.find_meeting(visit.signed_in, visit.path_id("meeting"))
+    meeting, now = found.meeting, visit.now
+    if shown_status(meeting, now) not in _OPEN:
+        return None
+    if not cancellation.is_refundable(meeting, now):
+        return Question(
+            visit.text(_("End the meeting now?")),
+            visit.text(
+                _("The meeting is in progress: it ends for all participants, and no credits come back.")
+            ),
+            visit.text(_("End the meeting")),
+        )
+    credits = format_count(meeting.credits, visit.look.language)
+    return Question(
+        visit.text(_("Cancel the meeting?")),
+        visit.text(
+            _(
+                "%(title)s is removed at the provider, its join link stops working, and %(credits)s credits "
+                "come back. A cancelled meeting cannot be restored."
+            ),
+            title=meeting.title,
+            credits=credits,
+        ),
+        visit.text(_("Cancel the meeting")),
+    )
+
+
+@Page("POST", f"{ROOT}/{{id}}/cancel", Action.MANAGE_MEETINGS, ask=_ask_to_cancel)
 async def cancel_meeting(visit: Visit) -> Response:
     """Cancel a meeting, or end one that runs."""
     use, who, meeting_id = visit.use.by_hand, visit.signed_in, visit.path_id("meeting")
@@ -111,7 +141,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     found = await visit.use.reads.find_meeting(visit.signed_in, visit.path_id("meeting"))
     meeting, now = found.meeting, visit.now
     status = shown_status(meeting, now)
-    is_open = status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
+    is_open = status in _OPEN
     return visit.form_page(
         "meeting.html",
         errors,

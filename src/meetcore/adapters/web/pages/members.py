@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from meetcore.adapters.web.forms import explain
 from meetcore.adapters.web.texts import ROLE_MEANINGS, ROLE_TEXTS, _
-from meetcore.adapters.web.visit import Page, Visit, own_path, see_other
-from meetcore.domain.errors import DomainError
+from meetcore.adapters.web.visit import Page, Question, Visit, own_path, see_other
+from meetcore.domain.errors import DomainError, require_record
 from meetcore.domain.members import roles, sessions
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.usecases.members.sign_in_links import Browser
@@ -60,7 +60,22 @@ async def change_role(visit: Visit) -> Response:
     return see_other(f"{ROOT}?done=role_changed")
 
 
-@Page("POST", f"{ROOT}/{{id}}/remove", roles.Action.MANAGE_MEMBERS, needs_fresh=True)
+async def _ask_to_remove(visit: Visit) -> Question:
+    found, user_id = await visit.use.members.list_members(visit.signed_in), visit.path_id("member")
+    member = require_record(next((each for each in found if each.user.id == user_id), None), "member")
+    return Question(
+        visit.text(_("Remove %(name)s from the account?"), name=member.user.full_name),
+        visit.text(
+            _(
+                "The member is signed out everywhere and has no access to this account until invited again. "
+                "Keys that the member created go on working."
+            )
+        ),
+        visit.text(_("Remove")),
+    )
+
+
+@Page("POST", f"{ROOT}/{{id}}/remove", roles.Action.MANAGE_MEMBERS, needs_fresh=True, ask=_ask_to_remove)
 async def remove_member(visit: Visit) -> Response:
     """End a membership and its sessions."""
     try:
@@ -80,7 +95,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         own_id=None if own is None else own.id,
         roles=[(role.value, visit.text(text)) for role, text in ROLE_TEXTS.items()],
         meanings=[(visit.text(ROLE_TEXTS[role]), visit.text(text)) for role, text in ROLE_MEANINGS.items()],
-        email=visit.form.get("email", ""),
+        invited={"email": "", "role": "developer"} | dict(visit.typed(f"{ROOT}/invitations")),
         left=_left(visit),
     )
 

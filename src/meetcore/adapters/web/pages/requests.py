@@ -13,7 +13,7 @@ from meetcore.adapters.api.answers import STATUS
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.web.forms import PAGE_SIZE, DayRange, explain, first_page, read_before, read_days
 from meetcore.adapters.web.texts import DELIVERY_STATES, SCOPE_TEXTS, _
-from meetcore.adapters.web.visit import Page, Visit, see_other
+from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import Conflict, DomainError, NotFound, require_record
 from meetcore.domain.ids import parse_id
 from meetcore.domain.members.roles import Action
@@ -47,9 +47,9 @@ async def list_keys(visit: Visit) -> Response:
     return await _list(visit)
 
 
-@Page("GET", f"{KEYS}/new", Action.MANAGE_KEYS)
+@Page("GET", f"{KEYS}/new", Action.MANAGE_KEYS, needs_fresh=True)
 async def ask_for_key(visit: Visit) -> Response:
-    return _form(visit, {}, {})
+    return _form(visit, visit.form, {})
 
 
 @Page("POST", KEYS, Action.MANAGE_KEYS, needs_fresh=True)
@@ -102,7 +102,24 @@ async def roll_key(visit: Visit) -> Response:
     return await _list(visit, minted)
 
 
-@Page("POST", f"{KEYS}/{{id}}/revoke", Action.MANAGE_KEYS, needs_fresh=True)
+async def _ask_to_revoke(visit: Visit) -> Question:
+    key_id = visit.path_id("key")
+    found = next(
+        (use.key for use in await visit.use.keys.list_use(visit.signed_in) if use.key.id == key_id), None
+    )
+    return Question(
+        visit.text(_("Revoke the key %(name)s?"), name=require_record(found, "key").name),
+        visit.text(
+            _(
+                "Requests with it are refused at once, and it cannot be made to work again. To replace a key "
+                "without a gap, roll it."
+            )
+        ),
+        visit.text(_("Revoke the key")),
+    )
+
+
+@Page("POST", f"{KEYS}/{{id}}/revoke", Action.MANAGE_KEYS, needs_fresh=True, ask=_ask_to_revoke)
 async def revoke_key(visit: Visit) -> Response:
     await visit.use.keys.revoke(visit.signed_in, visit.client_address, visit.path_id("key"))
     return see_other(f"{KEYS}?done=key_revoked")

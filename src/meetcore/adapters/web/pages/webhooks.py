@@ -11,7 +11,7 @@ from starlette.responses import Response
 from meetcore.adapters.api.examples import payload as example_payload
 from meetcore.adapters.web.forms import PAGE_SIZE, apply, read_before
 from meetcore.adapters.web.texts import DELIVERY_STATES, ENDPOINT_STATES, EVENT_TEXTS, _
-from meetcore.adapters.web.visit import Page, Visit, see_other
+from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Action
 from meetcore.domain.webhooks import deliveries, endpoints, events, views
@@ -51,7 +51,7 @@ async def show_events(visit: Visit) -> Response:
 
 @Page("GET", f"{ROOT}/new", Action.MANAGE_WEBHOOKS, needs_fresh=True)
 async def ask_for_webhook(visit: Visit) -> Response:
-    return _form(visit, {f"{_KIND}{kind}": "on" for kind in EVENT_TEXTS}, {})
+    return _form(visit, visit.form or {f"{_KIND}{kind}": "on" for kind in EVENT_TEXTS}, {})
 
 
 @Page("POST", ROOT, Action.MANAGE_WEBHOOKS, needs_fresh=True)
@@ -80,7 +80,43 @@ async def show_secret(visit: Visit) -> Response:
     return await _show(visit, secret=secret)
 
 
-@Page("POST", f"{ROOT}/{{id}}/rotate", Action.MANAGE_WEBHOOK_SECRETS, needs_fresh=True)
+async def _url_of(visit: Visit) -> str:
+    health = await visit.use.webhooks.find_endpoint(visit.signed_in, visit.path_id("webhook"), visit.now)
+    return health.endpoint.url
+
+
+async def _ask_to_rotate(visit: Visit) -> Question:
+    return Question(
+        visit.text(_("Rotate the signing secret?")),
+        visit.text(
+            _(
+                "Deliveries to %(url)s are signed with a new secret from now on. For %(hours)s hours the old "
+                "one signs beside it in webhook-signature, but not in X-Service-Signature: a receiver that "
+                "checks that header refuses deliveries until it has the new secret."
+            ),
+            url=await _url_of(visit),
+            hours=endpoints.MAX_OVERLAP_HOURS,
+        ),
+        visit.text(_("Rotate the secret")),
+    )
+
+
+async def _ask_to_remove(visit: Visit) -> Question:
+    return Question(
+        visit.text(_("Remove the webhook?")),
+        visit.text(
+            _(
+                "%(url)s gets no more events. Its pending deliveries are not sent, and the earlier ones and "
+                "the secret are gone from these pages. This cannot be undone. To stop deliveries for a "
+                "while, pause it."
+            ),
+            url=await _url_of(visit),
+        ),
+        visit.text(_("Remove the webhook")),
+    )
+
+
+@Page("POST", f"{ROOT}/{{id}}/rotate", Action.MANAGE_WEBHOOK_SECRETS, needs_fresh=True, ask=_ask_to_rotate)
 async def rotate_secret(visit: Visit) -> Response:
     """Replace the secret and show the new one."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
@@ -96,7 +132,7 @@ async def change_webhook(visit: Visit) -> Response:
     return await _changed(visit, lambda form: use.change(who, endpoint_id, changes, form), "webhook_changed")
 
 
-@Page("POST", f"{ROOT}/{{id}}/remove", Action.MANAGE_WEBHOOKS)
+@Page("POST", f"{ROOT}/{{id}}/remove", Action.MANAGE_WEBHOOKS, ask=_ask_to_remove)
 async def remove_webhook(visit: Visit) -> Response:
     """Remove an endpoint and its pending deliveries."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
