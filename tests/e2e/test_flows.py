@@ -161,7 +161,7 @@ def test_invite_a_member_who_comes(stage: Stage, seen: Window) -> None:
     assert email in seen.page.content()
     invited = stage.window(is_signed_in=False)
     invited.page.goto(stage.link_to(email))
-    invited.press("Continue")
+    invited.press("Accept the invitation")
     assert invited.path == "/dashboard"
     assert invited.open("/dashboard/ledger") == 200
     assert invited.open("/dashboard/webhooks") == 403

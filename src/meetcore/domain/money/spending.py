@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 from meetcore.domain.money.statements import Month
 from meetcore.domain.money.transfers import TransferKind
 
-MAX_ENTRIES_SUMMED: Final = 50_000
+MAX_ENTRIES_SUMMED: Final = 20_000
 """Entries of a month that are summed by key and member, the newest ones."""
 
 _OF_MEETINGS: Final = (TransferKind.MEETING_CHARGE, TransferKind.MEETING_REFUND)
