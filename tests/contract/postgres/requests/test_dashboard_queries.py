@@ -4,9 +4,14 @@ from datetime import date, timedelta
 
 from attrs import evolve
 
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.meetings.sessions import Session
-from meetcore.domain.money.statements import EntryRange
+from meetcore.domain.members import audit
+from meetcore.domain.members.members import User
+from meetcore.domain.money.spending import Payer, Spent, add_up, by_payer
+from meetcore.domain.money.statements import EntryRange, Month, month_of
+from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.notes.notes import Language, fail_without_recording
 from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.records.pages import DaySpending, NoteDetails, Overview
@@ -100,6 +105,65 @@ async def test_a_range_of_entries_has_the_balances_around_it(rig: PostgresRig) -
     ):
         found = await queries.find_entry_range(owner, AT + from_h * HOUR, AT + to_h * HOUR)
         assert found == EntryRange(*expected), (from_h, to_h)
+
+
+async def made_by(rig: PostgresRig, meeting: Meeting, actor: audit.Actor) -> None:
+    """Write that somebody made a meeting by hand."""
+    entry = audit.AuditEntry(new_id(), AT, meeting.account_id, actor, "meeting.created", str(meeting.id))
+    async with rig.store.begin() as tx:
+        await tx.audit_log.append(entry)
+
+
+async def test_a_month_is_summed_by_key_and_member(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 1000, new_host(max_concurrent=99))
+    by_hand = evolve(customer, key_id=customer.account_id)
+    mine, guests, unknown = [await scheduled(rig, by_hand, MeetingSpec(credits=n)) for n in (3, 5, 7)]
+    user_id = new_id()
+    async with rig.store.begin() as tx:
+        user = await tx.members.ensure_user(User(user_id, f"{user_id}@example.test", "Sari", AT))
+    await made_by(rig, mine, audit.member_actor(user.id))
+    await made_by(rig, guests, audit.guest_actor(new_id(), "owner"))
+    back = await scheduled(rig, customer, MeetingSpec(credits=20))
+    await finish_cancelling(rig, back, await start_cancelling(rig, back))
+    await scheduled(rig, customer, MeetingSpec(credits=30))
+    await queued(rig, customer, price=7)
+    (task,) = await claim_notes(rig)
+    assert await settle(rig, task, price=4)
+    key, account_id = customer.key_id, customer.account_id
+    found = await rig.queries.find_spending(account_id, month_of(AT), month_of(AT).first_day)
+    paid = dict(by_payer(found.payers))
+    assert paid[Payer(key)].notes == 4
+    assert {payer: spent for payer, spent in paid.items() if payer.key_id is None} == {
+        Payer(None, user.email): Spent(3), Payer(None, "guest (owner)"): Spent(5), Payer(None): Spent(7),
+    }  # fmt: skip
+    total = add_up((kind, credits) for _, kind, credits in found.months)
+    assert sum(spent.total for spent in paid.values()) == total.total
+    assert [each.id for each in found.keys] == [key]
+    entries = await rig.queries.list_transactions(account_id, TransactionFilter(), 99, None)
+    described = await rig.queries.describe_entries(account_id, entries)
+    assert [each.entry for each in described.entries] == list(entries)
+    members = {each.entry.transfer.reference.id: each.member for each in described.entries}
+    assert [members[str(each.id)] for each in (mine, guests, unknown)] == [user.email, "guest (owner)", None]
+    titles = {each.title for each in described.entries if each.entry.transfer.reference.type == "meeting"}
+    assert titles == {"Rapat"}
+    stranger = await open_customer(rig)
+    hidden = await rig.queries.describe_entries(stranger.account_id, entries)
+    assert {each.title for each in hidden.entries} == {None}
+    assert hidden.keys[0].id == stranger.key_id
+
+
+async def test_the_months_of_spending_begin_and_end_in_wib(rig: PostgresRig, customer: Customer) -> None:
+    account_id, month = customer.account_id, Month(2026, 11)
+    second = timedelta(seconds=1)
+    for at, amount in ((month.begins_at - second, 1), (month.begins_at, 2), (month.ends_at, 4)):
+        await adjust(rig, customer, amount, f"ticket:{new_id()}", at)
+    for number, credits in ((10, 1), (11, 2), (12, 4), (9, 0)):
+        found = await rig.queries.find_spending(account_id, Month(2026, number), date(2026, 11, 1))
+        assert sum(each.credits for each in found.payers) == credits
+        assert found.first_at == month.begins_at - second
+        assert sorted(day for day, _, _ in found.months) == [date(2026, 11, 1), date(2026, 12, 1)]
+    empty = await rig.queries.find_spending((await open_customer(rig)).account_id, month, month.first_day)
+    assert (empty.first_at, list(empty.payers), list(empty.months)) == (None, [], [])
 
 
 async def test_an_overview_has_the_threshold_of_the_account(rig: PostgresRig) -> None:
