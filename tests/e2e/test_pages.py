@@ -170,6 +170,21 @@ def test_a_question_suits_them_too(pages: Pages) -> None:
         assert seen.path == path
 
 
+def test_a_form_with_errors_suits_them_too(pages: Pages) -> None:
+    for language, seen in pages.members:
+        seen.open("/dashboard/meetings/new")
+        seen.page.locator("#f-title").fill("Rapat")
+        seen.page.locator("#f-date").fill("2020-01-01")
+        seen.page.locator("#f-start_time").fill("09:00")
+        seen.page.locator("#f-password").fill("ab")
+        seen.clear()
+        with seen.page.expect_navigation():
+            seen.page.locator("main .actions button").click()
+        assert seen.page.locator("#f-password[aria-invalid]").count() == 1
+        assert seen.page.evaluate("document.activeElement.id") == "f-start_time"
+        check_page(seen, language, logged="422 (Unprocessable")
+
+
 def test_every_page_of_the_routes_is_looked_at(site: Site) -> None:
     signed_out = (path.partition("?")[0] for path in SIGNED_OUT)
     looked_at = {*signed_in_paths(), *signed_out, ASSETS, *NO_PAGES, *UNKNOWN}

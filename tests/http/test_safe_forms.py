@@ -186,3 +186,51 @@ async def test_a_form_is_asked_for_only_with_a_fresh_sign_in(customer: Customer,
     for page in ("/dashboard/keys/new", "/dashboard/webhooks/new"):
         answer = await browser.get(page)
         assert answer.headers["location"] == f"/dashboard/sign-in?next={page}&reason=fresh"
+
+
+async def test_a_form_names_all_errors_at_once_and_focuses_the_first(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    body = customer.body(title="By hand")
+    fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
+    wrong = {"date": "2020-01-01", "password": "ab", "description": "d" * 1001}
+    for seen in ({}, {"seen_credits": "10"}):
+        answer = await browser.post("/dashboard/meetings", **fields | wrong | seen)
+        assert answer.status_code == 422
+        assert_contains(
+            answer.text, 'href="#f-start_time"', 'href="#f-description"', 'href="#f-password"',
+            "<title>Error: Create a meeting", "Write 4 to 10 characters of these",
+        )  # fmt: skip
+        assert answer.text.count(" autofocus") == 1
+        assert " autofocus" in answer.text.split('id="f-start_time"')[1].split(">")[0]
+    assert await customer.balance() == 1000
+    browser.http.headers["Accept-Language"] = "id"
+    page = (await browser.post("/dashboard/meetings", **fields | {"title": "", "date": "x"})).text
+    assert_contains(page, "<title>Galat: Buat rapat", "Tulis 1 sampai 200 karakter", "Pilih hari yang ada.")
+    assert " autofocus" in page.split('id="f-title"')[1].split(">")[0]
+
+
+async def test_forms_of_keys_and_webhooks_name_all_errors_at_once(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    key = (await browser.post("/dashboard/keys", name=" ", daily_cap="many")).text
+    assert_contains(key, 'href="#f-name"', 'href="#f-scopes"', 'href="#f-daily_cap"', "<title>Error:")
+    assert " autofocus" in key.split('id="f-name"')[1].split(">")[0]
+    cap = (await browser.post(f"/dashboard/keys/{customer.key.key.id}/cap", daily_cap="many")).text
+    assert f'href="#f-cap-{customer.key.key.id}"' in cap
+    assert_contains(cap, 'value="many"', f'id="f-cap-{customer.key.key.id}-error"')
+    hook = (await browser.post("/dashboard/webhooks", url="http://hooks.test", description="d" * 201)).text
+    assert_contains(hook, 'href="#f-url"', 'href="#f-event_types"', 'href="#f-description"')
+
+
+async def test_a_description_is_kept_with_its_lines(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    body = customer.body(title="By hand")
+    fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
+    fields |= {"description": "\nAgenda <1>\nBudget", "form_key": str(uuid4())}
+    priced = await browser.post("/dashboard/meetings", **fields)
+    assert form_fields(priced.text, "/dashboard/meetings")["description"] == fields["description"]
+    made = await browser.post("/dashboard/meetings", **fields | {"seen_credits": "10"})
+    assert "Agenda &lt;1&gt;\nBudget" in (await browser.get(made.headers["location"])).text

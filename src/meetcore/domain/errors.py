@@ -28,7 +28,7 @@ error) is the driving adapter's business and is not known here. Details carry on
 caller may see: never SQL, paths, addresses of our network or secrets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from math import ceil
 from types import MappingProxyType
@@ -245,6 +245,15 @@ def require_record(record: _R | None, what: str) -> _R:
     if record is None:
         raise NotFound(f"No {what} with this id.")
     return record
+
+
+def refusal_of(check: Callable[[], object]) -> DomainError | None:
+    """Return the refusal that a check raises; `None` where it raises none."""
+    try:
+        check()
+    except DomainError as refusal:
+        return refusal
+    return None
 
 
 def own_copy(error: _E) -> _E:

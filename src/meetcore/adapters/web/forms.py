@@ -1,6 +1,6 @@
 """Forms: filters in the address of a page, refusals of the domain as texts of fields, and files to keep."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
@@ -115,6 +115,14 @@ _REFUSALS: Final[Mapping[str, str]] = {
     "upstream_error": _("The meeting provider did not answer. Nothing was charged. Try again in a minute."),
 }
 
+_FIELDS: Final[Mapping[str, str]] = {
+    "date": _("Choose a day that exists."),
+    "event_types": _("Choose at least one."),
+    "start_time": _("Choose a time from 00:00 to 23:59."),
+    "title": _("Write 1 to 200 characters on one line."),
+}
+"""The texts of fields that have one way to be wrong on a page; other problems are those of the domain."""
+
 _START: Final = _("Choose a start between now and a year from now, in the time of Jakarta (WIB).")
 """For a start in the past and for one too far ahead."""
 
@@ -126,12 +134,20 @@ def explain(look: Look, refusal: DomainError | Refusal) -> dict[str, str]:
     details: Mapping[str, Any] = refusal.details
     if fields := details.get("fields"):
         listed = {name: "; ".join(problems) for name, problems in fields.items()}
-        return {name: look.text(problem) for name, problem in listed.items()}
+        return {name: look.text(_FIELDS.get(name, problem)) for name, problem in listed.items()}
     if text := _REFUSALS.get(refusal.code):
         return {FORM: look.text(text, **details)}
     if "start_at" in details:
         return {"start_time": look.text(_START)}
     return {FORM: look.text(refusal.message)}
+
+
+def explain_all(look: Look, refusals: Iterable[DomainError | None]) -> dict[str, str]:
+    """Translate all refusals that there are into texts by field; the first text of a field counts."""
+    found: dict[str, str] = {}
+    for refusal in refusals:
+        found = ({} if refusal is None else explain(look, refusal)) | found
+    return found
 
 
 CSV_MARK: Final = "\ufeff"

@@ -5,6 +5,7 @@ session of it runs (`sessions`), SCHEDULED that none does. Beside the events the
 meeting counts as started once `start_at` has passed and as ended once `end_at` has.
 """
 
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final
@@ -12,7 +13,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import InvalidRequest, Unprocessable
+from meetcore.domain.errors import DomainError, InvalidRequest, Unprocessable, refusal_of
 from meetcore.domain.fields import FieldInfo
 from meetcore.domain.machine import find_step, step
 from meetcore.domain.meetings import hosts, schedule
@@ -243,13 +244,32 @@ def plan_meeting(
         NotFound: the tier is unknown or retired.
         Unprocessable: the start is past or too far ahead, or the provider cannot do what is requested.
     """
-    _check_fields(request)
+    for refusal in meeting_refusals(request, catalogue, abilities, now):
+        raise refusal
     start_at = schedule.meeting_start(request.date, request.start_time)
     tier = catalogue.find(request.pricing_tier_id)
-    schedule.check_start(start_at, now)
     quote = _quote(tier, request.options, abilities)
-    _check_password(request.password, abilities)
     return MeetingPlan(request, tier, quote, start_at, start_at + timedelta(minutes=tier.max_duration))
+
+
+def meeting_refusals(
+    request: MeetingRequest, catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime
+) -> Sequence[DomainError]:
+    """Return every refusal of a request; `plan_meeting` raises the first one."""
+    checks: Sequence[Callable[[], object]] = (
+        lambda: _check_fields(request),
+        lambda: catalogue.find(request.pricing_tier_id),
+        lambda: _check_start(request, now),
+        lambda: _check_abilities(request.options, abilities),
+        lambda: _check_password(request.password, abilities),
+    )
+    return [refusal for check in checks if (refusal := refusal_of(check)) is not None]
+
+
+def _check_start(request: MeetingRequest, now: datetime) -> None:
+    """Check a start that exists; `_check_fields` names the others."""
+    if not schedule.start_problems(request.date, request.start_time):
+        schedule.check_start(schedule.meeting_start(request.date, request.start_time), now)
 
 
 def estimate_meeting(

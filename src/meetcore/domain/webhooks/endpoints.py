@@ -157,7 +157,7 @@ def register(
     secret: str,
 ) -> Endpoint:
     """Make a new, active endpoint (spec 4.3); raise `InvalidRequest` as `update` does."""
-    _check(event_types, description)
+    check_fields(event_types, description)
     return Endpoint(
         id=id,
         account_id=account_id,
@@ -271,14 +271,15 @@ def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:
     """
     kinds = endpoint.event_types if isinstance(changes.event_types, Unset) else changes.event_types
     text = endpoint.description if isinstance(changes.description, Unset) else changes.description
-    _check(kinds, text)
+    check_fields(kinds, text)
     changed = evolve(endpoint, event_types=kinds, description=text)
     if isinstance(changes.is_active, Unset):
         return changed
     return resume(changed) if changes.is_active else pause(changed)
 
 
-def _check(event_types: tuple[events.EventKind, ...], description: str | None) -> None:
+def check_fields(event_types: tuple[events.EventKind, ...], description: str | None) -> None:
+    """Raise `InvalidRequest` for no event kind, one twice, or a description above its limit."""
     problems: dict[str, list[str]] = {}
     if not event_types:
         problems["event_types"] = ["must name at least one event kind"]

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from attrs import asdict, evolve, frozen
 
-from meetcore.domain.errors import require_record
-from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest, plan_meeting
+from meetcore.domain.errors import DomainError, require_record
+from meetcore.domain.meetings.meetings import MeetingOptions, MeetingRequest, meeting_refusals
 from meetcore.domain.members import roles
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
@@ -66,10 +66,10 @@ class WorkByHand:
         check_member(who, roles.Action.MANAGE_MEETINGS)
         return self.api.estimate.meeting(tier_id, options)
 
-    def check_meeting(self, who: SignedIn, wanted: MeetingRequest, now: datetime) -> None:
-        """Raise the refusals of `plan_meeting`, before anything is reserved."""
+    def check_meeting(self, who: SignedIn, wanted: MeetingRequest, now: datetime) -> Sequence[DomainError]:
+        """Return the refusals of `plan_meeting`, all of them, before anything is reserved."""
         check_member(who, roles.Action.MANAGE_MEETINGS)
-        plan_meeting(wanted, self.api.estimate.catalogue, self.api.estimate.abilities, now)
+        return meeting_refusals(wanted, self.api.estimate.catalogue, self.api.estimate.abilities, now)
 
     async def create_meeting(self, who: SignedIn, wanted: MeetingRequest, form: SentForm) -> Outcome:
         """Make a meeting and charge it to the account; see `CreateMeeting`."""

@@ -31,6 +31,7 @@ from meetcore.domain.meetings.meetings import (
     estimate_meeting,
     has_host_key_due,
     mark_scheduled,
+    meeting_refusals,
     plan_meeting,
     shown_host_key,
     shown_status,
@@ -268,6 +269,15 @@ def test_any_other_password_is_refused_naming_the_alphabet_and_not_itself(passwo
         plan_meeting(evolve(REQUEST, password=password), CATALOGUE, ABLE, NOW)
     assert refused.value.message == "A password has 4 to 10 characters of: 0123456789"
     assert refused.value.details == {"alphabet": "0123456789"}
+
+
+def test_every_refusal_of_a_request_is_found_at_once() -> None:
+    past = evolve(REQUEST, title="", date="2020-01-01", pricing_tier_id="gone", password="ab")
+    found = meeting_refusals(past, CATALOGUE, ABLE, NOW)
+    assert [type(each) for each in found] == [InvalidRequest, NotFound, Unprocessable, Unprocessable]
+    with pytest.raises(InvalidRequest):
+        plan_meeting(past, CATALOGUE, ABLE, NOW)
+    assert meeting_refusals(REQUEST, CATALOGUE, ABLE, NOW) == []
 
 
 # Keys of hosts

@@ -8,7 +8,15 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web.formats import format_count
-from meetcore.adapters.web.forms import PAGE_SIZE, apply, explain, first_page, read_before, read_days
+from meetcore.adapters.web.forms import (
+    PAGE_SIZE,
+    apply,
+    explain,
+    explain_all,
+    first_page,
+    read_before,
+    read_days,
+)
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.texts import MEETING_STATES, _
 from meetcore.adapters.web.visit import AreaVisit, Page, Question, Visit, see_other
@@ -75,21 +83,45 @@ async def ask_for_meeting(visit: Visit) -> Response:
 @Page("POST", ROOT, Action.MANAGE_MEETINGS)
 async def create_meeting(visit: Visit) -> Response:
     """Show the price of a meeting, or create it once the price was shown."""
-    form = visit.form
+    form, use, who = visit.form, visit.use.by_hand, visit.signed_in
     try:
         options = MeetingOptions(**{name: name in form for name in OPTIONS})
         texts = {name: form.get(name, "") for name in ("title", "date", "start_time", "pricing_tier_id")}
         description, password = form.get("description") or None, form.get("password") or None
         wanted = MeetingRequest(**texts, description=description, password=password, options=options)
-        quote = visit.use.by_hand.quote_meeting(visit.signed_in, wanted.pricing_tier_id, options)
+        errors = _problems(visit, wanted)
+        if "seen_credits" not in form and errors:
+            return _form(visit, form, errors)
+        quote = use.quote_meeting(who, wanted.pricing_tier_id, options)
         if form.get("seen_credits") != str(quote.credits):
-            visit.use.by_hand.check_meeting(visit.signed_in, wanted, visit.now)
-            return _form(visit, form, {}, quote=quote)
+            return _form(visit, form, errors, quote=None if errors else quote)
     except DomainError as refusal:
         return _form(visit, form, explain(visit.look, refusal))
-    use, who = visit.use.by_hand, visit.signed_in
-    record, errors = await apply(visit, lambda sent: use.create_meeting(who, wanted, sent))
-    return _form(visit, form, errors) if errors else see_other(f"{ROOT}/{record['id']}?done=meeting_created")
+    record, refused = await apply(visit, lambda sent: use.create_meeting(who, wanted, sent))
+    return (
+        _form(visit, form, errors or refused)
+        if refused
+        else see_other(f"{ROOT}/{record['id']}?done=meeting_created")
+    )
+
+
+def _problems(visit: Visit, wanted: MeetingRequest) -> dict[str, str]:
+    """Return the errors of all fields of a meeting, in the order of the form."""
+    refusals = visit.use.by_hand.check_meeting(visit.signed_in, wanted, visit.now)
+    found = explain_all(visit.look, [each for each in refusals if "alphabet" not in each.details])
+    rule = visit.use.by_hand.api.estimate.abilities.password
+    if rule and any("alphabet" in each.details for each in refusals):
+        found["password"] = visit.text(
+            _("Write %(least)s to %(most)s characters of these: %(alphabet)s"),
+            least=rule.min_length,
+            most=rule.max_length,
+            alphabet=rule.alphabet,
+        )
+    order = ("title", "date", "start_time", "description", *OPTIONS, "password")
+    return {
+        name: found[name]
+        for name in sorted(found, key=lambda name: order.index(name) if name in order else -1)
+    }
 
 
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_MEETINGS)

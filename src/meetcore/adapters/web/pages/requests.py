@@ -21,7 +21,7 @@ from meetcore.domain.money.amounts import MAX_TYPED, read_amount
 from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.records.pages import KeyUse, RequestDetails
 from meetcore.domain.requests import request_log, views
-from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope
+from meetcore.domain.requests.keys import ApiKey, InvalidName, Scope, check_name
 from meetcore.usecases.requests.administration import MintedKey
 
 KEYS: Final = "/dashboard/keys"
@@ -64,6 +64,10 @@ async def create_key(visit: Visit) -> Response:
         errors["daily_cap"] = visit.text(daily_cap)
     days = form.get("expires_in_days", "0")
     expires_at = visit.now + timedelta(days=int(days)) if days in map(str, EXPIRIES_DAYS[1:]) else None
+    try:
+        check_name(form.get("name", "").strip())
+    except InvalidName as error:
+        errors = {"name": visit.text(str(error))} | errors
     if errors or isinstance(daily_cap, str):
         return _form(visit, form, errors)
     try:
@@ -71,8 +75,6 @@ async def create_key(visit: Visit) -> Response:
             visit.signed_in, visit.client_address, form.get("name", "").strip(), scopes, daily_cap,
             expires_at, _new_id(visit),
         )  # fmt: skip
-    except InvalidName as error:
-        return _form(visit, form, {"name": visit.text(str(error))})
     except Conflict as refusal:
         return await _list(visit, errors=explain(visit.look, refusal))
     return await _list(visit, minted)

@@ -9,12 +9,13 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from meetcore.adapters.api.examples import payload as example_payload
-from meetcore.adapters.web.forms import PAGE_SIZE, apply, read_before
+from meetcore.adapters.web.forms import PAGE_SIZE, apply, explain_all, read_before
 from meetcore.adapters.web.texts import DELIVERY_STATES, ENDPOINT_STATES, EVENT_TEXTS, _
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
+from meetcore.domain.errors import DomainError, refusal_of
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Action
-from meetcore.domain.webhooks import deliveries, endpoints, events, views
+from meetcore.domain.webhooks import deliveries, endpoints, events, urls, views
 from meetcore.usecases.members.dashboard import SentForm
 from meetcore.usecases.requests.idempotency import Outcome
 
@@ -57,15 +58,26 @@ async def ask_for_webhook(visit: Visit) -> Response:
 @Page("POST", ROOT, Action.MANAGE_WEBHOOKS, needs_fresh=True)
 async def register_webhook(visit: Visit) -> Response:
     form = visit.form
-    kinds = [kind for kind in events.EventKind if f"{_KIND}{kind}" in form]
-    if not kinds:
-        return _form(visit, form, {"event_types": visit.text(_("Choose at least one."))})
-    url, description = form.get("url", "").strip(), form.get("description", "").strip() or None
+    kinds, description = _read_kinds(visit), form.get("description", "").strip() or None
+    url = form.get("url", "").strip()
+    if errors := explain_all(
+        visit.look,
+        [refusal_of(lambda: urls.parse_webhook_url(url)), _refusal_of_fields(kinds, description)],
+    ):
+        return _form(visit, form, errors)
     use, who = visit.use.webhooks, visit.signed_in
     record, errors = await apply(visit, lambda sent: use.register(who, url, kinds, description, sent))
     if errors:
         return _form(visit, form, errors)
     return see_other(f"{ROOT}/{record['id']}?done=webhook_registered")
+
+
+def _read_kinds(visit: Visit) -> tuple[events.EventKind, ...]:
+    return tuple(kind for kind in events.EventKind if f"{_KIND}{kind}" in visit.form)
+
+
+def _refusal_of_fields(kinds: tuple[events.EventKind, ...], description: str | None) -> DomainError | None:
+    return refusal_of(lambda: endpoints.check_fields(kinds, description))
 
 
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_WEBHOOKS)
