@@ -1,10 +1,10 @@
 """Reads of the dashboard."""
 
 from datetime import date, timedelta
+from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.meetings.sessions import Session
 from meetcore.domain.members import audit
@@ -107,9 +107,9 @@ async def test_a_range_of_entries_has_the_balances_around_it(rig: PostgresRig) -
         assert found == EntryRange(*expected), (from_h, to_h)
 
 
-async def made_by(rig: PostgresRig, meeting: Meeting, actor: audit.Actor) -> None:
-    """Write that somebody made a meeting by hand."""
-    entry = audit.AuditEntry(new_id(), AT, meeting.account_id, actor, "meeting.created", str(meeting.id))
+async def made_by(rig: PostgresRig, account_id: UUID, meeting_id: UUID, actor: audit.Actor) -> None:
+    """Write that a meeting was made by hand."""
+    entry = audit.AuditEntry(new_id(), AT, account_id, actor, "meeting.created", str(meeting_id))
     async with rig.store.begin() as tx:
         await tx.audit_log.append(entry)
 
@@ -121,20 +121,20 @@ async def test_a_month_is_summed_by_key_and_member(rig: PostgresRig) -> None:
     user_id = new_id()
     async with rig.store.begin() as tx:
         user = await tx.members.ensure_user(User(user_id, f"{user_id}@example.test", "Sari", AT))
-    await made_by(rig, mine, audit.member_actor(user.id))
-    await made_by(rig, guests, audit.guest_actor(new_id(), "owner"))
+    await made_by(rig, customer.account_id, mine.id, audit.member_actor(user.id))
+    await made_by(rig, customer.account_id, guests.id, audit.guest_actor(new_id(), "owner"))
     back = await scheduled(rig, customer, MeetingSpec(credits=20))
     await finish_cancelling(rig, back, await start_cancelling(rig, back))
     await scheduled(rig, customer, MeetingSpec(credits=30))
-    await queued(rig, customer, price=7)
-    (task,) = await claim_notes(rig)
-    assert await settle(rig, task, price=4)
+    await completed(rig, customer, price=4)
+    note = await completed(rig, by_hand, price=6)
+    await made_by(rig, customer.account_id, note.meeting_id, audit.member_actor(user.id))
     key, account_id = customer.key_id, customer.account_id
     found = await rig.queries.find_spending(account_id, month_of(AT), month_of(AT).first_day)
     paid = dict(by_payer(found.payers))
     assert paid[Payer(key)].notes == 4
     assert {payer: spent for payer, spent in paid.items() if payer.key_id is None} == {
-        Payer(None, user.email): Spent(3), Payer(None, "guest (owner)"): Spent(5), Payer(None): Spent(7),
+        Payer(None, user.email): Spent(3, 6), Payer(None, "guest (owner)"): Spent(5), Payer(None): Spent(7),
     }  # fmt: skip
     total = add_up((kind, credits) for _, kind, credits in found.months)
     assert sum(spent.total for spent in paid.values()) == total.total
