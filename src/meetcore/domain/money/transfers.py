@@ -4,6 +4,7 @@
 
     kind             from         to
     topup            topups       customer
+    topup_refund     customer     topups
     meeting_charge   customer     meetings
     meeting_refund   meetings     customer
     notulen_charge   customer     notulen
@@ -40,6 +41,7 @@ class TransferKind(StrEnum):
     """What a transfer is for, as `GET /credits/transactions` shows it."""
 
     TOPUP = "topup"
+    TOPUP_REFUND = "topup_refund"
     MEETING_CHARGE = "meeting_charge"
     MEETING_REFUND = "meeting_refund"
     NOTULEN_CHARGE = "notulen_charge"
@@ -48,6 +50,7 @@ class TransferKind(StrEnum):
 
 ROUTES: Final = {
     TransferKind.TOPUP: (Book.TOPUPS, Book.CUSTOMER),
+    TransferKind.TOPUP_REFUND: (Book.CUSTOMER, Book.TOPUPS),
     TransferKind.MEETING_CHARGE: (Book.CUSTOMER, Book.MEETINGS),
     TransferKind.MEETING_REFUND: (Book.MEETINGS, Book.CUSTOMER),
     TransferKind.NOTULEN_CHARGE: (Book.CUSTOMER, Book.NOTULEN),

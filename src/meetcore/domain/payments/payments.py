@@ -1,0 +1,245 @@
+"""A payment for credits: its states, and how it follows what its gateway says.
+
+::
+
+    pending ── pay ────▶ paid ── refund ──▶ refunded
+       │                  ▲
+       ├── fail ────▶ failed ── accept ──┤
+       └── expire ──▶ expired ─ accept ──┘
+
+The credits are posted in the transaction that marks the payment paid, under `topup_reference`: once, whatever
+arrives twice, late, out of order, or never. A notification is only a reason to ask the gateway. Whatever the
+gateway says that does not fit (another amount, a payment that had ended here, an erased account) changes no
+state: it becomes a `Doubt`, which an operator settles by `accept` or `dismiss`.
+"""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import Conflict
+from meetcore.domain.machine import find_step, step
+
+PAYABLE_FOR: Final = timedelta(hours=24)
+"""How long a payment can be paid at its gateway."""
+ASKED_FOR: Final = timedelta(days=7)
+"""How long after its expiry the gateway is asked about a payment that it still calls pending."""
+MAX_PENDING: Final = 20
+"""Payments of an account that may be pending at once."""
+_FIRST_LOOK: Final = timedelta(minutes=2)
+_LONGEST_PAUSE: Final = timedelta(hours=1)
+
+
+class PaymentStatus(StrEnum):
+    """The state of a payment."""
+
+    PENDING = "pending"
+    PAID = "paid"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    REFUNDED = "refunded"
+
+
+class PaymentEvent(StrEnum):
+    """An event of a payment."""
+
+    PAY = "pay"
+    FAIL = "fail"
+    EXPIRE = "expire"
+    ACCEPT = "accept"
+    REFUND = "refund"
+
+
+TRANSITIONS: Final = {
+    (PaymentStatus.PENDING, PaymentEvent.PAY): PaymentStatus.PAID,
+    (PaymentStatus.PENDING, PaymentEvent.FAIL): PaymentStatus.FAILED,
+    (PaymentStatus.PENDING, PaymentEvent.EXPIRE): PaymentStatus.EXPIRED,
+    (PaymentStatus.PENDING, PaymentEvent.ACCEPT): PaymentStatus.PAID,
+    (PaymentStatus.FAILED, PaymentEvent.ACCEPT): PaymentStatus.PAID,
+    (PaymentStatus.EXPIRED, PaymentEvent.ACCEPT): PaymentStatus.PAID,
+    (PaymentStatus.PAID, PaymentEvent.REFUND): PaymentStatus.REFUNDED,
+}
+"""How a payment moves; a missing key changes nothing."""
+
+
+class Doubt(StrEnum):
+    """Why an operator has to look at a payment."""
+
+    WRONG_AMOUNT = "wrong_amount"
+    WRONG_CURRENCY = "wrong_currency"
+    PAID_AFTER_END = "paid_after_end"
+    ACCOUNT_ERASED = "account_erased"
+    REVERSED = "reversed"
+    REFUND_REFUSED = "refund_refused"
+    UNANSWERED = "unanswered"
+
+
+ACCEPTABLE: Final = frozenset({Doubt.WRONG_AMOUNT, Doubt.WRONG_CURRENCY, Doubt.PAID_AFTER_END})
+"""Doubts in which the money has arrived and an account can get its credits."""
+
+
+class GatewayStatus(StrEnum):
+    """The state of a payment at its gateway. `REVERSED`: the money went back, by a refund or a chargeback."""
+
+    PENDING = "pending"
+    PAID = "paid"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    REVERSED = "reversed"
+
+
+@frozen
+class GatewayAnswer:
+    """What the gateway says of a payment; the amount in units of the currency, `method` such as `qris`."""
+
+    status: GatewayStatus
+    amount: int
+    currency: str
+    method: str = ""
+
+
+@frozen(kw_only=True)
+class Payment:
+    """A payment for credits; `price` is without tax, money in units of the currency.
+
+    `reference` is the gateway's id of it, and `payment_url` the page on which it is paid; both are `None` until
+    the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need not be. A
+    doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired here.
+    """
+
+    id: UUID
+    account_id: UUID
+    gateway: str
+    credits: int
+    price: int
+    tax: int
+    currency: str
+    created_at: datetime
+    expires_at: datetime
+    package_id: str | None = None
+    api_key_id: UUID | None = None
+    status: PaymentStatus = PaymentStatus.PENDING
+    reference: str | None = None
+    payment_url: str | None = field(default=None, repr=False)
+    method: str = ""
+    ended_at: datetime | None = None
+    next_look_at: datetime | None = None
+    looks: int = 0
+    doubt: Doubt | None = None
+    doubt_closed_at: datetime | None = None
+
+    @property
+    def amount(self) -> int:
+        """What is to be paid."""
+        return self.price + self.tax
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether an operator has to look at it."""
+        return self.doubt is not None and self.doubt_closed_at is None
+
+
+def topup_reference(payment_id: UUID) -> str:
+    """Return the reference of the top-up: its operation in the ledger is `topup:payment:<id>`."""
+    return f"payment:{payment_id}"
+
+
+def opened(payment: Payment, reference: str, payment_url: str, now: datetime) -> Payment:
+    """Return a pending payment with its page at the gateway."""
+    return evolve(
+        payment, reference=reference, payment_url=payment_url, next_look_at=_next_look(payment, now)
+    )
+
+
+def failed(payment: Payment, now: datetime) -> Payment:
+    """Return a pending payment as failed: its gateway refused it, so that nothing can be paid."""
+    status = step(TRANSITIONS, payment.status, PaymentEvent.FAIL)
+    return evolve(payment, status=status, ended_at=now, next_look_at=None)
+
+
+def looked(payment: Payment, now: datetime) -> Payment:
+    """Return a payment after a look that brought no news; long after its expiry it becomes a doubt."""
+    if payment.status is PaymentStatus.PENDING and now >= payment.expires_at + ASKED_FOR:
+        return _doubted(evolve(payment, next_look_at=None), Doubt.UNANSWERED)
+    looks = payment.looks + 1
+    return evolve(payment, looks=looks, next_look_at=_next_look(evolve(payment, looks=looks), now))
+
+
+def _next_look(payment: Payment, now: datetime) -> datetime:
+    return now + min(_FIRST_LOOK * 2 ** min(payment.looks, 10), _LONGEST_PAUSE)
+
+
+def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool = False) -> Payment:
+    """Return a payment as its gateway's answer makes it; a status that becomes PAID is to be posted.
+
+    `is_erased` is whether its account was erased.
+    """
+    if answer.status is GatewayStatus.PAID:
+        return _follow_paid(payment, answer, now, is_erased=is_erased)
+    if answer.status is GatewayStatus.REVERSED and payment.status is PaymentStatus.PAID:
+        return _doubted(payment, Doubt.REVERSED)
+    event = _ENDED.get(answer.status)
+    status = None if event is None else find_step(TRANSITIONS, payment.status, event)
+    return looked(payment, now) if status is None else _ended(payment, status, now)
+
+
+_ENDED: Final = {
+    GatewayStatus.FAILED: PaymentEvent.FAIL,
+    GatewayStatus.EXPIRED: PaymentEvent.EXPIRE,
+    GatewayStatus.REVERSED: PaymentEvent.FAIL,
+}
+
+
+def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool) -> Payment:
+    if payment.status in (PaymentStatus.PAID, PaymentStatus.REFUNDED):
+        return payment
+    said = evolve(payment, method=answer.method)
+    if answer.currency != payment.currency:
+        return _doubted(said, Doubt.WRONG_CURRENCY)
+    if answer.amount != payment.amount:
+        return _doubted(said, Doubt.WRONG_AMOUNT)
+    if is_erased:
+        return _doubted(said, Doubt.ACCOUNT_ERASED)
+    status = find_step(TRANSITIONS, payment.status, PaymentEvent.PAY)
+    return _doubted(said, Doubt.PAID_AFTER_END) if status is None else _ended(said, status, now)
+
+
+def _ended(payment: Payment, status: PaymentStatus, now: datetime) -> Payment:
+    return evolve(payment, status=status, ended_at=now, next_look_at=None)
+
+
+def _doubted(payment: Payment, doubt: Doubt) -> Payment:
+    """Return a payment in doubt; a doubt that was closed is not opened by the same words again."""
+    if payment.doubt is doubt:
+        return evolve(payment, next_look_at=None)
+    return evolve(payment, doubt=doubt, doubt_closed_at=None, next_look_at=None)
+
+
+def doubted_refund(payment: Payment) -> Payment:
+    """Return a refunded payment whose money the gateway refuses to send back."""
+    return evolve(payment, doubt=Doubt.REFUND_REFUSED, doubt_closed_at=None, next_look_at=None)
+
+
+def accept(payment: Payment, now: datetime) -> Payment:
+    """Return a payment in doubt as paid: the account gets its credits.
+
+    Raises `Conflict`: it is in no doubt in which its money has arrived.
+    """
+    if not payment.is_doubtful or payment.doubt not in ACCEPTABLE:
+        raise Conflict(
+            "Only a payment whose money arrived, and that is in doubt, can be accepted.", payment.id
+        )
+    status = step(TRANSITIONS, payment.status, PaymentEvent.ACCEPT)
+    return evolve(_ended(payment, status, now), doubt_closed_at=now)
+
+
+def dismiss(payment: Payment, now: datetime) -> Payment:
+    """Return a payment whose doubt was settled elsewhere. Raises `Conflict`: it is in no doubt."""
+    if not payment.is_doubtful:
+        raise Conflict("This payment is not in doubt.", payment.id)
+    is_pending = payment.status is PaymentStatus.PENDING
+    ended = failed(payment, now) if is_pending else payment
+    return evolve(ended, doubt_closed_at=now)

@@ -1,0 +1,44 @@
+"""Receipts of payments: numbered within each year (WIB) without gaps, with seller and buyer as they were.
+
+The number is taken in the transaction that marks the payment paid.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.payments.packages import Seller
+
+
+@frozen
+class Buyer:
+    """Who bought: name, address and tax number, as the account gave them."""
+
+    name: str
+    address: str = ""
+    tax_number: str = ""
+
+
+@frozen(kw_only=True)
+class Receipt:
+    """The receipt of a payment."""
+
+    payment_id: UUID
+    account_id: UUID
+    year: int
+    number: int
+    issued_at: datetime
+    seller: Seller
+    buyer: Buyer
+
+    @property
+    def text(self) -> str:
+        """Its number as it is printed, such as `2026-000042`."""
+        return f"{self.year}-{self.number:06d}"
+
+
+def receipt_year(at: datetime) -> int:
+    """Return the year of a receipt that is issued at an instant."""
+    return at.astimezone(WIB).year

@@ -1,0 +1,130 @@
+"""Payment gateways, on whose pages customers pay, and the store of payments.
+
+A call of a gateway has three outcomes: done, refused (nothing exists or changed there), and unknown. Every call
+ends within its time limit. No data of cards passes through this service.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.payments.payments import GatewayAnswer, Payment
+from meetcore.domain.payments.receipts import Receipt
+from meetcore.domain.payments.refunds import Refund
+from meetcore.ports.runtime import Lease
+
+
+class GatewayRefused(Exception):
+    """The gateway refused: nothing was made or changed. The text is for the log."""
+
+
+class GatewayUnknown(Exception):
+    """No answer: the gateway may or may not have done it. The text is for the log."""
+
+
+class NotificationInvalid(Exception):
+    """A notification is not signed with the shared secret, or not at about this time."""
+
+
+class NotificationMalformed(Exception):
+    """A notification is signed, but of no documented form."""
+
+
+@frozen(kw_only=True)
+class CheckoutOrder:
+    """What is to be paid; `amount` in units of the currency (whole rupiah, else its minor unit, ISO 4217).
+
+    `return_url` is where the customer comes back to, `language` `id` or `en`.
+    """
+
+    payment_id: UUID
+    amount: int
+    currency: str
+    description: str
+    customer_name: str = field(repr=False)
+    customer_email: str = field(repr=False)
+    expires_at: datetime
+    return_url: str
+    language: str
+
+
+@frozen
+class Checkout:
+    """A page of the gateway on which a payment is paid, and the gateway's own id of it."""
+
+    reference: str
+    url: str = field(repr=False)
+
+
+@frozen
+class GatewayRecord:
+    """What the gateway says of a payment, and the body that said so, for operators: without data of cards."""
+
+    answer: GatewayAnswer
+    body: str = field(default="", repr=False)
+
+
+class PaymentGateway(Protocol):
+    """Opens, finds and refunds payments. Every call raises `GatewayRefused` and `GatewayUnknown`."""
+
+    @property
+    def name(self) -> str:
+        """The name of this gateway, which its payments keep."""
+
+    async def open_checkout(self, order: CheckoutOrder) -> Checkout:
+        """Make the page of a payment. Repeated for the same payment, it makes no second one that can be paid."""
+
+    async def find(self, payment: Payment) -> GatewayRecord | None:
+        """Ask for a payment by its reference, or where that is not known, by its id; `None` if it is unknown."""
+
+    async def refund(self, payment: Payment, refund: Refund) -> None:
+        """Send money back. Repeated for the same payment, it sends nothing again."""
+
+
+@frozen
+class Notification:
+    """A verified notification: the payment that it is about, and its body for operators."""
+
+    payment_id: UUID
+    body: str = field(repr=False)
+
+
+class NotificationParser(Protocol):
+    """Verifies and reads the notifications of a gateway."""
+
+    def __call__(self, body: bytes, headers: Mapping[str, str], now: datetime) -> Notification | None:
+        """Return what a notification is about; `None` where it is about no payment of ours.
+
+        Header names are compared without regard to case. Raises `NotificationInvalid` and
+        `NotificationMalformed`.
+        """
+
+
+class PaymentRepository(Protocol):
+    """Payments, written under their account's lock."""
+
+    async def add(self, payment: Payment) -> None: ...
+    async def count_pending(self, account_id: UUID) -> int:
+        """Count the payments of an account that can still be paid."""
+
+    async def load_locked(self, payment_id: UUID) -> tuple[Payment, bool]:
+        """Take the lock of a payment's account; return the payment, and whether the account was erased.
+
+        Raises `NotFound`.
+        """
+
+    async def save(self, payment: Payment) -> None: ...
+    async def add_message(self, payment_id: UUID, at: datetime, source: str, body: str) -> None:
+        """Keep what the gateway said, for operators: the latest messages, each of bounded length."""
+
+    async def claim_due(self, lease: Lease, at_once: int) -> Sequence[Payment]:
+        """Claim the payments that their gateway is to be asked about, the longest due first."""
+
+    async def add_refund(self, refund: Refund) -> None: ...
+    async def load_refund(self, payment_id: UUID) -> Refund | None: ...
+    async def save_paid_back(self, payment_id: UUID, at: datetime) -> None: ...
+    async def add_receipt(self, receipt: Receipt) -> None:
+        """Write a receipt under the next number of its year; `number` is not looked at."""
