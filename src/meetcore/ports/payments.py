@@ -1,7 +1,7 @@
 """Payment gateways, on whose pages customers pay, and the store of payments.
 
-A call of a gateway has three outcomes: done, refused (nothing exists or changed there), and unknown. Every call
-ends within its time limit. No data of cards passes through this service.
+A call of a gateway has three outcomes: done, refused (nothing exists or changed there), and unknown. Every
+call ends within its time limit. No data of cards passes through this service.
 """
 
 from collections.abc import Mapping, Sequence
@@ -75,10 +75,10 @@ class PaymentGateway(Protocol):
         """The name of this gateway, which its payments keep."""
 
     async def open_checkout(self, order: CheckoutOrder) -> Checkout:
-        """Make the page of a payment. Repeated for the same payment, it makes no second one that can be paid."""
+        """Make the page of a payment; repeated for the same payment, no second one that can be paid."""
 
     async def find(self, payment: Payment) -> GatewayRecord | None:
-        """Ask for a payment by its reference, or where that is not known, by its id; `None` if it is unknown."""
+        """Ask for a payment by its reference, or its id without one; `None` where it is unknown."""
 
     async def refund(self, payment: Payment, refund: Refund) -> None:
         """Send money back. Repeated for the same payment, it sends nothing again."""

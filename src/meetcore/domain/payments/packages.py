@@ -107,7 +107,7 @@ class PackageCatalogue:
         packages: Iterable[CreditPackage],
         free: FreeAmount | None = None,
         tax_basis_points: int = 0,
-        seller: Seller = Seller(),  # noqa: B008  # immutable
+        seller: Seller = Seller(),
     ) -> "PackageCatalogue":
         """Build a catalogue; raise `ValueError` where two packages share an id."""
         by_id: dict[str, CreditPackage] = {}

@@ -105,8 +105,8 @@ class GatewayAnswer:
 class Payment:
     """A payment for credits; `price` is without tax, money in units of the currency.
 
-    `reference` is the gateway's id of it, and `payment_url` the page on which it is paid; both are `None` until
-    the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need not be. A
+    `reference` is the gateway's id of it, and `payment_url` the page on which it is paid; both are `None`
+    until the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need not be. A
     doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired here.
     """
 
@@ -169,7 +169,7 @@ def looked(payment: Payment, now: datetime) -> Payment:
 
 
 def _next_look(payment: Payment, now: datetime) -> datetime:
-    return now + min(_FIRST_LOOK * 2 ** min(payment.looks, 10), _LONGEST_PAUSE)
+    return now + min(_FIRST_LOOK * (1 << min(payment.looks, 10)), _LONGEST_PAUSE)
 
 
 def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool = False) -> Payment:

@@ -31,7 +31,7 @@ class Refund:
 
 
 def refund_amount(payment: Payment, credits: int) -> int:
-    """Return the money for so many of a payment's credits, tax included; rounded down, never above the whole."""
+    """Return the money for so many of a payment's credits, tax included, rounded down."""
     return payment.amount * credits // payment.credits
 
 
