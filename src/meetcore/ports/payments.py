@@ -11,10 +11,10 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.payments import views
 from meetcore.domain.payments.payments import GatewayAnswer, Payment
-from meetcore.domain.payments.receipts import Receipt
+from meetcore.domain.payments.receipts import Buyer, Receipt
 from meetcore.domain.payments.refunds import Refund
-from meetcore.ports.runtime import Lease
 
 
 class GatewayRefused(Exception):
@@ -120,11 +120,32 @@ class PaymentRepository(Protocol):
     async def add_message(self, payment_id: UUID, at: datetime, source: str, body: str) -> None:
         """Keep what the gateway said, for operators: the latest messages, each of bounded length."""
 
-    async def claim_due(self, lease: Lease, at_once: int) -> Sequence[Payment]:
-        """Claim the payments that their gateway is to be asked about, the longest due first."""
+    async def claim_due(self, at: datetime, again_at: datetime, limit: int) -> Sequence[Payment]:
+        """Return payments that were due at an instant, the longest due first; they are due again later."""
 
     async def add_refund(self, refund: Refund) -> None: ...
     async def load_refund(self, payment_id: UUID) -> Refund | None: ...
-    async def save_paid_back(self, payment_id: UUID, at: datetime) -> None: ...
-    async def add_receipt(self, receipt: Receipt) -> None:
-        """Write a receipt under the next number of its year; `number` is not looked at."""
+    async def save_paid_back(self, payment_id: UUID, at: datetime) -> bool:
+        """Note that the money was sent back; false where that was noted before."""
+
+    async def add_receipt(self, receipt: Receipt) -> Receipt:
+        """Write a receipt under the next number of its year, and return it; `number` is not looked at."""
+
+    async def find_buyer(self, account_id: UUID) -> Buyer:
+        """Return whom receipts are made out to: the billing details, else the account's name."""
+
+    async def save_buyer(self, account_id: UUID, buyer: Buyer) -> None: ...
+
+
+class PaymentQueries(Protocol):
+    """Reads of payments, the newest first; those of operators are of every account."""
+
+    async def find_payment(self, account_id: UUID, payment_id: UUID) -> Payment | None: ...
+    async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]: ...
+    async def find_receipt(self, account_id: UUID, payment_id: UUID) -> views.PaidReceipt | None: ...
+    async def list_all_payments(
+        self, limit: int, before: UUID | None, *, in_doubt: bool = False
+    ) -> Sequence[views.PaymentLine]: ...
+    async def find_payment_page(self, payment_id: UUID) -> views.PaymentPage | None: ...
+    async def list_income(self) -> Sequence[views.MonthIncome]:
+        """Sum the money of payments by month and currency."""

@@ -29,6 +29,7 @@ from meetcore.domain.webhooks.events import EncodedEvent
 from meetcore.domain.webhooks.views import DeliveryHistory, EventFilter
 from meetcore.ports import mails, members
 from meetcore.ports.money import LedgerTotals
+from meetcore.ports.payments import PaymentQueries
 from meetcore.ports.requests import RequestQueries
 from meetcore.ports.webhooks import EndpointHealthQueries
 
@@ -189,7 +190,7 @@ class ConsoleQueries(Protocol):
 
 class Queries(
     Lists, ListQueries, members.MemberQueries, DashboardQueries, LedgerTotals, ConsoleQueries, RequestQueries,
-    mails.MailQueries, EndpointHealthQueries, Protocol,
+    mails.MailQueries, EndpointHealthQueries, PaymentQueries, Protocol,
 ):  # fmt: skip
     """Every read. A key's digest is its SHA-256; a `find_` by id returns an account's record in any state."""
 

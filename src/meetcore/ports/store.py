@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from meetcore.ports.money import PostingRepository, ProposalRepository
     from meetcore.ports.notes import NoteRepository, RecordingRepository
+    from meetcore.ports.payments import PaymentRepository
     from meetcore.ports.requests import ErasureRepository, IdempotencyRepository, RegistryRepository
     from meetcore.ports.webhooks import DeliveryRepository, EndpointRepository
 
@@ -94,6 +95,8 @@ class Transaction(Protocol):
     def operators(self) -> OperatorRepository: ...
     @property
     def proposals(self) -> ProposalRepository: ...
+    @property
+    def payments(self) -> PaymentRepository: ...
     @property
     def passkeys(self) -> PasskeyRepository: ...
     @property

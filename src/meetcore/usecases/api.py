@@ -11,6 +11,7 @@ from meetcore.usecases.meetings.cancel_meeting import CancelMeeting
 from meetcore.usecases.meetings.create_meeting import CreateMeeting
 from meetcore.usecases.money.statements import Estimate
 from meetcore.usecases.notes import downloads, note_charges, recordings
+from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.webhooks import endpoints
 
 
@@ -31,6 +32,7 @@ class UseCases:
     delete_recording: recordings.DeleteRecording
     create_note: note_charges.CreateNote
     estimate: Estimate
+    start_payment: StartPayment
     queries: Queries
     lists: Lists
     catalogue: TierCatalogue

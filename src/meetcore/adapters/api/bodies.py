@@ -14,6 +14,7 @@ from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.meetings import hosts, meetings, schedule
 from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.money.pricing import MAX_DURATION
+from meetcore.domain.money.transfers import MAX_CREDITS
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks import endpoints, events, urls
 
@@ -166,6 +167,17 @@ class CreateNoteBody:
     language: Annotated[
         Language, Meta(description="What the notes are written in: Indonesian, unless English is asked for.")
     ] = Language.INDONESIAN
+
+
+@frozen(kw_only=True)
+class TopupBody:
+    """What `POST /credits/topups` takes: a package, or a number of credits where any number is sold."""
+
+    package_id: Annotated[str, _line("A value from GET /credit-packages.", examples=["starter"])] | None = None
+    credits: (
+        Annotated[int, Meta(ge=1, le=MAX_CREDITS, description="Whole credits, where any number is sold.")]
+        | None
+    ) = None
 
 
 @frozen(kw_only=True)

@@ -15,6 +15,7 @@ _WEBHOOK_ID = "01a1fde1-9878-70f1-98ba-027d0b1035cb"
 _DELIVERY_ID = "01a1fde1-9c79-768f-b2bc-9f052675d39b"
 _RECORDING_ID = "01a1ffd0-1c3e-7b02-8d7e-6a55c1f0e2d4"
 _NOTE_ID = "01a1ffd4-77aa-7c15-9f02-3be2a7d8c901"
+_PAYMENT_ID = "01a1fde1-4d10-7a51-9f0e-2f6c1f1c9a10"
 _KEY_ID = "01a1fde1-002d-72b5-a13a-7bc5bfcf37cf"
 MADE_AT = "2026-11-21T11:33:03Z"
 EVENT_ID = "01a1fde1-9c79-7a1c-8c59-52ed529d6442"
@@ -25,6 +26,7 @@ IDS: Mapping[str, Mapping[str, str]] = {
     "notes": {"id": _NOTE_ID},
     "webhooks": {"id": _WEBHOOK_ID, "delivery_id": _DELIVERY_ID},
     "events": {"id": EVENT_ID},
+    "credits": {"id": _PAYMENT_ID},
 }
 """Ids for the parameters of a path, by its first segment."""
 
@@ -90,6 +92,27 @@ TIER: Json = {
     "duration_unit": "minutes",
     "credits": 10,
     "recording_credits": 5,
+}
+PACKAGE: Json = {
+    "id": "starter",
+    "credits": 500,
+    "amount": 555000,
+    "tax": 55000,
+    "currency": "IDR",
+    "valid_until": None,
+}
+TOPUP: Json = {
+    "id": _PAYMENT_ID,
+    "status": "pending",
+    "credits": 500,
+    "amount": 555000,
+    "tax": 55000,
+    "currency": "IDR",
+    "package_id": "starter",
+    "payment_url": "https://pay.example.com/p/8f2c",
+    "created_at": MADE_AT,
+    "expires_at": "2026-11-22T11:33:03Z",
+    "ended_at": None,
 }
 ACCOUNT: Json = {
     "user": {

@@ -20,7 +20,7 @@ from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.fields import FieldInfo
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import read_instant
-from meetcore.domain.records import accounts, meetings, notes, webhooks
+from meetcore.domain.records import accounts, meetings, notes, payments, webhooks
 
 _INSTANT = "RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB of that day."
 
@@ -278,5 +278,7 @@ WebhookList = _list_of(webhooks.Webhook, "The account's webhooks, the newest fir
 DeliveryList = _list_of(webhooks.Delivery, "The deliveries to a webhook, the newest first.")
 EventList = _list_of(webhooks.Event, "What happened in the account, the newest first.")
 TierList = _list_of(accounts.Tier, "The tiers on sale.")
+PackageList = _list_of(payments.CreditPackage, "The packages of credits on sale.")
+TopupList = _list_of(payments.Topup, "The account's payments for credits, the newest first.")
 RecordingList = _list_of(notes.Recording, "The account's recordings, the newest first.")
 NoteList = _list_of(notes.Note, "The account's notes, the newest first.")

@@ -7,6 +7,7 @@ from meetcore.adapters.postgres.meetings.reads import MeetingReads
 from meetcore.adapters.postgres.members.reads import AuditReads, MemberReads
 from meetcore.adapters.postgres.money.reads import StatementReads, TotalReads, TransactionReads
 from meetcore.adapters.postgres.notes.reads import NoteReads, RecordingReads
+from meetcore.adapters.postgres.payments.reads import PaymentReads
 from meetcore.adapters.postgres.requests import callers, idempotency, retention
 from meetcore.adapters.postgres.webhooks import endpoints, reads
 from meetcore.domain.requests.views import AccountVersion
@@ -23,6 +24,7 @@ class PostgresQueries(
     TransactionReads,
     TotalReads,
     StatementReads,
+    PaymentReads,
     reads.EndpointReads,
     endpoints.HealthReads,
     reads.DeliveryReads,

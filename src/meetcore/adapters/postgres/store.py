@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from meetcore.adapters.postgres.notes.recordings import PostgresRecordingRepository
     from meetcore.adapters.postgres.notes.work import PostgresNoteRepository
+    from meetcore.adapters.postgres.payments.payments import PostgresPaymentRepository
     from meetcore.adapters.postgres.requests.idempotency import PostgresIdempotencyRepository
     from meetcore.adapters.postgres.requests.registry import PostgresRegistryRepository
     from meetcore.adapters.postgres.requests.retention import PostgresErasureRepository
@@ -48,6 +49,7 @@ _REPOSITORIES: Final = {
     "sign_in": "members.sign_in:PostgresSignInRepository",
     "operators": "members.members:PostgresOperatorRepository",
     "proposals": "money.postings:PostgresProposalRepository",
+    "payments": "payments.payments:PostgresPaymentRepository",
     "passkeys": "members.sign_in:PostgresPasskeyRepository",
     "idempotency": "requests.idempotency:PostgresIdempotencyRepository",
     "postings": "money.postings:PostgresPostingRepository",
@@ -90,6 +92,7 @@ class PostgresTransaction:
     sign_in: "PostgresSignInRepository"
     operators: "PostgresOperatorRepository"
     proposals: "PostgresProposalRepository"
+    payments: "PostgresPaymentRepository"
     passkeys: "PostgresPasskeyRepository"
     idempotency: "PostgresIdempotencyRepository"
     postings: "PostgresPostingRepository"

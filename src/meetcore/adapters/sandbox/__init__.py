@@ -1,7 +1,8 @@
 """A simulated video provider for development and tests; there is no video.
 
 `provider` makes, finds and ends meetings, `faults` simulates failures, `state` and `postgres_state` store
-states, `pages` is the join page, `recording_files` has the recording of every session.
+states, `pages` is the join page, `recording_files` has the recording of every session. `gateway` is a payment
+gateway without money, `payment_pages` are its pages.
 """
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults

@@ -68,6 +68,16 @@ ON CONFLICT DO NOTHING
 """
 
 
+@asynccontextmanager
+async def answering(pool: AsyncConnectionPool[Any]) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """Lend a connection; raise `StoreUnavailable` where the database does not answer."""
+    try:
+        async with pool.connection() as connection:
+            yield connection
+    except _UNAVAILABLE_ERRORS as error:
+        raise StoreUnavailable("the database does not answer") from error
+
+
 class PostgresSandboxState:
     """Stores states and keys over a pool with dict rows in autocommit mode."""
 
@@ -75,7 +85,7 @@ class PostgresSandboxState:
         self._pool = pool
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        async with self._connection() as connection:
+        async with answering(self._pool) as connection:
             row = await (await connection.execute(_GET, {"id": provider_meeting_id})).fetchone()
         return None if row is None else SandboxMeetingState(row["state"])
 
@@ -87,21 +97,21 @@ class PostgresSandboxState:
             "is_first": None in origins,
             "origins": [origin.value for origin in origins if origin is not None],
         }
-        async with self._connection() as connection:
+        async with answering(self._pool) as connection:
             return await (await connection.execute(_PUT, values)).fetchone() is not None
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        async with self._connection() as connection:
+        async with answering(self._pool) as connection:
             row = await (await connection.execute(_HOST_KEY, {"user": provider_user_id})).fetchone()
         return None if row is None else str(row["host_key"])
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
         values = {"user": provider_user_id, "host_key": host_key}
-        async with self._connection() as connection:
+        async with answering(self._pool) as connection:
             await connection.execute(_PUT_HOST_KEY, values)
 
     async def sessions(self, provider_meeting_id: str) -> tuple[SandboxSession, ...]:
-        async with self._connection() as connection:
+        async with answering(self._pool) as connection:
             rows = await (await connection.execute(_SESSIONS, {"id": provider_meeting_id})).fetchall()
         return tuple(
             SandboxSession(
@@ -113,13 +123,5 @@ class PostgresSandboxState:
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
         values = {"id": provider_meeting_id, "file": provider_file_id}
-        async with self._connection() as connection:
+        async with answering(self._pool) as connection:
             await connection.execute(_REMOVE_FILE, values)
-
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        try:
-            async with self._pool.connection() as connection:
-                yield connection
-        except _UNAVAILABLE_ERRORS as error:
-            raise StoreUnavailable("the database does not answer") from error

@@ -8,7 +8,7 @@ from attrs import define
 from meetcore.adapters.settings import kinds
 from meetcore.adapters.settings.kinds import SecretStr
 from meetcore.adapters.settings.names import PREFIX
-from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.adapters.settings.tiers import read_packages, read_tiers
 from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.meetings.sessions import DEFAULT_EMPTY_FOR
 from meetcore.domain.members.sessions import PAGES_PER_MINUTE
@@ -16,6 +16,7 @@ from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes.notes import BY_RULES
 from meetcore.domain.notes.recordings import RETENTION
+from meetcore.domain.payments.packages import PackageCatalogue
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.events import EVENTS_KEPT
@@ -25,6 +26,7 @@ __all__ = ["DEFAULT_BASE_URL", "PROVIDERS", "Settings", "SettingsRefused"]
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 PROVIDERS = ("sandbox", "jitsi", "zoom")
+GATEWAYS = ("none", "sandbox")
 # What a provider cannot do without, by the names of the settings.
 _PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
 # A transcript of Zoom's comes minutes after the media; the sandbox's is there at once.
@@ -58,6 +60,12 @@ class Settings:
     zoom_client_secret: kinds.SecretWord = _NONE
     zoom_webhook_token: kinds.SecretWord = _NONE
     zoom_api_url: kinds.Origin = "https://api.zoom.us/v2"
+    # Payments for credits. The gateway's own address, unless another one is named.
+    gateway: Annotated[str, kinds.one_of(*GATEWAYS)] = "none"
+    gateway_secret: kinds.SecretWord = _NONE
+    gateway_webhook_secret: kinds.SecretWord = _NONE
+    gateway_url: kinds.OriginOrEmpty = ""
+    support_contact: kinds.Contact = ""
     # Transcription and notes: an endpoint with OpenAI's API, or this machine.
     ai_base_url: kinds.AiAddress = ""
     ai_api_key: kinds.SecretWord = _NONE
@@ -142,6 +150,11 @@ class Settings:
     def catalogue(self) -> TierCatalogue:
         """The tiers on sale."""
         return read_tiers(self.tiers_file)
+
+    @property
+    def packages(self) -> PackageCatalogue:
+        """The packages of credits on sale."""
+        return read_packages(self.tiers_file)
 
     @property
     def allowed_networks(self) -> tuple[Network, ...]:

@@ -42,6 +42,7 @@ class Action(StrEnum):
     VIEW_NOTES = "notes.view"
     MANAGE_NOTES = "notes.manage"
     VIEW_LEDGER = "ledger.view"
+    BUY_CREDITS = "credits.buy"
     VIEW_STATEMENTS = "statements.view"
     VIEW_WEBHOOKS = "webhooks.view"
     MANAGE_WEBHOOKS = "webhooks.manage"
@@ -74,6 +75,7 @@ class OperatorAction(StrEnum):
     VIEW_PRICES = "prices.view"
     VIEW_HEALTH = "health.view"
     VIEW_LIABILITY = "liability.view"
+    VIEW_PAYMENTS = "payments.view"
     VIEW_AUDIT = "audit.view"
     MANAGE_PASSKEYS = "passkeys.manage"
     MANAGE_SESSIONS = "sessions.manage"
@@ -93,7 +95,7 @@ ALLOWED: Final[Mapping[Role, frozenset[Action]]] = MappingProxyType({
         Action.MANAGE_WEBHOOK_SECRETS, Action.VIEW_MEMBERS,
     },
     Role.FINANCE: frozenset({
-        Action.VIEW_OVERVIEW, Action.VIEW_KEYS, Action.MANAGE_CAPS, Action.VIEW_LEDGER,
+        Action.VIEW_OVERVIEW, Action.VIEW_KEYS, Action.MANAGE_CAPS, Action.VIEW_LEDGER, Action.BUY_CREDITS,
         Action.VIEW_STATEMENTS, Action.VIEW_MEMBERS, Action.VIEW_SETTINGS, Action.MANAGE_SETTINGS,
         Action.MANAGE_PASSKEYS,
     }),
@@ -110,6 +112,7 @@ _SUPPORT = frozenset({
     OperatorAction.VIEW_ACCOUNTS, OperatorAction.IMPERSONATE, OperatorAction.MAKE_PORTAL_LINKS,
     OperatorAction.VIEW_HOSTS, OperatorAction.VIEW_DOUBTS, OperatorAction.RESOLVE_DOUBTS,
     OperatorAction.VIEW_PRICES, OperatorAction.VIEW_HEALTH, OperatorAction.VIEW_AUDIT,
+    OperatorAction.VIEW_PAYMENTS,
     OperatorAction.MANAGE_PASSKEYS, OperatorAction.MANAGE_SESSIONS,
 })  # fmt: skip
 
@@ -118,6 +121,7 @@ OPERATORS_ALLOWED: Final[Mapping[OperatorRole, frozenset[OperatorAction]]] = Map
     OperatorRole.FINANCE: frozenset({
         OperatorAction.VIEW_ACCOUNTS, OperatorAction.MOVE_CREDITS, OperatorAction.APPROVE_CREDITS,
         OperatorAction.VIEW_PRICES, OperatorAction.VIEW_HEALTH, OperatorAction.VIEW_LIABILITY,
+        OperatorAction.VIEW_PAYMENTS,
         OperatorAction.VIEW_AUDIT, OperatorAction.MANAGE_PASSKEYS, OperatorAction.MANAGE_SESSIONS,
     }),
     OperatorRole.ADMIN: frozenset(OperatorAction),
@@ -129,6 +133,7 @@ SCOPES: Final = {
     Action.VIEW_NOTES: frozenset({Scope.NOTULEN_READ, Scope.RECORDINGS_READ}),
     Action.MANAGE_NOTES: frozenset({Scope.NOTULEN_WRITE, Scope.RECORDINGS_WRITE}),
     Action.VIEW_LEDGER: frozenset({Scope.CREDITS_READ}),
+    Action.BUY_CREDITS: frozenset({Scope.CREDITS_WRITE}),
     Action.VIEW_WEBHOOKS: frozenset({Scope.WEBHOOKS_READ}),
     Action.MANAGE_WEBHOOKS: frozenset({Scope.WEBHOOKS_WRITE}),
 }

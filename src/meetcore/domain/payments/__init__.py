@@ -4,4 +4,5 @@
 `payments`     the state machine of a payment, and how it follows what its gateway says
 `refunds`      credits taken back, and the money for them
 `receipts`     the numbers and the content of receipts
+`views`        records that the store reads
 """

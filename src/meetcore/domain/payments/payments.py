@@ -29,7 +29,8 @@ ASKED_FOR: Final = timedelta(days=7)
 """How long after its expiry the gateway is asked about a payment that it still calls pending."""
 MAX_PENDING: Final = 20
 """Payments of an account that may be pending at once."""
-_FIRST_LOOK: Final = timedelta(minutes=2)
+FIRST_LOOK: Final = timedelta(minutes=2)
+"""How long after its beginning a payment is first asked about, where no notification came."""
 _LONGEST_PAUSE: Final = timedelta(hours=1)
 
 
@@ -106,8 +107,8 @@ class Payment:
     """A payment for credits; `price` is without tax, money in units of the currency.
 
     `reference` is the gateway's id of it, and `payment_url` the page on which it is paid; both are `None`
-    until the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need not be. A
-    doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired here.
+    until the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need
+    not be. A doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired here.
     """
 
     id: UUID
@@ -156,20 +157,32 @@ def opened(payment: Payment, reference: str, payment_url: str, now: datetime) ->
 
 def failed(payment: Payment, now: datetime) -> Payment:
     """Return a pending payment as failed: its gateway refused it, so that nothing can be paid."""
-    status = step(TRANSITIONS, payment.status, PaymentEvent.FAIL)
-    return evolve(payment, status=status, ended_at=now, next_look_at=None)
+    return _ended(payment, step(TRANSITIONS, payment.status, PaymentEvent.FAIL), now)
 
 
 def looked(payment: Payment, now: datetime) -> Payment:
     """Return a payment after a look that brought no news; long after its expiry it becomes a doubt."""
-    if payment.status is PaymentStatus.PENDING and now >= payment.expires_at + ASKED_FOR:
-        return _doubted(evolve(payment, next_look_at=None), Doubt.UNANSWERED)
+    if payment.status is not PaymentStatus.PENDING:
+        return evolve(payment, next_look_at=None)
+    if now >= payment.expires_at + ASKED_FOR:
+        return _doubted(payment, Doubt.UNANSWERED)
+    return asked_again(payment, now)
+
+
+def unknown(payment: Payment, now: datetime) -> Payment:
+    """Return a payment that its gateway does not know: without a page, nothing can be paid, and it fails."""
+    is_lost = payment.status is PaymentStatus.PENDING and payment.payment_url is None
+    return failed(payment, now) if is_lost else looked(payment, now)
+
+
+def asked_again(payment: Payment, now: datetime) -> Payment:
+    """Return a payment whose gateway is asked again later, whatever its state."""
     looks = payment.looks + 1
     return evolve(payment, looks=looks, next_look_at=_next_look(evolve(payment, looks=looks), now))
 
 
 def _next_look(payment: Payment, now: datetime) -> datetime:
-    return now + min(_FIRST_LOOK * (1 << min(payment.looks, 10)), _LONGEST_PAUSE)
+    return now + min(FIRST_LOOK * (1 << min(payment.looks, 10)), _LONGEST_PAUSE)
 
 
 def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool = False) -> Payment:
@@ -195,7 +208,7 @@ _ENDED: Final = {
 
 def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool) -> Payment:
     if payment.status in (PaymentStatus.PAID, PaymentStatus.REFUNDED):
-        return payment
+        return looked(payment, now)
     said = evolve(payment, method=answer.method)
     if answer.currency != payment.currency:
         return _doubted(said, Doubt.WRONG_CURRENCY)
@@ -208,7 +221,9 @@ def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_e
 
 
 def _ended(payment: Payment, status: PaymentStatus, now: datetime) -> Payment:
-    return evolve(payment, status=status, ended_at=now, next_look_at=None)
+    ended = evolve(payment, status=status, ended_at=now, next_look_at=None)
+    is_settled = status is PaymentStatus.PAID or payment.doubt is Doubt.UNANSWERED
+    return evolve(ended, doubt_closed_at=now) if payment.is_doubtful and is_settled else ended
 
 
 def _doubted(payment: Payment, doubt: Doubt) -> Payment:
@@ -233,7 +248,7 @@ def accept(payment: Payment, now: datetime) -> Payment:
             "Only a payment whose money arrived, and that is in doubt, can be accepted.", payment.id
         )
     status = step(TRANSITIONS, payment.status, PaymentEvent.ACCEPT)
-    return evolve(_ended(payment, status, now), doubt_closed_at=now)
+    return _ended(payment, status, now)
 
 
 def dismiss(payment: Payment, now: datetime) -> Payment:

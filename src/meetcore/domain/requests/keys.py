@@ -52,6 +52,7 @@ class Scope(StrEnum):
     RECORDINGS_READ = "recordings:read"
     RECORDINGS_WRITE = "recordings:write"
     CREDITS_READ = "credits:read"
+    CREDITS_WRITE = "credits:write"
     WEBHOOKS_READ = "webhooks:read"
     WEBHOOKS_WRITE = "webhooks:write"
 

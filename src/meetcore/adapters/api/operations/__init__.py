@@ -8,7 +8,7 @@ by `adapters.http.api_app` and `adapters.mcp.mcp_app`, each before it decodes.
 from typing import Final
 
 from meetcore.adapters.api.operation import Operation
-from meetcore.adapters.api.operations import meetings, money, notes, webhooks
+from meetcore.adapters.api.operations import meetings, money, notes, payments, webhooks
 
 __all__ = ["OPERATIONS"]
 
@@ -22,6 +22,10 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     money.get_credits,
     money.list_transactions,
     money.estimate_credits,
+    payments.list_credit_packages,
+    payments.start_topup,
+    payments.list_topups,
+    payments.get_topup,
     notes.list_recordings,
     notes.get_recording,
     notes.get_download_url,

@@ -45,7 +45,7 @@ CREATE TABLE api_keys (
     digest         bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
     scopes         text[] NOT NULL CHECK (scopes <@ ARRAY[
         'meetings:read', 'meetings:write', 'notulen:read', 'notulen:write', 'recordings:read', 'recordings:write',
-        'credits:read', 'webhooks:read', 'webhooks:write']),
+        'credits:read', 'credits:write', 'webhooks:read', 'webhooks:write']),
     daily_cap      bigint CHECK (daily_cap >= 0),
     created_at     timestamptz NOT NULL,
     expires_at     timestamptz,
@@ -126,7 +126,7 @@ CREATE UNIQUE INDEX operators_by_email ON operators (lower(email)) WHERE removed
 CREATE TABLE credit_proposals (
     id           uuid PRIMARY KEY,
     account_id   uuid NOT NULL REFERENCES accounts,
-    kind         text NOT NULL CHECK (kind IN ('topup', 'adjustment')),
+    kind         text NOT NULL CHECK (kind IN ('topup', 'adjustment', 'refund')),
     amount       bigint NOT NULL CHECK (amount <> 0),
     reason       text NOT NULL,
     reference    text NOT NULL,
@@ -279,7 +279,7 @@ CREATE TABLE ledger_transfers (
     account_id      uuid NOT NULL REFERENCES accounts,
     id              uuid NOT NULL,
     operation       text NOT NULL,
-    kind            text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
+    kind            text NOT NULL CHECK (kind IN ('topup', 'topup_refund', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
     amount          bigint NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
     source          text NOT NULL CHECK (source IN ('customer', 'topups', 'meetings', 'notulen', 'adjustments')),
     destination     text NOT NULL CHECK (destination IN ('customer', 'topups', 'meetings', 'notulen', 'adjustments')),
@@ -328,7 +328,7 @@ CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON
 CREATE TABLE ledger_day_totals (
     account_id  uuid NOT NULL REFERENCES accounts,
     day         date NOT NULL,
-    kind        text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
+    kind        text NOT NULL CHECK (kind IN ('topup', 'topup_refund', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
     credits     bigint NOT NULL,
     entries     bigint NOT NULL CHECK (entries >= 1),
     PRIMARY KEY (account_id, day, kind)
@@ -372,7 +372,7 @@ CREATE TABLE ledger_holds (
     account_id      uuid NOT NULL REFERENCES accounts,
     id              uuid NOT NULL,
     operation       text NOT NULL,
-    kind            text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
+    kind            text NOT NULL CHECK (kind IN ('topup', 'topup_refund', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
     amount          bigint NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
     reference_type  text NOT NULL,
     reference_id    text NOT NULL,  -- no foreign key: several
@@ -850,6 +850,87 @@ CREATE UNLOGGED TABLE rate_counters (
     PRIMARY KEY (window_start, api_key_id, class)
 ) WITH (fillfactor = 50);
 
+-- Payments for credits. Money is in whole rupiah, or in the minor unit of another currency; `price` is without tax.
+-- `next_look_at` is when the gateway is asked next. A payment outlives the erasure of its account, as its entries do.
+CREATE TABLE payments (
+    id               uuid PRIMARY KEY,
+    account_id       uuid NOT NULL REFERENCES accounts,
+    gateway          text NOT NULL,
+    credits          bigint NOT NULL CHECK (credits > 0),
+    price            bigint NOT NULL CHECK (price > 0),
+    tax              bigint NOT NULL CHECK (tax >= 0),
+    currency         text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
+    created_at       timestamptz NOT NULL,
+    expires_at       timestamptz NOT NULL,
+    package_id       text,
+    api_key_id       uuid,  -- no foreign key: a member's own key has no row
+    status           text NOT NULL CHECK (status IN ('pending', 'paid', 'failed', 'expired', 'refunded')),
+    reference        text,
+    payment_url      text,
+    method           text NOT NULL,
+    ended_at         timestamptz,
+    next_look_at     timestamptz,
+    looks            integer NOT NULL CHECK (looks >= 0),
+    doubt            text CHECK (doubt IN (
+        'wrong_amount', 'wrong_currency', 'paid_after_end', 'account_erased', 'reversed', 'refund_refused', 'unanswered')),
+    doubt_closed_at  timestamptz,
+    CONSTRAINT payments_ended CHECK ((status = 'pending') = (ended_at IS NULL)),
+    CONSTRAINT payments_closed_doubts CHECK (doubt IS NOT NULL OR doubt_closed_at IS NULL)
+);
+CREATE INDEX payments_of_account ON payments (account_id, id);
+CREATE INDEX payments_pending ON payments (account_id) WHERE status = 'pending';
+CREATE INDEX payments_due ON payments (next_look_at) WHERE next_look_at IS NOT NULL;
+CREATE INDEX payments_in_doubt ON payments (id) WHERE doubt IS NOT NULL AND doubt_closed_at IS NULL;
+
+-- The last answers and notifications of the gateway on a payment, for operators.
+CREATE TABLE payment_messages (
+    payment_id  uuid NOT NULL REFERENCES payments,
+    number      integer NOT NULL CHECK (number > 0),
+    at          timestamptz NOT NULL,
+    source      text NOT NULL CHECK (source IN ('checkout', 'notification', 'look', 'refund')),
+    body        text NOT NULL CHECK (length(body) <= 10000),
+    PRIMARY KEY (payment_id, number)
+);
+
+CREATE TABLE payment_refunds (
+    payment_id    uuid PRIMARY KEY REFERENCES payments,
+    account_id    uuid NOT NULL REFERENCES accounts,
+    credits       bigint NOT NULL CHECK (credits > 0),
+    amount        bigint NOT NULL CHECK (amount >= 0),
+    reason        text NOT NULL,
+    created_at    timestamptz NOT NULL,
+    paid_back_at  timestamptz
+);
+
+-- Whom receipts and statements are made out to; without a row, to the account's name.
+CREATE TABLE billing_details (
+    account_id  uuid PRIMARY KEY REFERENCES accounts,
+    name        text NOT NULL,
+    address     text NOT NULL,
+    tax_number  text NOT NULL
+);
+
+-- The last number of the receipts of a year. Its row is locked from the number's use to the commit: there are no gaps.
+CREATE TABLE receipt_years (
+    year         integer PRIMARY KEY,
+    last_number  integer NOT NULL CHECK (last_number > 0)
+);
+
+CREATE TABLE receipts (
+    payment_id         uuid PRIMARY KEY REFERENCES payments,
+    account_id         uuid NOT NULL REFERENCES accounts,
+    year               integer NOT NULL REFERENCES receipt_years,
+    number             integer NOT NULL CHECK (number > 0),
+    issued_at          timestamptz NOT NULL,
+    seller_name        text NOT NULL,
+    seller_address     text NOT NULL,
+    seller_tax_number  text NOT NULL,
+    buyer_name         text NOT NULL,
+    buyer_address      text NOT NULL,
+    buyer_tax_number   text NOT NULL,
+    UNIQUE (year, number)
+);
+
 -- What the sandbox provider remembers: only meetings that somebody started, ended or removed.
 CREATE TABLE sandbox_meetings (
     provider_meeting_id  text PRIMARY KEY,  -- no foreign key: outside
@@ -879,4 +960,18 @@ CREATE TABLE sandbox_removed_files (
     provider_file_id     text NOT NULL,  -- no foreign key: outside
     removed_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (provider_meeting_id, provider_file_id)
+);
+
+-- What the sandbox gateway remembers of payments: `paid_amount` and `paid_currency` are what was paid.
+CREATE TABLE sandbox_payments (
+    payment_id     uuid PRIMARY KEY,
+    amount         bigint NOT NULL,
+    currency       text NOT NULL,
+    description    text NOT NULL,
+    return_url     text NOT NULL,
+    expires_at     timestamptz NOT NULL,
+    status         text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'paid', 'failed', 'expired', 'reversed')),
+    paid_amount    bigint,
+    paid_currency  text,
+    refunded       bigint NOT NULL DEFAULT 0
 );

@@ -118,6 +118,10 @@ WITH noted AS (
     WHERE account_id = %(account_id)s
 ), sessions AS (
     DELETE FROM sessions WHERE account_id = %(account_id)s
+), billing AS (
+    DELETE FROM billing_details WHERE account_id = %(account_id)s
+), payments AS (
+    UPDATE payments SET payment_url = NULL WHERE account_id = %(account_id)s AND payment_url IS NOT NULL
 )
 UPDATE accounts SET email = %(email)s, full_name = %(erased)s, suspended_at = COALESCE(suspended_at, %(at)s)
 WHERE id = %(account_id)s

@@ -1,0 +1,47 @@
+"""Reads of payments."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from meetcore.adapters.postgres.columns import utc
+from meetcore.adapters.postgres.payments.rows import PAYMENT, RECEIPT, REFUND
+from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
+from meetcore.domain.payments import views
+from meetcore.domain.payments.payments import Payment
+
+SQL = load_statements(__file__, PAYMENT=PAYMENT, REFUND=REFUND, RECEIPT=RECEIPT)
+
+
+class PaymentReads(Reads):
+    """Reads of payments, for customers and operators."""
+
+    async def find_payment(self, account_id: UUID, payment_id: UUID) -> Payment | None:
+        return await self._find(PAYMENT, SQL["find_payment"], account_id=account_id, id=payment_id)
+
+    async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]:
+        named = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
+        return await self._list(PAYMENT, SQL["list_payments"], named)
+
+    async def find_receipt(self, account_id: UUID, payment_id: UUID) -> views.PaidReceipt | None:
+        row = await self._one(SQL["find_receipt"], account_id=account_id, id=payment_id)
+        return None if row is None else views.PaidReceipt(RECEIPT.read(row), PAYMENT.read(row))
+
+    async def list_all_payments(
+        self, limit: int, before: UUID | None, *, in_doubt: bool = False
+    ) -> Sequence[views.PaymentLine]:
+        named = {"limit": limit, "before": before or NEWEST, "in_doubt": in_doubt}
+        rows = await self._all(SQL["list_all_payments"], named)
+        return [views.PaymentLine(PAYMENT.read(row), row["full_name"]) for row in rows]
+
+    async def find_payment_page(self, payment_id: UUID) -> views.PaymentPage | None:
+        row = await self._one(SQL["find_payment_page"], id=payment_id)
+        if row is None:
+            return None
+        messages = await self._all(SQL["list_messages"], id=payment_id)
+        return views.PaymentPage(
+            PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row),
+            [views.GatewayMessage(utc(each["at"]), each["source"], each["body"]) for each in messages],
+        )  # fmt: skip
+
+    async def list_income(self) -> Sequence[views.MonthIncome]:
+        return [views.MonthIncome(**row) for row in await self._all(SQL["list_income"])]

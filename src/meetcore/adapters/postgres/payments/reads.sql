@@ -1,0 +1,37 @@
+-- find_payment: One of an account's payments.
+SELECT {PAYMENT.select} FROM payments p WHERE p.account_id = %(account_id)s AND p.id = %(id)s
+
+-- list_payments: A page of an account's payments.
+SELECT {PAYMENT.select} FROM payments p
+WHERE p.account_id = %(account_id)s AND p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
+
+-- find_receipt: The receipt of an account's payment.
+SELECT {RECEIPT.select}, {PAYMENT.select} FROM receipts c JOIN payments p ON p.id = c.payment_id
+WHERE c.account_id = %(account_id)s AND c.payment_id = %(id)s
+
+-- list_all_payments: A page of all payments, of those in doubt only where these are wanted.
+SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
+WHERE p.id < %(before)s AND (NOT %(in_doubt)s OR p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL)
+ORDER BY p.id DESC LIMIT %(limit)s
+
+-- find_payment_page: A payment of any account, with its refund and receipt.
+SELECT {PAYMENT.select}, a.full_name, {REFUND.select}, {RECEIPT.select}
+FROM payments p JOIN accounts a ON a.id = p.account_id
+LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
+WHERE p.id = %(id)s
+
+-- list_messages: What the gateway said of a payment, the latest first.
+SELECT at, source, body FROM payment_messages WHERE payment_id = %(id)s ORDER BY number DESC
+
+-- list_income: The money of paid payments by month (WIB) and currency, and what was sent back by its month.
+SELECT month, currency, sum(received)::bigint AS received, sum(tax)::bigint AS tax, sum(refunded)::bigint AS refunded,
+    sum(payments)::bigint AS payments
+FROM (
+    SELECT date_trunc('month', ended_at AT TIME ZONE 'Asia/Jakarta')::date AS month, currency, price + tax AS received, tax,
+        0 AS refunded, 1 AS payments
+    FROM payments WHERE status IN ('paid', 'refunded')
+    UNION ALL
+    SELECT date_trunc('month', r.created_at AT TIME ZONE 'Asia/Jakarta')::date, p.currency, 0, 0, r.amount, 0
+    FROM payment_refunds r JOIN payments p ON p.id = r.payment_id
+) AS moved
+GROUP BY month, currency ORDER BY month DESC, currency

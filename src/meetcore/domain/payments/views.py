@@ -1,0 +1,61 @@
+"""What the store reads of payments."""
+
+from collections.abc import Sequence
+from datetime import date, datetime
+
+from attrs import field, frozen
+
+from meetcore.domain.payments.payments import Payment
+from meetcore.domain.payments.receipts import Receipt
+from meetcore.domain.payments.refunds import Refund
+
+
+@frozen
+class PaidReceipt:
+    """A receipt and its payment."""
+
+    receipt: Receipt
+    payment: Payment
+
+
+@frozen
+class PaymentLine:
+    """A payment in the operators' list, with the name of its account."""
+
+    payment: Payment
+    account_name: str
+
+
+@frozen
+class GatewayMessage:
+    """What a gateway said of a payment; `source` is `checkout`, `notification`, `look` or `refund`."""
+
+    at: datetime
+    source: str
+    body: str = field(repr=False)
+
+
+@frozen
+class PaymentPage:
+    """A payment as operators see it, its gateway's messages the latest first."""
+
+    payment: Payment
+    account_name: str
+    refund: Refund | None
+    receipt: Receipt | None
+    messages: Sequence[GatewayMessage]
+
+
+@frozen
+class MonthIncome:
+    """The money of payments in a month (WIB, its first day), in units of the currency.
+
+    `received` holds the tax; `refunded` is by the month of the refund.
+    """
+
+    month: date
+    currency: str
+    received: int
+    tax: int
+    refunded: int
+    payments: int

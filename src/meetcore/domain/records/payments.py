@@ -1,0 +1,55 @@
+"""The records of credit packages and payments (api.md, Credits)."""
+
+from datetime import date
+from typing import Annotated
+
+from attrs import frozen
+
+from meetcore.domain.fields import Credits, FieldInfo, Id, Utc, record_of
+from meetcore.domain.payments import packages, payments
+
+_Money = Annotated[int, FieldInfo("Whole rupiah; of another currency, its minor unit (ISO 4217).")]
+
+
+@frozen(kw_only=True)
+class CreditPackage:
+    """A package of credits on sale; `amount` is what is to be paid, `tax` the part of it that is tax."""
+
+    id: str
+    credits: Credits
+    amount: _Money
+    tax: _Money
+    currency: Annotated[str, FieldInfo("ISO 4217.", examples=("IDR",))]
+    valid_until: Annotated[date | None, FieldInfo("The last day (WIB) on which it is sold.")] = None
+
+
+@frozen(kw_only=True)
+class Topup:
+    """A payment for credits. `payment_url` is null when nothing can be paid there any more."""
+
+    id: Id
+    status: Annotated[str, FieldInfo(known_values=payments.PaymentStatus)]
+    credits: Credits
+    amount: _Money
+    tax: _Money
+    currency: Annotated[str, FieldInfo("ISO 4217.", examples=("IDR",))]
+    package_id: str | None = None
+    payment_url: Annotated[
+        str | None, FieldInfo("The page of the payment gateway; to be opened in a browser.")
+    ] = None
+    created_at: Utc
+    expires_at: Annotated[Utc, FieldInfo("Until then it can be paid.")]
+    ended_at: Annotated[Utc | None, FieldInfo("When it was paid, failed or expired.")] = None
+
+
+def package_record(package: packages.CreditPackage, order: packages.CreditOrder) -> CreditPackage:
+    """Return a package as `GET /credit-packages` shows it, with the price that its order comes to."""
+    return record_of(CreditPackage, package, amount=order.amount, tax=order.tax)
+
+
+def payment_record(payment: payments.Payment) -> Topup:
+    """Return a payment as the API shows it."""
+    is_open = payment.status is payments.PaymentStatus.PENDING
+    return record_of(
+        Topup, payment, amount=payment.amount, payment_url=payment.payment_url if is_open else None
+    )

@@ -1,0 +1,134 @@
+"""Refunds and doubts of payments: what operators decide.
+
+A refund of more than the limit of one operator goes through a proposal (`money.proposals`). Its credits leave
+the account at once; `FollowPayments` then has the money sent back.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.members.audit import ActionOrigin, AuditEntry
+from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
+from meetcore.domain.members.views import SignedInOperator
+from meetcore.domain.money.ledger import Entry, Funds, Posting, check_reason
+from meetcore.domain.money.transfers import Transfer
+from meetcore.domain.payments import payments, views
+from meetcore.domain.payments.payments import Payment
+from meetcore.domain.payments.refunds import Refund, refund_operation, refund_payment
+from meetcore.domain.webhooks.events import Event
+from meetcore.ports.payments import PaymentQueries
+from meetcore.ports.runtime import WorkerNotifier
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.audit import action_of, record_action
+from meetcore.usecases.money.credit_postings import Posted, PostingRequest, post_within
+from meetcore.usecases.payments.follow_payments import SettlePayment
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.webhooks.events import events_of
+
+
+async def refund_within(
+    tx: Transaction, runtime: Runtime, origin: ActionOrigin, now: datetime, payment_id: UUID, credits: int,
+    reason: str,
+) -> Posted:  # fmt: skip
+    """Take unspent credits of a payment back, in a transaction of the caller's; see `refund_payment`.
+
+    The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there.
+    """
+    payment, _ = await tx.payments.load_locked(payment_id)
+    transfer_id = runtime.new_id(now)
+    decided: list[tuple[Payment, Refund]] = []
+
+    def decide(funds: Funds, _: Transfer | None) -> Posting:
+        after, refund, posting = refund_payment(
+            payment, funds, transfer_id, credits, reason, now, runtime.chain_key
+        )
+        decided.append((after, refund))
+        return posting
+
+    def describe(posting: Posting, entry: Entry) -> tuple[Sequence[Event], AuditEntry]:
+        entry_of_audit = action_of(
+            runtime, now, origin, "payment.refunded", payment.account_id, payment.id, credits=credits,
+            reason=reason,
+        )  # fmt: skip
+        return events_of(runtime, now, posting), entry_of_audit
+
+    request = PostingRequest(payment.account_id, refund_operation(payment.id), transfer_id, decide, describe)
+    posted = await post_within(tx, request)
+    after, refund = decided[-1]
+    await tx.payments.add_refund(refund)
+    await tx.payments.save(after)
+    return posted
+
+
+@frozen
+class ConsolePayments:
+    """The payments in the console: lists, one payment, and the doubts that operators settle."""
+
+    store: Store
+    queries: PaymentQueries
+    settle: SettlePayment
+    notifier: WorkerNotifier
+    runtime: Runtime
+
+    async def list_payments(
+        self, who: SignedInOperator, limit: int, before: UUID | None, *, in_doubt: bool
+    ) -> Sequence[views.PaymentLine]:
+        """List payments of every account, the newest first; of those in doubt only where asked for."""
+        check_operator_allowed(who.operator.role, OperatorAction.VIEW_PAYMENTS)
+        return await self.queries.list_all_payments(limit, before, in_doubt=in_doubt)
+
+    async def find(self, who: SignedInOperator, payment_id: UUID) -> views.PaymentPage | None:
+        """Return a payment with everything that its gateway said."""
+        check_operator_allowed(who.operator.role, OperatorAction.VIEW_PAYMENTS)
+        return await self.queries.find_payment_page(payment_id)
+
+    async def list_income(self, who: SignedInOperator) -> Sequence[views.MonthIncome]:
+        """Sum the money of payments by month and currency."""
+        check_operator_allowed(who.operator.role, OperatorAction.VIEW_LIABILITY)
+        return await self.queries.list_income()
+
+    async def accept(self, who: SignedInOperator, client_address: str | None, payment_id: UUID) -> Payment:
+        """Give the account the credits of a payment in doubt whose money has arrived; see `payments.accept`.
+
+        One operator is enough: the gateway says that the money is there.
+        """
+        check_operator_allowed(who.operator.role, OperatorAction.APPROVE_CREDITS)
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before, _ = await tx.payments.load_locked(payment_id)
+            after = payments.accept(before, now)
+            posted = await self.settle(tx, after, now)
+            await tx.payments.save(after)
+            await self._record(tx, who, client_address, now, "payment.accepted", after)
+        if posted.due:
+            self.notifier.notify()
+        return after
+
+    async def dismiss(
+        self, who: SignedInOperator, client_address: str | None, payment_id: UUID, reason: str
+    ) -> Payment:
+        """Close a doubt that was settled elsewhere, such as by a refund at the gateway; see `payments.dismiss`.
+
+        Raises `InvalidReason`.
+        """
+        check_operator_allowed(who.operator.role, OperatorAction.APPROVE_CREDITS)
+        check_reason(reason)
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            before, _ = await tx.payments.load_locked(payment_id)
+            after = payments.dismiss(before, now)
+            await tx.payments.save(after)
+            await self._record(tx, who, client_address, now, "payment.dismissed", after, reason=reason)
+        return after
+
+    async def _record(
+        self, tx: Transaction, who: SignedInOperator, client_address: str | None, now: datetime, action: str,
+        payment: Payment, **details: str,
+    ) -> None:  # fmt: skip
+        await record_action(
+            tx, self.runtime, now, who.origin(client_address), action, payment.account_id, payment.id,
+            doubt=payment.doubt, **details,
+        )  # fmt: skip

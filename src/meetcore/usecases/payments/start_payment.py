@@ -1,0 +1,169 @@
+"""Start a payment: `POST /credits/topups`, and "Buy credits" of the dashboard.
+
+1. `claim`, one transaction: the idempotency key is bound to a pending payment.
+2. The gateway makes the payment's page, with no transaction open. Repeated for one payment it makes no second.
+3. `hand_out`, one transaction: the page's address is stored, and the outcome under the key.
+
+A process that dies in between leaves a payment whose page nobody has seen. A repeated request takes the same
+payment up again; without one, `FollowPayments` finds that nothing can be paid, and the payment fails.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.errors import NotFound, Unprocessable, UpstreamError
+from meetcore.domain.payments import payments
+from meetcore.domain.payments.packages import CreditOrder, PackageCatalogue
+from meetcore.domain.records.payments import payment_record
+from meetcore.ports.payments import CheckoutOrder, GatewayRefused, GatewayUnknown, PaymentGateway
+from meetcore.ports.queries import Caller
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.members.audit import record_by_hand
+from meetcore.usecases.requests.idempotency import (
+    IdempotentRequest,
+    Outcome,
+    bind_key,
+    check_key,
+    store_outcome,
+)
+from meetcore.usecases.runtime import Runtime
+
+RETURN_PAGE: Final = "/dashboard/credits"
+
+_UNKNOWN: Final = {
+    True: "The payment gateway did not answer. Nothing was paid; a retry with the same Idempotency-Key gets "
+    "the link.",
+    False: "The payment gateway did not answer. Nothing was paid. Try again.",
+}
+
+
+@frozen
+class StartPayment:
+    """Starts payments at the gateway that the settings name; without one, every request is refused."""
+
+    store: Store
+    gateway: PaymentGateway | None
+    packages: PackageCatalogue
+    runtime: Runtime
+    base_url: str
+
+    def order(self, package_id: str | None, credits: int | None, now: datetime) -> CreditOrder:
+        """Price a package, or a number of credits.
+
+        Raises:
+            NotFound: the package is unknown, or sold no more.
+            InvalidRequest: so many credits are not sold.
+        """
+        if package_id is not None:
+            return self.packages.order_package(package_id, now)
+        return self.packages.order_credits(credits or 0)
+
+    async def __call__(
+        self, caller: Caller, order: CreditOrder, request: IdempotentRequest, now: datetime,
+        language: str = "id",
+    ) -> Outcome:  # fmt: skip
+        """Start a payment, once for each key; the outcome holds the page on which it is paid.
+
+        Raises:
+            Unprocessable: no gateway is set, or too many payments of the account are pending.
+            UpstreamError: the gateway refused or did not answer.
+        """
+        if self.gateway is None:
+            raise Unprocessable("Credits are not sold here. Ask the operator of this service for a top-up.")
+        async with self.store.begin() as tx:
+            step = await self._claim(tx, caller, order, request, now)
+        if isinstance(step, Outcome):
+            return step
+        if step.payment_url is not None:
+            return await self._hand_out(caller, step, request, now)
+        try:
+            page = await self.gateway.open_checkout(self._checkout(caller, step, language))
+        except GatewayRefused as error:
+            await self._give_up(caller.account.id, step.id, request, now)
+            raise UpstreamError(
+                "The payment gateway refused the payment. Nothing was paid; try again."
+            ) from error
+        except GatewayUnknown as error:
+            raise UpstreamError(_UNKNOWN[request.key is not None]) from error
+        opened = payments.opened(step, page.reference, page.url, now)
+        return await self._hand_out(caller, opened, request, now)
+
+    async def _claim(
+        self, tx: Transaction, caller: Caller, order: CreditOrder, request: IdempotentRequest, now: datetime
+    ) -> Outcome | payments.Payment:
+        """Bind the key to a pending payment: a new one, or the one that an earlier request began."""
+        account_id, earlier = caller.account.id, None
+        if request.key is None:
+            await tx.lock_account(account_id)
+        else:
+            lookup = check_key(await tx.idempotency.load_locked(account_id, request.key), request)
+            if lookup.replay is not None:
+                return lookup.replay
+            earlier = await _find_pending(tx, lookup.subject_id)
+        if earlier is not None:
+            return earlier
+        if await tx.payments.count_pending(account_id) >= payments.MAX_PENDING:
+            raise Unprocessable(
+                f"{payments.MAX_PENDING} payments wait to be paid. Pay one of them, or let one expire; "
+                "GET /credits/topups lists them."
+            )
+        assert self.gateway is not None
+        payment = payments.Payment(
+            id=self.runtime.new_id(now), account_id=account_id, gateway=self.gateway.name,
+            credits=order.credits, price=order.price, tax=order.tax, currency=order.currency, created_at=now,
+            expires_at=now + payments.PAYABLE_FOR, package_id=order.package_id, api_key_id=caller.actor_id,
+            next_look_at=now + payments.FIRST_LOOK,
+        )  # fmt: skip
+        await tx.payments.add(payment)
+        await bind_key(tx, account_id, request, payment.id)
+        await record_by_hand(
+            tx, self.runtime, now, caller, "payment.started", payment.id, credits=payment.credits,
+            amount=payment.amount, currency=payment.currency,
+        )  # fmt: skip
+        return payment
+
+    def _checkout(self, caller: Caller, payment: payments.Payment, language: str) -> CheckoutOrder:
+        return CheckoutOrder(
+            payment_id=payment.id, amount=payment.amount, currency=payment.currency,
+            description=f"{payment.credits} credits", customer_name=caller.account.full_name,
+            customer_email=caller.account.email, expires_at=payment.expires_at,
+            return_url=f"{self.base_url}{RETURN_PAGE}/{payment.id}", language=language,
+        )  # fmt: skip
+
+    async def _hand_out(
+        self, caller: Caller, opened: payments.Payment, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
+        """Store the page and the outcome, unless the payment ended meanwhile: then nobody gets its page."""
+        async with self.store.begin() as tx:
+            payment, _ = await tx.payments.load_locked(opened.id)
+            if payment.status is not payments.PaymentStatus.PENDING:
+                raise UpstreamError("The payment gateway took too long. Nothing was paid; try again.")
+            if payment.payment_url is None:
+                payment = opened
+                await tx.payments.save(payment)
+                await tx.payments.add_message(payment.id, now, "checkout", f"reference {payment.reference}")
+            outcome = Outcome(payment_record(payment))
+            return await store_outcome(tx, caller.account.id, request, outcome, payment.id)
+
+    async def _give_up(
+        self, account_id: UUID, payment_id: UUID, request: IdempotentRequest, now: datetime
+    ) -> None:
+        """Let a refused payment fail; the key starts another one."""
+        async with self.store.begin() as tx:
+            payment, _ = await tx.payments.load_locked(payment_id)
+            if payment.status is payments.PaymentStatus.PENDING and payment.payment_url is None:
+                await tx.payments.save(payments.failed(payment, now))
+                await bind_key(tx, account_id, request)
+
+
+async def _find_pending(tx: Transaction, payment_id: UUID | None) -> payments.Payment | None:
+    if payment_id is None:
+        return None
+    try:
+        payment, _ = await tx.payments.load_locked(payment_id)
+    except NotFound:
+        return None
+    return payment if payment.status is payments.PaymentStatus.PENDING else None
