@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from meetcore.adapters.api import http_common, operation
 from meetcore.adapters.api.operations import OPERATIONS
-from meetcore.adapters.http import docs, downloads, openapi, pages, protocol, provider_events
+from meetcore.adapters.http import docs, downloads, openapi, pages, payment_events, protocol, provider_events
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.connections import ConnectionLimits, Connections, Drain, drain_on_sigterm
 from meetcore.adapters.http.turns import Turns
@@ -33,6 +33,7 @@ from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs, stop_with_parent
 from meetcore.composition.application import Application, Part
 from meetcore.composition.configuration import check_schema, warn_of_role, warn_of_settings
+from meetcore.composition.gateways import gateway_pages, notification_parsers
 from meetcore.composition.infrastructure import Network, open_application
 from meetcore.composition.providers import provider_pages, warn_of_notes, webhook_parsers
 from meetcore.composition.worker import api_tasks, working
@@ -145,6 +146,14 @@ class Service:
                 *provider_events.provider_event_routes(
                     webhook_parsers(settings),
                     application.meetings.receive_event,
+                    runtime,
+                    base_url,
+                    limits,
+                ),
+                *gateway_pages(application),
+                *payment_events.payment_event_routes(
+                    notification_parsers(settings),
+                    application.payments.receive_notification,
                     runtime,
                     base_url,
                     limits,

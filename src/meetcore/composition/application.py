@@ -23,7 +23,7 @@ from meetcore.usecases.notes.downloads import MeasuredFiles
 from meetcore.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
-    from meetcore.composition.use_cases import Access, Meetings, Notes, Recordings
+    from meetcore.composition.use_cases import Access, Meetings, Notes, Payments, Recordings
     from meetcore.ports.ai import AudioEditor, NoteWriter, Transcriber
     from meetcore.ports.figures import CheckHealth, HealthCheck
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from meetcore.ports.maintenance import Housekeeping, Partitions, RetentionStore
     from meetcore.ports.money import LedgerAudit, VerificationLog
     from meetcore.ports.observability import Metrics, Tracing
+    from meetcore.ports.payments import PaymentGateway
     from meetcore.ports.queries import Lists, Queries
     from meetcore.ports.recording_files import RecordingFiles
     from meetcore.ports.requests import KeyUses, RateCounters, Registry, RequestLog
@@ -105,6 +106,8 @@ class Ports:
     there where browsers accept them for the address of the service. A process that sends webhooks sends
     `mails`, where a mail server is named.
 
+    Without a `gateway` no credits are sold.
+
     `notifier` wakes the workers that send webhooks, `notes_notifier` those that write notes. `listen` calls
     a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
     is the periodic upkeep of the adapters. A process that `lacks_notes` should write notes and cannot: it
@@ -129,6 +132,7 @@ class Ports:
     printer: DocumentPrinter
     provider: VideoProvider
     files: RecordingFiles
+    gateway: PaymentGateway | None = None
     sender: WebhookSender | None = None
     notes: NotePorts | None = None
     lacks_notes: bool = False
@@ -258,6 +262,13 @@ class Application:
         from meetcore.composition.use_cases import build_meetings
 
         return build_meetings(self)
+
+    @cached_property
+    def payments(self) -> Payments:
+        """The use cases of payments."""
+        from meetcore.composition.use_cases import build_payments
+
+        return build_payments(self)
 
     @cached_property
     def reconcile(self) -> ReconcileProvider:

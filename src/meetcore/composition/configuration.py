@@ -27,6 +27,7 @@ POSTS_A_SECOND = 50
 INSTALL_NOTES: Final = "pip install 'meetcore[server,notes]'"
 CHAIN_PURPOSE: Final = "ledger chain"
 LINK_PURPOSE: Final = "download links"
+GATEWAY_PURPOSE: Final = "sandbox payments"
 ROOM_PURPOSES: Final[Mapping[str, str]] = {"jitsi": "jitsi rooms", "sandbox": "sandbox join links"}
 """The purposes of the keys of room addresses, by the provider's name."""
 
@@ -57,6 +58,7 @@ def policy_of(settings: Settings) -> Policy:
         note_writer=settings.note_writer,
         base_url=settings.base_url,
         key_prefix=settings.key_prefix,
+        packages=settings.packages,
         four_eyes_above=settings.four_eyes_above or None,
         quotas=Quotas(settings.quota_read, settings.quota_write, settings.quota_credit, settings.quota_tool),
         pages_per_minute=settings.quota_page,

@@ -24,6 +24,7 @@ from meetcore.adapters.settings import Settings
 from meetcore.adapters.system import SystemClock, SystemEntropy, cores
 from meetcore.composition.application import Application, NotePorts, Part, Ports, build
 from meetcore.composition.configuration import check_secrets, policy_of
+from meetcore.composition.gateways import open_gateway
 from meetcore.composition.observability import LOGGED, open_tracing, process_metrics, sample_pool
 from meetcore.composition.providers import can_make_notes, mail_ports, open_ai, open_provider, sends_mails
 from meetcore.ports.observability import NO_METRICS
@@ -116,6 +117,7 @@ async def open_ports(
             made(lambda: queue().notifier), made(lambda: queue().notes_notifier),
             made(lambda: there().resolver), made(lambda: _printer(settings)),
             made(lambda: opened()[0]), made(lambda: opened()[1]),
+            open_gateway(settings, pool, keys, stack),
             listen=lambda on_notify, threads: _listening(queue(), on_notify, threads),
             metrics=metrics, tracing=tracing,
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),

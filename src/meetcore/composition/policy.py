@@ -17,6 +17,7 @@ from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import DEFAULT_TIERS
 from meetcore.domain.notes.notes import BY_RULES
 from meetcore.domain.notes.recordings import RETENTION
+from meetcore.domain.payments.packages import PackageCatalogue
 from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.requests.retention import Retention
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from meetcore.usecases.meetings.create_meeting import CapacityRefusal
     from meetcore.usecases.meetings.remove_orphans import OrphanReport
     from meetcore.usecases.money.turns import FailedBatch
+    from meetcore.usecases.payments.follow_payments import PaymentReport
 
 
 @frozen
@@ -55,6 +57,7 @@ class Periods:
 
     sweep_s: float = 2.0
     provider_events_s: float = 1.0
+    payments_s: float = 1.0
     purge_s: float = 60.0
     retention_s: float = 1.0
     recordings_s: float = 1.0
@@ -80,6 +83,7 @@ class Policy:
     """
 
     catalogue: TierCatalogue = DEFAULT_TIERS
+    packages: PackageCatalogue = field(factory=PackageCatalogue)
     note_writer: str = BY_RULES
     base_url: str = ""
     key_prefix: str = "mk"
@@ -149,6 +153,7 @@ class Reports:
     dropped_requests: Callable[[int], object] = _ignore
     maintained_partitions: Callable[[Maintained], object] = _ignore
     failed_batch: Callable[[FailedBatch], object] = _ignore
+    payment: Callable[[PaymentReport], None] = _ignore
 
 
 def counted(reports: Reports, metrics: Metrics) -> Reports:

@@ -51,6 +51,9 @@ from meetcore.usecases.notes.recordings import (
     WorkOnRecordings,
 )
 from meetcore.usecases.notes.sold_recordings import ConcludeRecording
+from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
+from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
+from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import admit, console, erasure, idempotency
 from meetcore.usecases.runtime import PeriodicTask
 from meetcore.usecases.webhooks import deliver, endpoints
@@ -87,6 +90,33 @@ class Notes:
 
     work_on_recordings: WorkOnRecordings
     write: write_notes.WriteNotes
+
+
+@frozen
+class Payments:
+    """The use cases of payments; `follow` where a gateway is set."""
+
+    start: StartPayment
+    receive_notification: ReceiveNotification
+    settle: SettlePayment
+    follow: FollowPayments | None
+    console: ConsolePayments
+
+
+def build_payments(app: Application) -> Payments:
+    """Build the use cases."""
+    ports, policy, runtime, reports = app.ports, app.policy, app.runtime, app.reports
+    store, gateway, notifier = ports.store, ports.gateway, ports.notifier
+    settle = SettlePayment(runtime, policy.packages.seller)
+    return Payments(
+        StartPayment(store, gateway, policy.packages, runtime, policy.base_url),
+        ReceiveNotification(store, notifier, runtime),
+        settle,
+        None if gateway is None else FollowPayments(
+            store, gateway, settle, notifier, runtime, reports.payment
+        ),
+        ConsolePayments(store, ports.queries, settle, notifier, runtime),
+    )  # fmt: skip
 
 
 def build_recordings(app: Application) -> Recordings:
@@ -160,6 +190,7 @@ def build_api(app: Application) -> UseCases:
         DeleteRecording(store, notifier, ports.notes_notifier, runtime, reports.failed_note),
         note_charges.CreateNote(store, queue, ports.notes_notifier),
         Estimate(policy.catalogue, provider.abilities, policy.note_writer),
+        app.payments.start,
         queries,
         ports.lists or queries,
         policy.catalogue,
@@ -287,6 +318,7 @@ def build_dashboard(app: Application) -> dashboard.DashboardUseCases:
         access.member_passkeys, access.member_identities, access.members, MemberReads(ports.queries, log),
         MemberKeys(administration, ports.queries, runtime), by_hand,
         dashboard.WebhooksByHand(api, ports.store, runtime), AccountSettings(administration, ports.queries),
+        dashboard.CreditsByHand(app.payments.start, ports.store, ports.queries, runtime),
         Statements(ports.queries), ports.printer, account_data, administration, runtime, policy.sends_mails,
     )  # fmt: skip
 
@@ -295,7 +327,7 @@ def build_console(app: Application) -> dashboard.ConsoleUseCases:
     """Build the use cases of the console, once."""
     ports, policy, runtime, access = app.ports, app.policy, app.runtime, app.access
     administration, provider = app.administration, app.meetings.provider
-    proposals = Proposals(administration, ports.queries, policy.four_eyes_above)
+    proposals = Proposals(administration, ports.queries, refund_within, policy.four_eyes_above)
     log = BoundedAuditLog(ports.store, ports.counters, runtime)
     return dashboard.ConsoleUseCases(
         access.sessions, access.request_link, access.redeem_link, access.passkeys, access.operator_passkeys,
@@ -303,7 +335,8 @@ def build_console(app: Application) -> dashboard.ConsoleUseCases:
         console.ConsoleAccounts(administration, ports.queries, runtime, proposals, log),
         console.ConsoleHosts(administration, ports.queries),
         resolve_doubts.ResolveDoubts(ports.store, ports.queries, provider, ports.notifier, runtime),
-        ConsoleLiability(ports.queries), console.ConsoleHealth(ports.queries, ports.check_health, runtime),
+        app.payments.console, ConsoleLiability(ports.queries),
+        console.ConsoleHealth(ports.queries, ports.check_health, runtime),
         ConsolePrices(policy.catalogue, provider, ports.registry), Impersonate(ports.store, runtime),
         proposals, dashboard.ConsoleAudit(ports.queries), runtime, policy.key_prefix, policy.sends_mails,
     )  # fmt: skip
@@ -342,6 +375,11 @@ def _webhook_tasks(app: Application) -> tuple[PeriodicTask, ...]:
         PeriodicTask("keep time", meetings.end_due.sweep, every.sweep_s),
         PeriodicTask("host keys", meetings.replace_host_keys, every.sweep_s),
         PeriodicTask("provider events", meetings.handle_events, every.provider_events_s, runs_on_notify=True),
+        *(
+            ()
+            if app.payments.follow is None
+            else (PeriodicTask("payments", app.payments.follow, every.payments_s, runs_on_notify=True),)
+        ),
         PeriodicTask("purge", erasure.Purge(app.ports.housekeeping, app.runtime), every.purge_s),
         PeriodicTask("sign-ins", app.access.sessions.purge, every.purge_s),
         PeriodicTask("erasures", app.account_data.erase.sweep, every.purge_s),

@@ -98,8 +98,8 @@ class Figures:
     credits_today: Mapping[str, int] = _figure(
         "meetcore_ledger_credits_today",
         "what the balances of all accounts gained since 00:00 WIB, negative where they lost, by whichever "
-        "process: `topup`, `meeting_charge`, `meeting_refund`, `notulen_charge`, `adjustment` (the sum of "
-        "those added and taken)", "kind",
+        "process: `topup`, `topup_refund`, `meeting_charge`, `meeting_refund`, `notulen_charge`, "
+        "`adjustment` (the sum of those added and taken)", "kind",
     )  # fmt: skip
     oldest_transaction_s: float | None = _figure(
         "meetcore_oldest_transaction_seconds",

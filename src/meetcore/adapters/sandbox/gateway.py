@@ -73,12 +73,11 @@ class SandboxGateway:
         return NAME
 
     async def open_checkout(self, order: ports.CheckoutOrder) -> ports.Checkout:
-        await self.state.add(
-            SandboxPayment(
-                order.payment_id, order.amount, order.currency, order.description, order.return_url,
-                order.expires_at,
-            )  # fmt: skip
-        )
+        payment = SandboxPayment(
+            order.payment_id, order.amount, order.currency, order.description, order.return_url,
+            order.expires_at,
+        )  # fmt: skip
+        await self.state.add(payment)
         address = f"{self.base_url}/sandbox/payments/{order.payment_id}?t={self.token(order.payment_id)}"
         return ports.Checkout(str(order.payment_id), address)
 

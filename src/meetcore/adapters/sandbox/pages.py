@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from meetcore.adapters.sandbox.page_shell import HEADERS, render_page
 from meetcore.adapters.sandbox.provider import SandboxProvider, meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import MAX_SESSIONS, SandboxMeetingState
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
@@ -28,16 +29,6 @@ Lookup = Callable[[str], Awaitable[Meeting | None]]
 OnEvent = Callable[[ProviderEvent], Awaitable[None]]
 """Passes an event to the service."""
 
-_HEADERS: Final = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'"
-    ),
-    "Cache-Control": "no-store",
-    # The URL holds the token.
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 _OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
 
 
@@ -82,7 +73,7 @@ class _Pages:
             return _unknown()
         token = self.provider.links.token(meeting.id)
         page = join_page(meeting, shown_status(meeting, self.now()), token, self.empty_for)
-        return HTMLResponse(page, headers=_HEADERS)
+        return HTMLResponse(page, headers=HEADERS)
 
     async def start(self, request: Request) -> Response:
         return await self._press(request, SandboxMeetingState.STARTED, ProviderEventKind.MEETING_STARTED)
@@ -102,7 +93,7 @@ class _Pages:
             await self._change(name, to, kind)
         # Relative, for a proxy that serves the application below a path.
         back = f"../{meeting.id}?t={self.provider.links.token(meeting.id)}"
-        return RedirectResponse(back, status_code=303, headers=_HEADERS)
+        return RedirectResponse(back, status_code=303, headers=HEADERS)
 
     async def _change(self, name: str, to: SandboxMeetingState, kind: ProviderEventKind) -> None:
         state = self.provider.state
@@ -130,57 +121,8 @@ class _Pages:
 
 
 def _unknown() -> Response:
-    return HTMLResponse(unknown_page(), status_code=404, headers=_HEADERS)
+    return HTMLResponse(unknown_page(), status_code=404, headers=HEADERS)
 
-
-_STYLE: Final = """
-:root { color-scheme: light dark; --ink: #17212b; --soft: #566573; --line: #dfe5ea; --card: #fff;
-  --ground: #f2f5f7; --brand: #0b6e5f; --on-brand: #fff; --off: #e9edf0;
-  --chip: #e5eef7; --chip-ink: #1d4d7a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #9fb0be; --line: #2c3843;
-  --card: #18212a; --ground: #0f161d; --brand: #4fd1b8; --on-brand: #06231e; --off: #232e38;
-  --chip: #1d3348; --chip-ink: #a9d1f5; } }
-* { box-sizing: border-box; }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem;
-  background: var(--ground); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
-main { width: 100%; max-width: 34rem; background: var(--card); border: 1px solid var(--line);
-  border-radius: 1rem; padding: clamp(1.25rem, 5vw, 2.25rem); box-shadow: 0 8px 30px rgb(0 0 0 / 7%); }
-.kind { margin: 0 0 .5rem; color: var(--soft); font-size: .875rem; }
-h1 { margin: 0 0 .75rem; font-size: clamp(1.35rem, 5vw, 1.75rem); line-height: 1.25;
-  overflow-wrap: anywhere; }
-.chip { display: inline-block; padding: .15rem .7rem; border-radius: 1rem; background: var(--chip);
-  color: var(--chip-ink); font-weight: 600; font-size: .875rem; }
-.started { background: var(--brand); color: var(--on-brand); }
-.ended, .cancelled { background: var(--off); color: var(--soft); }
-.about { margin: 1rem 0 0; white-space: pre-line; overflow-wrap: anywhere; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .5rem 1.25rem; margin: 1.5rem 0;
-  padding: 1.25rem 0; border-block: 1px solid var(--line); }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-small { color: var(--soft); }
-.hint { font-family: ui-monospace, monospace; letter-spacing: .08em; }
-.buttons { display: grid; grid-template-columns: 1fr 1fr 1fr; gap: .75rem; } form { margin: 0; }
-button { width: 100%; min-height: 3rem; padding: .5rem; border: 1px solid var(--brand); cursor: pointer;
-  border-radius: .65rem; background: transparent; color: var(--brand); font: inherit; font-weight: 600; }
-.first { background: var(--brand); color: var(--on-brand); }
-button:disabled { background: var(--off); border-color: var(--off); color: var(--soft); cursor: not-allowed; }
-button:focus-visible { outline: 3px solid var(--brand); outline-offset: 3px; }
-.note { margin: 1.25rem 0 0; color: var(--soft); font-size: .875rem; }
-@media (max-width: 26rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .75rem; }
-  dd:last-child { margin-bottom: 0; } .buttons { grid-template-columns: 1fr; } }
-"""
-
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body><main>{content}</main></body>
-</html>
-"""
 
 _MEETING: Final = """
 <p class="kind">Sandbox meeting</p>
@@ -255,12 +197,12 @@ def join_page(
         end=_button(status is MeetingStatus.STARTED, is_next=is_entered),
         note=_NOTES[status].format(empty_for=_length(empty_for)),
     )
-    return _PAGE.format(title=f"{escape(meeting.title)} · {word}", style=_STYLE, content=content)
+    return render_page(f"{escape(meeting.title)} · {word}", content)
 
 
 def unknown_page() -> str:
     """Render the page for an invalid link."""
-    return _PAGE.format(title="No such meeting", style=_STYLE, content=_UNKNOWN)
+    return render_page("No such meeting", _UNKNOWN)
 
 
 def _button(is_enabled: bool, *, is_next: bool) -> str:

@@ -1,8 +1,8 @@
 """The payment page of the sandbox gateway, in place of a gateway's site.
 
 A click changes the payment at the gateway, then notifies the service as a gateway would: once, twice, or
-never. A payment that failed or expired can still be paid, late, and with another amount: what a service makes of
-that is what the page is for. The token in the address keeps out clients that only know or guess an id.
+never. A payment that failed or expired can still be paid, late, and with another amount: what a service makes
+of that is what the page is for. The token in the address keeps out clients that only know or guess an id.
 """
 
 from collections.abc import Awaitable, Callable

@@ -17,7 +17,8 @@ ON CONFLICT (payment_id) DO NOTHING
 """
 
 _GET = """
-SELECT payment_id, amount, currency, description, return_url, expires_at, status, paid_amount, paid_currency, refunded
+SELECT payment_id, amount, currency, description, return_url, expires_at, status, paid_amount, paid_currency,
+    refunded
 FROM sandbox_payments WHERE payment_id = %(payment_id)s
 """
 

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from meetcore.adapters.settings import names, tiers
 from meetcore.domain.mails.mails import parse_sender
+from meetcore.domain.requests.accounts import check_email
 from meetcore.domain.requests.keys import is_prefix
 from meetcore.domain.webhooks import addresses, retry_schedule
 
@@ -255,6 +256,18 @@ MailFrom = Annotated[
     str, or_empty("must be an e-mail address, or a name with one in angle brackets", parse_sender)
 ]
 Origin = Annotated[str, _WITHOUT_SLASH, _ADDRESS]
+OriginOrEmpty = Annotated[
+    str,
+    _WITHOUT_SLASH,
+    or_empty("must be an http:// or https:// address, or empty for the gateway's own", _is_public_origin),
+]
+Contact = Annotated[
+    str,
+    or_empty(
+        "must be an e-mail address or an https:// address, or empty",
+        lambda text: check_email(text) if "@" in text and ":" not in text else text.startswith("https://"),
+    ),
+]
 PublicOrigin = Annotated[
     str,
     _WITHOUT_SLASH,
@@ -281,6 +294,11 @@ Issuer = Annotated[
 TiersFile = Annotated[
     str,
     Rule("must be a TOML file of [[tier]] tables; see docs/operating.md", tiers.read_tiers, with_reason=True),
+    Rule(
+        "must be a TOML file of [[package]] tables; see docs/operating.md",
+        tiers.read_packages,
+        with_reason=True,
+    ),
 ]
 Authorities = Annotated[str, or_empty("must be a file of PEM certificates", _check_authorities)]
 Directory = Annotated[

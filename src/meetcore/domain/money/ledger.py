@@ -57,6 +57,8 @@ MAX_REASON: Final = 200
 """Characters of an operator's reason for moving credits."""
 MAX_REFERENCE: Final = 200
 """Characters of the name that an operator gives a top-up or an adjustment."""
+OF_PAYMENTS: Final = "payment:"
+"""The beginning of the references of top-ups that payments make."""
 
 
 class InvalidReason(ValueError):
@@ -285,7 +287,12 @@ def check_reason(reason: str) -> str:
 
 
 def check_reference(reference: str) -> str:
-    """Return a reference; `InvalidReference` if blank, over `MAX_REFERENCE` or with control characters."""
+    """Return a reference; `InvalidReference` if blank, over `MAX_REFERENCE` or with control characters.
+
+    One that begins with `payment:` names the top-up of a payment, which operators cannot make.
+    """
+    if reference.startswith(OF_PAYMENTS):
+        raise InvalidReference(f"a reference does not begin with {OF_PAYMENTS}, as those of payments do")
     if not reference.strip() or len(reference) > MAX_REFERENCE or not reference.isprintable():
         raise InvalidReference(f"a reference is 1 to {MAX_REFERENCE} characters without control characters")
     return reference

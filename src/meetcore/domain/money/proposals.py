@@ -30,6 +30,7 @@ class ProposalKind(StrEnum):
 
     TOPUP = "topup"
     ADJUSTMENT = "adjustment"
+    REFUND = "topup_refund"
 
 
 @frozen

@@ -21,7 +21,9 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict
+from meetcore.domain.ids import parse_id
 from meetcore.domain.machine import find_step, step
+from meetcore.domain.money.ledger import OF_PAYMENTS
 
 PAYABLE_FOR: Final = timedelta(hours=24)
 """How long a payment can be paid at its gateway."""
@@ -108,7 +110,7 @@ class Payment:
 
     `reference` is the gateway's id of it, and `payment_url` the page on which it is paid; both are `None`
     until the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need
-    not be. A doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired here.
+    not be. A doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired.
     """
 
     id: UUID
@@ -145,7 +147,12 @@ class Payment:
 
 def topup_reference(payment_id: UUID) -> str:
     """Return the reference of the top-up: its operation in the ledger is `topup:payment:<id>`."""
-    return f"payment:{payment_id}"
+    return f"{OF_PAYMENTS}{payment_id}"
+
+
+def payment_of(reference: str) -> UUID:
+    """Return the payment of a `topup_reference`; raise `NotFound` for another text."""
+    return parse_id(reference.removeprefix(OF_PAYMENTS), "payment")
 
 
 def opened(payment: Payment, reference: str, payment_url: str, now: datetime) -> Payment:

@@ -4,10 +4,12 @@ The number is taken in the transaction that marks the payment paid.
 """
 
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.payments.packages import Seller
 
@@ -19,6 +21,27 @@ class Buyer:
     name: str
     address: str = ""
     tax_number: str = ""
+
+
+MAX_BUYER: Final = {"name": 200, "address": 500, "tax_number": 50}
+"""Characters of the fields of a buyer."""
+
+
+def check_buyer(buyer: Buyer) -> Buyer:
+    """Return a buyer; raise `InvalidRequest` that names every field that is too long, or a blank name."""
+    problems = {
+        name: [f"must have at most {most} characters"]
+        for name, most in MAX_BUYER.items()
+        if len(getattr(buyer, name)) > most
+    }
+    for name, most in MAX_BUYER.items():
+        if not getattr(buyer, name).replace("\n", "").isprintable():
+            problems[name] = [f"must be at most {most} characters without control characters"]
+    if not buyer.name.strip():
+        problems["name"] = ["must not be empty"]
+    if problems:
+        raise InvalidRequest(problems)
+    return buyer
 
 
 @frozen(kw_only=True)

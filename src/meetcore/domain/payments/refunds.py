@@ -14,7 +14,7 @@ from meetcore.domain.machine import find_step
 from meetcore.domain.money.hash_chain import ChainKey
 from meetcore.domain.money.ledger import Funds, Posting, post
 from meetcore.domain.money.transfers import ROUTES, Reference, Transfer, TransferKind, check_amount
-from meetcore.domain.payments.payments import TRANSITIONS, Payment, PaymentEvent
+from meetcore.domain.payments.payments import TRANSITIONS, Payment, PaymentEvent, topup_reference
 
 
 @frozen(kw_only=True)
@@ -71,4 +71,4 @@ def refund_payment(
 
 def refund_operation(payment_id: UUID) -> str:
     """Return the permanent name of a payment's refund in the ledger."""
-    return f"refund:payment:{payment_id}"
+    return f"topup_refund:{topup_reference(payment_id)}"

@@ -14,6 +14,10 @@ from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.views import SignedIn, SignedInOperator, check_member
 from meetcore.domain.money.pricing import Quote
 from meetcore.domain.notes.edits import Corrections
+from meetcore.domain.payments.packages import CreditOrder, CreditPackage, FreeAmount
+from meetcore.domain.payments.payments import Payment
+from meetcore.domain.payments.receipts import Buyer, check_buyer
+from meetcore.domain.payments.views import PaidReceipt
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
 from meetcore.domain.requests.keys import dashboard_key
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -21,6 +25,7 @@ from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind, is_past_retention
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.domain.webhooks.views import DeliveryHistory, EndpointHealth
+from meetcore.ports.payments import PaymentQueries
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.runtime import DocumentPrinter
 from meetcore.ports.store import Store
@@ -38,6 +43,8 @@ from meetcore.usecases.members.single_sign_on import SignInWithIdentity
 from meetcore.usecases.money.proposals import Proposals
 from meetcore.usecases.money.statements import ConsoleLiability, ConsolePrices, Statements
 from meetcore.usecases.notes.edit_note import EditNote
+from meetcore.usecases.payments.refunds import ConsolePayments
+from meetcore.usecases.payments.start_payment import StartPayment
 from meetcore.usecases.requests import console, export
 from meetcore.usecases.requests.administration import Administration
 from meetcore.usecases.requests.idempotency import IdempotentRequest, Outcome
@@ -105,6 +112,75 @@ def form_request(form: SentForm, path: str, body: object) -> IdempotentRequest:
     return IdempotentRequest(
         form.key if is_idempotency_key(form.key) else None, fingerprint("POST", path, body)
     )
+
+
+@frozen
+class Shop:
+    """The packages on sale, each with its order; other numbers of credits within the bounds of `free`."""
+
+    packages: Sequence[tuple[CreditPackage, CreditOrder]]
+    free: FreeAmount | None
+    is_open: bool
+
+
+@frozen
+class CreditsByHand:
+    """Payments of one account, by the signed-in member's role. Each raises the errors of its use case."""
+
+    start: StartPayment
+    store: Store
+    queries: PaymentQueries
+    runtime: Runtime
+
+    def show_shop(self, who: SignedIn, now: datetime) -> Shop:
+        """Return what is on sale; a shop without a gateway is not open."""
+        check_member(who, roles.Action.VIEW_LEDGER)
+        catalogue = self.start.packages
+        on_sale = [(each, catalogue.order_package(each.id, now)) for each in catalogue.on_sale(now)]
+        is_open = self.start.gateway is not None and bool(on_sale or catalogue.free)
+        return Shop(on_sale, catalogue.free, is_open)
+
+    async def buy(
+        self, who: SignedIn, package_id: str | None, credits: int | None, form: SentForm, language: str
+    ) -> Outcome:
+        """Start a payment; see `StartPayment`."""
+        check_member(who, roles.Action.BUY_CREDITS)
+        order = self.start.order(package_id, credits, form.at)
+        request = form_request(form, "/dashboard/credits", {"package_id": package_id, "credits": credits})
+        return await self.start(caller_of(who, form), order, request, form.at, language)
+
+    async def list_payments(self, who: SignedIn, limit: int, before: UUID | None) -> Sequence[Payment]:
+        """List the account's payments, the newest first."""
+        check_member(who, roles.Action.VIEW_LEDGER)
+        return await self.queries.list_payments(who.account.id, limit, before)
+
+    async def find(self, who: SignedIn, payment_id: UUID) -> Payment:
+        """Return one payment."""
+        check_member(who, roles.Action.VIEW_LEDGER)
+        return require_record(await self.queries.find_payment(who.account.id, payment_id), "payment")
+
+    async def find_receipt(self, who: SignedIn, payment_id: UUID) -> PaidReceipt:
+        """Return the receipt of a payment that was made."""
+        check_member(who, roles.Action.VIEW_STATEMENTS)
+        return require_record(await self.queries.find_receipt(who.account.id, payment_id), "receipt")
+
+    async def find_buyer(self, who: SignedIn) -> Buyer:
+        """Return whom receipts are made out to."""
+        check_member(who, roles.Action.VIEW_STATEMENTS)
+        async with self.store.at_once() as tx:
+            return await tx.payments.find_buyer(who.account.id)
+
+    async def save_buyer(self, who: SignedIn, buyer: Buyer, form: SentForm) -> None:
+        """Change whom later receipts are made out to. Raises what `check_buyer` does."""
+        check_member(who, roles.Action.BUY_CREDITS)
+        check_buyer(buyer)
+        async with self.store.begin() as tx:
+            await tx.lock_account(who.account.id)
+            await tx.payments.save_buyer(who.account.id, buyer)
+            await record_action(
+                tx, self.runtime, form.at, who.origin(form.client_address), "billing.changed", who.account.id,
+                who.account.id,
+            )  # fmt: skip
 
 
 ROOT = "/dashboard/webhooks"
@@ -248,6 +324,7 @@ class DashboardUseCases:
     by_hand: WorkByHand
     webhooks: WebhooksByHand
     settings: AccountSettings
+    credits: CreditsByHand
     statements: Statements
     printer: DocumentPrinter
     account_data: export.AccountData
@@ -285,6 +362,7 @@ class ConsoleUseCases:
     accounts: console.ConsoleAccounts
     hosts: console.ConsoleHosts
     doubts: ResolveDoubts
+    payments: ConsolePayments
     liability: ConsoleLiability
     health: console.ConsoleHealth
     prices: ConsolePrices

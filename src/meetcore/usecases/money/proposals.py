@@ -4,11 +4,13 @@ The approval, the entry in the ledger and both audit entries are one transaction
 that of many approvals at once one books, and books once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.members.audit import ActionOrigin
 from meetcore.domain.members.roles import OperatorAction, check_operator_allowed
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money import ledger, transfers
@@ -23,25 +25,35 @@ from meetcore.domain.money.proposals import (
     has_expired,
     needs_second_operator,
 )
+from meetcore.domain.payments.payments import payment_of
 from meetcore.domain.records.pages import ProposalLine
 from meetcore.ports.observability import count_credits
 from meetcore.ports.queries import ConsoleQueries
+from meetcore.ports.store import Transaction
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.money.credit_postings import Posted
 from meetcore.usecases.requests.administration import Administration
+from meetcore.usecases.runtime import Runtime
 
 MAX_PROPOSALS = 100
+
+RefundWithin = Callable[
+    [Transaction, Runtime, ActionOrigin, datetime, UUID, int, str], Coroutine[None, None, Posted]
+]
+"""Takes credits of a payment back in a transaction of the caller's; see `payments.refunds.refund_within`."""
 
 
 @frozen
 class Proposals:
     """The use cases of proposals: two operators move credits of more than `above`; `None` lets one.
 
-    A decision raises what `decide_proposal` does.
+    The amount of a refund is below zero, its reference that of the payment's top-up. A decision raises what
+    `decide_proposal` does, and what the movement does.
     """
 
     administration: Administration
     queries: ConsoleQueries
+    refund: RefundWithin
     above: int | None = None
 
     def needs_two(self, amount: int) -> bool:
@@ -63,15 +75,25 @@ class Proposals:
         one, now = who.operator, acting.runtime.now()
         async with acting.store.begin() as tx:
             await tx.proposals.lock_mover(one.id)
-            if kind is ProposalKind.TOPUP:
-                done = await acting.top_up_within(tx, now, account_id, amount, reference, reason)
-            else:
-                done = await acting.adjust_within(tx, now, account_id, amount, reason, reference)
+            done = await self._move(tx, acting, now, account_id, kind, amount, reason, reference)
             if done.is_new and self.above is not None:
                 since = now - ALONE_WINDOW
                 check_alone(await tx.proposals.moved_alone(one.id, one.email, account_id, since), self.above)
         self._report(acting, done, kind, amount)
         return done
+
+    async def _move(
+        self, tx: Transaction, acting: Administration, now: datetime, account_id: UUID, kind: ProposalKind,
+        amount: int, reason: str, reference: str,
+    ) -> Posted:  # fmt: skip
+        match kind:
+            case ProposalKind.TOPUP:
+                return await acting.top_up_within(tx, now, account_id, amount, reference, reason)
+            case ProposalKind.ADJUSTMENT:
+                return await acting.adjust_within(tx, now, account_id, amount, reason, reference)
+            case ProposalKind.REFUND:
+                payment_id = payment_of(reference)
+                return await self.refund(tx, acting.runtime, acting.origin, now, payment_id, -amount, reason)
 
     @staticmethod
     def _report(acting: Administration, done: Posted, kind: ProposalKind, amount: int) -> None:
@@ -96,11 +118,12 @@ class Proposals:
             Conflict: the reference belongs to another proposal that is pending, or to one that was approved.
         """
         check_operator_allowed(who.operator.role, OperatorAction.MOVE_CREDITS)
-        ledger.check_reference(reference)
+        if kind is ProposalKind.REFUND:
+            payment_of(reference)
+        else:
+            ledger.check_reference(reference)
         ledger.check_reason(reason)
-        if kind is ProposalKind.ADJUSTMENT:
-            ledger.adjustment_about(reason)
-        ledger.check_amount(abs(amount) if kind is ProposalKind.ADJUSTMENT else amount)
+        ledger.check_amount(amount if kind is ProposalKind.TOPUP else abs(amount))
         runtime = self.administration.runtime
         now = runtime.now()
         wanted = Proposal(
@@ -134,11 +157,9 @@ class Proposals:
         async with acting.store.begin() as tx:
             found = await tx.proposals.load(proposal_id)
             decided = decide_proposal(found, who.operator.id, who.operator.email, now, is_approved=True)
-            named = (found.account_id, found.amount)
-            if found.kind is ProposalKind.TOPUP:
-                done = await acting.top_up_within(tx, now, *named, found.reference, found.reason)
-            else:
-                done = await acting.adjust_within(tx, now, *named, found.reason, found.reference)
+            done = await self._move(
+                tx, acting, now, found.account_id, found.kind, found.amount, found.reason, found.reference
+            )
             await tx.proposals.save_decision(decided)
             await record_action(
                 tx, acting.runtime, now, acting.origin, "credits.proposal_approved", found.account_id,

@@ -50,8 +50,8 @@ async def refund_within(
 
     def describe(posting: Posting, entry: Entry) -> tuple[Sequence[Event], AuditEntry]:
         entry_of_audit = action_of(
-            runtime, now, origin, "payment.refunded", payment.account_id, payment.id, credits=credits,
-            reason=reason,
+            runtime, now, origin, "credits.refunded", payment.account_id, transfer_id, amount=entry.amount,
+            payment=str(payment.id), reason=reason,
         )  # fmt: skip
         return events_of(runtime, now, posting), entry_of_audit
 
@@ -110,9 +110,9 @@ class ConsolePayments:
     async def dismiss(
         self, who: SignedInOperator, client_address: str | None, payment_id: UUID, reason: str
     ) -> Payment:
-        """Close a doubt that was settled elsewhere, such as by a refund at the gateway; see `payments.dismiss`.
+        """Close a doubt that was settled elsewhere, such as by a refund at the gateway.
 
-        Raises `InvalidReason`.
+        Raises what `payments.dismiss` does, and `InvalidReason`.
         """
         check_operator_allowed(who.operator.role, OperatorAction.APPROVE_CREDITS)
         check_reason(reason)

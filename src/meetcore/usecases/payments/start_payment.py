@@ -1,7 +1,7 @@
 """Start a payment: `POST /credits/topups`, and "Buy credits" of the dashboard.
 
 1. `claim`, one transaction: the idempotency key is bound to a pending payment.
-2. The gateway makes the payment's page, with no transaction open. Repeated for one payment it makes no second.
+2. The gateway makes the payment's page, with no transaction open; for one payment never a second one.
 3. `hand_out`, one transaction: the page's address is stored, and the outcome under the key.
 
 A process that dies in between leaves a payment whose page nobody has seen. A repeated request takes the same

@@ -158,7 +158,7 @@ class ConsoleAccounts:
         self, who: SignedInOperator, client_address: str | None, account_id: UUID, kind: ProposalKind,
         amount: int, reason: str, reference: str,
     ) -> Movement:  # fmt: skip
-        """Add credits that were paid, or correct the balance, once for each reference.
+        """Add credits that were paid, correct the balance, or take a payment's back, once for each reference.
 
         Raises `InvalidReason` and `InvalidReference` of `ledger`, and what `top_up` or `adjust` of
         `Administration` does.
@@ -166,8 +166,9 @@ class ConsoleAccounts:
         check_operator_allowed(who.operator.role, OperatorAction.MOVE_CREDITS)
         moved = (who, client_address, account_id, kind, amount)
         if not self.proposals.needs_two(amount):
-            reference = check_reference(reference)
-            reason = check_reason(reason) if kind is ProposalKind.TOPUP else reason
+            if kind is not ProposalKind.REFUND:
+                check_reference(reference)
+            check_reason(reason)
             with suppress(NeedsSecondOperator):
                 done = await self.proposals.move_alone(*moved, reason, reference)
                 return Movement.POSTED if done.is_new else Movement.REPEATED

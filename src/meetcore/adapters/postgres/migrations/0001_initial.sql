@@ -126,7 +126,7 @@ CREATE UNIQUE INDEX operators_by_email ON operators (lower(email)) WHERE removed
 CREATE TABLE credit_proposals (
     id           uuid PRIMARY KEY,
     account_id   uuid NOT NULL REFERENCES accounts,
-    kind         text NOT NULL CHECK (kind IN ('topup', 'adjustment', 'refund')),
+    kind         text NOT NULL CHECK (kind IN ('topup', 'adjustment', 'topup_refund')),
     amount       bigint NOT NULL CHECK (amount <> 0),
     reason       text NOT NULL,
     reference    text NOT NULL,

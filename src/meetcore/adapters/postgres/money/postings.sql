@@ -90,7 +90,7 @@ SELECT GREATEST(
         WHERE g.actor_id = %(operator_id)s OR lower(g.actor_name) = lower(%(email)s)),
     sum(abs((g.details->>'amount')::bigint)) FILTER (WHERE g.account_id = %(account_id)s), 0) AS moved
 FROM audit_log g
-WHERE g.id >= %(first)s AND g.actor_kind = 'operator' AND g.action IN ('credits.topped_up', 'credits.adjusted')
+WHERE g.id >= %(first)s AND g.actor_kind = 'operator' AND g.action IN ('credits.topped_up', 'credits.adjusted', 'credits.refunded')
     AND (SELECT count(*) FROM ledger_transfers t JOIN credit_proposals p ON p.account_id = t.account_id
             AND p.kind = split_part(t.operation, ':', 1)
             AND p.reference = substr(t.operation, strpos(t.operation, ':') + 1)

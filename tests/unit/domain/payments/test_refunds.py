@@ -1,0 +1,124 @@
+"""Refunds: unspent credits back, and the money for them; and the numbers of receipts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import Conflict, InsufficientCredits, InvalidRequest, NotFound
+from meetcore.domain.money.ledger import Book, ChainKey, Funds, InvalidAmount, Reference, TransferKind
+from meetcore.domain.money.transfers import legs, system_book
+from meetcore.domain.payments.packages import Seller
+from meetcore.domain.payments.payments import PaymentStatus, payment_of, topup_reference
+from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer, receipt_year
+from meetcore.domain.payments.refunds import Refund, refund_amount, refund_payment
+from tests.unit.domain.payments.test_payments import AT, PENDING
+
+PAID = evolve(PENDING, status=PaymentStatus.PAID, ended_at=AT)
+FUNDS = Funds(PAID.account_id, balance=450, held=50)
+TRANSFER = UUID(int=9)
+
+
+def test_unspent_credits_are_taken_back_with_their_money() -> None:
+    key = ChainKey.of(bytes(32))
+    after, refund, posting = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT, key)
+    assert (after.status, after.next_look_at) == (PaymentStatus.REFUNDED, AT)
+    assert refund == Refund(
+        payment_id=PAID.id, account_id=PAID.account_id, credits=400, amount=444_000, reason="asked for",
+        created_at=AT,
+    )  # fmt: skip
+    assert posting.funds.balance == 50
+    entry = posting.entry
+    assert entry is not None
+    assert (entry.transfer.kind, entry.amount, entry.key_id) == (TransferKind.TOPUP_REFUND, -400, key.id)
+    assert (entry.transfer.id, entry.transfer.operation) == (TRANSFER, f"topup_refund:payment:{PAID.id}")
+    assert entry.transfer.reference == Reference("payment", str(PAID.id))
+    assert [leg.book for leg in legs(entry.transfer)] == [Book.CUSTOMER, Book.TOPUPS]
+    assert system_book(TransferKind.TOPUP_REFUND) is Book.TOPUPS
+
+
+@pytest.mark.parametrize("credits", [401, 450])
+def test_no_more_than_is_available_is_taken_back(credits: int) -> None:
+    with pytest.raises(InsufficientCredits):
+        refund_payment(PAID, FUNDS, TRANSFER, credits, "asked for", AT)
+
+
+def test_no_more_than_was_bought_is_taken_back() -> None:
+    rich = evolve(FUNDS, balance=1_000)
+    with pytest.raises(Conflict, match="This payment was for 500 credits") as refusal:
+        refund_payment(PAID, rich, TRANSFER, 501, "asked for", AT)
+    assert refusal.value.details == {"id": str(PAID.id)}
+    assert refund_payment(PAID, rich, TRANSFER, 500, "asked for", AT)[1].amount == 555_000
+
+
+@pytest.mark.parametrize("status", [each for each in PaymentStatus if each is not PaymentStatus.PAID])
+def test_only_a_paid_payment_is_refunded_and_once(status: PaymentStatus) -> None:
+    with pytest.raises(
+        Conflict, match=f"Only a paid payment can be refunded, once; this one is {status}"
+    ) as no:
+        refund_payment(evolve(PAID, status=status), FUNDS, TRANSFER, 1, "asked for", AT)
+    assert no.value.details == {"id": str(PAID.id)}
+
+
+@pytest.mark.parametrize("credits", [0, -1])
+def test_a_refund_is_of_at_least_one_credit(credits: int) -> None:
+    with pytest.raises(InvalidAmount):
+        refund_payment(PAID, FUNDS, TRANSFER, credits, "asked for", AT)
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**12), st.data())
+def test_money_back_is_in_proportion_and_never_more(credits: int, price: int, data: st.DataObject) -> None:
+    payment = evolve(PAID, credits=credits, price=price, tax=0)
+    part = data.draw(st.integers(1, credits))
+    amount = refund_amount(payment, part)
+    assert 0 <= price * part - amount * credits < credits
+    assert refund_amount(payment, credits) == price
+
+
+def test_the_year_of_a_receipt_begins_at_midnight_in_wib() -> None:
+    assert receipt_year(datetime(2026, 12, 31, 16, 59, tzinfo=UTC)) == 2026
+    assert receipt_year(datetime(2026, 12, 31, 17, tzinfo=UTC)) == 2027
+
+
+def test_the_number_of_a_receipt_is_printed_with_its_year() -> None:
+    receipt = Receipt(
+        payment_id=PAID.id, account_id=PAID.account_id, year=2026, number=42, issued_at=AT, seller=Seller(),
+        buyer=Buyer("A"),
+    )  # fmt: skip
+    assert receipt.text == "2026-000042"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems"),
+    [
+        ({"name": "x" * 201}, {"name": ["must have at most 200 characters"]}),
+        ({"name": " "}, {"name": ["must not be empty"]}),
+        ({"address": "x" * 501, "tax_number": "1" * 51}, {
+            "address": ["must have at most 500 characters"],
+            "tax_number": ["must have at most 50 characters"],
+        }),
+        ({"tax_number": "1\x07"}, {
+            "tax_number": ["must be at most 50 characters without control characters"],
+        }),
+    ],
+)  # fmt: skip
+def test_a_buyer_whose_receipt_could_not_be_printed_is_refused(
+    changes: dict[str, str], problems: dict[str, list[str]]
+) -> None:
+    buyer = Buyer("x" * 200, "Jl. Melati 1\nBandung" + "x" * 480, "1" * 50)
+    assert check_buyer(buyer) == buyer
+    with pytest.raises(InvalidRequest) as refusal:
+        check_buyer(evolve(buyer, **changes))
+    assert refusal.value.details == {"fields": problems}
+
+
+def test_the_reference_of_a_payments_top_up_names_it() -> None:
+    assert payment_of(topup_reference(PAID.id)) == PAID.id
+    for other in ("INV-7", "payment:", "payment:x"):
+        with pytest.raises(NotFound):
+            payment_of(other)

@@ -1,0 +1,253 @@
+"""Payments from the order to the credits: once, whatever comes twice, late, out of order or never."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.errors import IdempotencyKeyReused, NotFound, Unprocessable, UpstreamError
+from meetcore.domain.payments.payments import ASKED_FOR, MAX_PENDING, Doubt, GatewayStatus, PaymentStatus
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
+from tests.unit.usecases.application import CrashPoint, SimulatedCrash
+from tests.unit.usecases.payments.gateway import PaymentHarness
+
+
+@pytest.fixture
+async def shop() -> PaymentHarness:
+    return await PaymentHarness().start()
+
+
+async def test_a_payment_is_started_with_a_page_to_pay_on(shop: PaymentHarness) -> None:
+    outcome = await shop.buy("k")
+    record = outcome.record
+    assert record is not None
+    assert (record["status"], record["credits"], record["amount"], record["tax"]) == (
+        "pending",
+        500,
+        555_000,
+        55_000,
+    )
+    assert str(record["payment_url"]).startswith(f"http://sandbox/sandbox/payments/{record['id']}?t=")
+    again = await shop.buy("k")
+    assert (again.record, again.is_replay) == (record, True)
+    assert len(shop.payments.kept) == shop.harness.count("payments") == 1
+    request = shop.harness.request_key("k", "other")
+    start = shop.process().payments.start
+    with pytest.raises(IdempotencyKeyReused):
+        await start(shop.harness.caller, start.order("starter", None, shop.now()), request, shop.now())
+
+
+async def test_a_paid_payment_is_posted_once_however_often_it_is_notified(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, notify=3)
+    await asyncio.gather(*(shop.follow() for _ in range(4)))
+    await shop.notify(payment_id)
+    await shop.follow()
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.ended_at, payment.next_look_at) == (PaymentStatus.PAID, shop.now(), None)
+    assert payment.method == "sandbox"
+    (entry,) = shop.harness.entries()
+    assert (entry.amount, entry.transfer.operation) == (500, f"topup:payment:{payment_id}")
+    assert [
+        event["transaction"]["amount"] for event in shop.harness.events_of(EventKind.CREDIT_TOPUP_SUCCEEDED)
+    ] == [500]
+    assert shop.receipts() == [(2026, 1)]
+    shop.harness.prove()
+
+
+async def test_a_payment_that_is_never_notified_is_found(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, notify=0)
+    await shop.follow()
+    assert shop.harness.funds().balance == 0
+    shop.harness.clock.advance(121)
+    await shop.follow()
+    assert shop.harness.funds().balance == 500
+
+
+async def test_the_gateway_decides_whatever_a_notification_says(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    receive = shop.process().payments.receive_notification
+    assert await receive(Notification(payment_id, '{"status": "paid"}'))
+    await shop.follow()
+    assert (await shop.payment(payment_id)).status is PaymentStatus.PENDING
+    assert shop.harness.entries() == []
+    assert not await receive(Notification(UUID(int=1), "{}"))
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [(GatewayStatus.FAILED, PaymentStatus.FAILED), (GatewayStatus.EXPIRED, PaymentStatus.EXPIRED)],
+)
+async def test_a_late_payment_is_in_doubt(
+    shop: PaymentHarness, end: GatewayStatus, status: PaymentStatus
+) -> None:
+    payment_id = await shop.bought()
+    await shop.payments.end(payment_id, end)
+    await shop.notify(payment_id)
+    await shop.follow()
+    assert (await shop.payment(payment_id)).status is status
+    await shop.pay(payment_id)
+    await shop.follow()
+    late = await shop.payment(payment_id)
+    assert (late.status, late.doubt, shop.harness.entries()) == (status, Doubt.PAID_AFTER_END, [])
+
+
+async def test_money_of_another_amount_gives_no_credits(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id, 1)
+    await shop.follow()
+    assert (await shop.payment(payment_id)).doubt is Doubt.WRONG_AMOUNT
+    assert (shop.harness.entries(), shop.receipts()) == ([], [])
+
+
+async def test_money_for_an_erased_account_is_in_doubt(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    account_id = shop.harness.caller.account.id
+    await shop.harness.process().account_data.erase(account_id)
+    assert (await shop.payment(payment_id)).payment_url is None
+    await shop.pay(payment_id)
+    await shop.follow()
+    assert (await shop.payment(payment_id)).doubt is Doubt.ACCOUNT_ERASED
+    assert shop.harness.entries() == []
+
+
+async def test_a_refused_payment_fails_and_its_key_starts_another(shop: PaymentHarness) -> None:
+    shop.faults.plan("open", GatewayRefused("no"))
+    with pytest.raises(UpstreamError, match="refused the payment"):
+        await shop.buy("k")
+    outcome = await shop.buy("k")
+    assert outcome.record is not None
+    rows = shop.harness.read("SELECT id, status, next_look_at FROM payments ORDER BY id")
+    assert [row["status"] for row in rows] == ["failed", "pending"]
+    assert str(rows[1]["id"]) == outcome.record["id"]
+
+
+@pytest.mark.parametrize("call", ["open", "answer of open"])
+async def test_a_retry_gets_the_payment_whose_answer_was_lost(shop: PaymentHarness, call: str) -> None:
+    shop.faults.plan(call, GatewayUnknown("lost"))
+    with pytest.raises(UpstreamError, match="a retry with the same Idempotency-Key gets the link"):
+        await shop.buy("k")
+    outcome = await shop.buy("k")
+    assert outcome.record is not None
+    assert list(map(str, shop.payments.kept)) == [outcome.record["id"]]
+    assert shop.harness.count("payments") == 1
+
+
+async def test_a_payment_whose_page_nobody_has_fails(shop: PaymentHarness) -> None:
+    shop.faults.plan("open", GatewayUnknown("lost"))
+    with pytest.raises(UpstreamError, match="did not answer"):
+        await shop.buy()
+    shop.harness.clock.advance(121)
+    await shop.follow()
+    (row,) = shop.harness.read("SELECT status FROM payments")
+    assert row["status"] == "failed"
+
+
+async def test_a_payment_that_ended_while_its_page_was_made_is_not_handed_out(shop: PaymentHarness) -> None:
+    async def fail_meanwhile(call: str) -> None:
+        if call == "answer of open":
+            shop.harness.write("UPDATE payments SET status = 'failed', ended_at = created_at")
+
+    shop.faults.during = fail_meanwhile
+    with pytest.raises(UpstreamError, match="took too long"):
+        await shop.buy("k")
+    shop.faults.during = None
+    assert (await shop.buy("k")).record is not None
+
+
+async def test_an_account_has_a_limit_of_pending_payments(shop: PaymentHarness) -> None:
+    for number in range(MAX_PENDING):
+        await shop.buy(f"k{number}")
+    with pytest.raises(Unprocessable, match="20 payments wait to be paid"):
+        await shop.buy("one more")
+    assert shop.harness.count("payments") == MAX_PENDING
+
+
+async def test_without_a_gateway_nothing_is_sold(shop: PaymentHarness) -> None:
+    start, now = shop.harness.process().payments.start, shop.now()
+    order = shop.process().payments.start.order("starter", None, now)
+    with pytest.raises(Unprocessable, match="Credits are not sold here"):
+        await start(shop.harness.caller, order, shop.harness.request_key("k"), now)
+    with pytest.raises(NotFound):
+        start.order("starter", None, now)
+
+
+async def test_an_unanswered_gateway_is_asked_until_the_operator_is(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    shop.faults.plan("find", *[GatewayUnknown("away")] * 200)
+    for _ in range(200):
+        due = (await shop.payment(payment_id)).next_look_at
+        if due is None:
+            break
+        shop.harness.clock.advance((due - shop.now()).total_seconds() + 1)
+        await shop.follow()
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.doubt) == (PaymentStatus.PENDING, Doubt.UNANSWERED)
+    assert shop.now() - payment.expires_at < ASKED_FOR + timedelta(hours=2)
+
+
+async def test_a_notification_while_the_gateway_is_asked_has_it_asked_again(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    shop.harness.clock.advance(121)
+
+    async def pay_meanwhile(call: str) -> None:
+        if call == "answer of find":
+            shop.faults.during = None
+            await shop.pay(payment_id)
+
+    shop.faults.during = pay_meanwhile
+    await shop.follow()
+    await shop.follow()
+    assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
+
+
+async def _pay_with_a_crash(shop: PaymentHarness, at: int) -> bool:
+    """Start, pay and follow in processes that die at a point; return whether one did."""
+    point = CrashPoint(at)
+    payment_id = None
+    try:
+        await shop.buy("k", point)
+    except SimulatedCrash:
+        pass
+    outcome = await shop.buy("k")
+    assert outcome.record is not None
+    payment_id = UUID(str(outcome.record["id"]))
+    await shop.pay(payment_id)
+    try:
+        await shop.follow(point)
+    except SimulatedCrash:
+        pass
+    shop.harness.clock.advance(31)
+    await shop.follow()
+    assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
+    return point.burnt >= at
+
+
+async def test_a_death_at_any_line_leaves_one_payment_one_top_up_and_one_receipt() -> None:
+    at, did_die = 1, True
+    while did_die:
+        shop = await PaymentHarness().start()
+        did_die = await _pay_with_a_crash(shop, at)
+        assert [entry.amount for entry in shop.harness.entries()] == [500]
+        assert shop.receipts() == [(2026, 1)]
+        assert len(shop.payments.kept) == 1
+        shop.harness.prove()
+        at += 1
+    assert at > 12
+
+
+async def test_receipts_of_many_payments_have_no_gap(shop: PaymentHarness) -> None:
+    ids = [await shop.bought() for _ in range(12)]
+    for payment_id in ids[::2]:
+        await shop.pay(payment_id, notify=2)
+    for payment_id in ids[1::2]:
+        await shop.pay(payment_id, 1)
+    await asyncio.gather(*(shop.follow() for _ in range(3)))
+    assert shop.receipts() == [(2026, number) for number in range(1, 7)]
+    assert shop.harness.funds().balance == 6 * 500
+    shop.harness.prove()

@@ -1,0 +1,212 @@
+"""Refunds and doubts of payments, as operators settle them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.errors import ActionNotAllowed, Conflict, InsufficientCredits
+from meetcore.domain.members.roles import OperatorRole
+from meetcore.domain.members.views import SignedInOperator
+from meetcore.domain.money.ledger import InvalidReason, InvalidReference
+from meetcore.domain.money.proposals import ProposalKind
+from meetcore.domain.payments.payments import Doubt, GatewayStatus, PaymentStatus, topup_reference
+from meetcore.ports.payments import GatewayRefused, GatewayUnknown
+from meetcore.usecases.requests.console import Movement
+from tests.unit.usecases.access_harness import WHERE, operator
+from tests.unit.usecases.application import CrashPoint, SimulatedCrash
+from tests.unit.usecases.payments.gateway import PaymentHarness
+
+ONE, SUPPORT = operator(OperatorRole.FINANCE), operator(OperatorRole.SUPPORT)
+OTHER = evolve(ONE, operator=evolve(ONE.operator, id=UUID(int=9), email="other@example.com"))
+
+
+@pytest.fixture
+async def shop() -> PaymentHarness:
+    shop = await PaymentHarness().start()
+    async with shop.harness.store.begin() as tx:
+        await tx.operators.add(ONE.operator)
+        await tx.operators.add(OTHER.operator)
+    return shop
+
+
+async def paid(shop: PaymentHarness) -> UUID:
+    payment_id = await shop.bought()
+    await shop.pay(payment_id)
+    await shop.follow()
+    return payment_id
+
+
+async def refund(
+    shop: PaymentHarness, payment_id: UUID, credits: int = 100, who: SignedInOperator = ONE,
+    crash_point: CrashPoint | None = None, reason: str = "asked for",
+) -> Movement:  # fmt: skip
+    accounts = shop.process(crash_point).console.accounts
+    return await accounts.move_credits(
+        who, WHERE, shop.harness.caller.account.id, ProposalKind.REFUND, -credits, reason,
+        topup_reference(payment_id),
+    )  # fmt: skip
+
+
+async def test_a_refund_takes_credits_and_sends_their_money_back_once(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    assert await refund(shop, payment_id) is Movement.POSTED
+    assert shop.harness.funds().balance == 400
+    assert shop.payments.refunds == []  # the money follows
+    for _ in range(3):
+        await shop.follow()
+        await shop.notify(payment_id)
+    assert shop.payments.refunds == [(payment_id, 111_000)]
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.is_doubtful, payment.next_look_at is None) == (
+        PaymentStatus.REFUNDED,
+        False,
+        False,
+    )
+    with pytest.raises(Conflict, match="Only a paid payment can be refunded"):
+        await refund(shop, payment_id, 50)
+    shop.harness.prove()
+
+
+async def test_a_refund_above_the_limit_needs_another_operator(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    assert await refund(shop, payment_id, 101) is Movement.PROPOSED
+    proposals = shop.process().console.proposals
+    (line,) = await proposals.list_pending(OTHER)
+    assert (line.proposal.kind, line.proposal.amount) == (ProposalKind.REFUND, -101)
+    assert shop.harness.funds().balance == 500
+    await proposals.approve(OTHER, WHERE, line.proposal.id)
+    await shop.follow()
+    assert (shop.harness.funds().balance, shop.payments.refunds) == (399, [(payment_id, 112_110)])
+
+
+async def test_refunds_alone_are_summed_over_a_day(shop: PaymentHarness) -> None:
+    first, second = await paid(shop), await paid(shop)
+    assert await refund(shop, first, 60) is Movement.POSTED
+    assert await refund(shop, second, 60) is Movement.PROPOSED
+    assert shop.harness.funds().balance == 940
+
+
+async def test_spent_credits_are_not_refunded(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    shop.harness.write("UPDATE accounts SET held = 450")
+    with pytest.raises(InsufficientCredits):
+        await refund(shop, payment_id, 51)
+    assert (await shop.payment(payment_id)).status is PaymentStatus.PAID
+
+
+async def test_a_lost_answer_of_a_refund_sends_no_money_twice(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.faults.plan("answer of refund", GatewayUnknown("lost"))
+    await shop.follow()
+    shop.harness.clock.advance(3_601)
+    await shop.follow()
+    assert shop.payments.refunds == [(payment_id, 111_000)]
+    (row,) = shop.harness.read("SELECT paid_back_at FROM payment_refunds")
+    assert row["paid_back_at"] is not None
+
+
+async def test_a_refund_that_the_gateway_refuses_is_in_doubt(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.faults.plan("refund", GatewayRefused("too old"))
+    await shop.follow()
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.doubt) == (PaymentStatus.REFUNDED, Doubt.REFUND_REFUSED)
+    console = shop.process().console.payments
+    assert [each.payment.id for each in await console.list_payments(ONE, 10, None, in_doubt=True)] == [
+        payment_id
+    ]
+    await console.dismiss(ONE, WHERE, payment_id, "sent by bank transfer")
+    assert await console.list_payments(ONE, 10, None, in_doubt=True) == []
+    await shop.follow()
+    assert shop.payments.refunds == []
+
+
+async def test_a_death_at_any_line_of_a_refund_sends_the_money_once() -> None:
+    at, did_die = 1, True
+    while did_die:
+        shop = await PaymentHarness().start()
+        async with shop.harness.store.begin() as tx:
+            await tx.operators.add(ONE.operator)
+        payment_id, point = await paid(shop), CrashPoint(at)
+        try:
+            await refund(shop, payment_id, crash_point=point)
+            await shop.follow(point)
+        except SimulatedCrash:
+            pass
+        if (await shop.payment(payment_id)).status is PaymentStatus.PAID:
+            await refund(shop, payment_id)
+        shop.harness.clock.advance(31)
+        await shop.follow()
+        assert (shop.payments.refunds, shop.harness.funds().balance) == ([(payment_id, 111_000)], 400)
+        did_die = point.burnt >= at
+        at += 1
+    assert at > 8
+
+
+async def test_an_operator_accepts_late_money(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    await shop.payments.end(payment_id, GatewayStatus.EXPIRED)
+    await shop.notify(payment_id)
+    await shop.follow()
+    await shop.pay(payment_id)
+    await shop.follow()
+    console = shop.process().console.payments
+    accepted = await console.accept(ONE, WHERE, payment_id)
+    assert (accepted.status, shop.harness.funds().balance, shop.receipts()) == (
+        PaymentStatus.PAID,
+        500,
+        [(2026, 1)],
+    )
+    with pytest.raises(Conflict):
+        await console.accept(OTHER, WHERE, payment_id)
+    page = await console.find(ONE, payment_id)
+    assert page is not None
+    assert {message.source for message in page.messages} == {"checkout", "notification", "look"}
+    assert page.receipt is not None
+    assert page.receipt.seller.name == "PT Rapat"
+    assert "payment.accepted" in [entry.action for entry in shop.harness.audit_log()]
+
+
+async def test_who_may_settle_payments(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    console = shop.process().console.payments
+    assert await console.find(SUPPORT, payment_id) is not None
+    assert await console.list_payments(SUPPORT, 10, None, in_doubt=True) == []
+    for attempt in (
+        console.accept(SUPPORT, WHERE, payment_id),
+        console.dismiss(SUPPORT, WHERE, payment_id, "x"),
+        console.list_income(SUPPORT),
+        refund(shop, payment_id, who=SUPPORT),
+    ):
+        with pytest.raises(ActionNotAllowed):
+            await attempt
+    with pytest.raises(InvalidReason):
+        await console.dismiss(ONE, WHERE, payment_id, " ")
+    with pytest.raises(InvalidReason):
+        await refund(shop, payment_id, reason=" ")
+
+
+async def test_the_money_of_a_month_is_summed(shop: PaymentHarness) -> None:
+    first = await paid(shop)
+    await paid(shop)
+    await refund(shop, first)
+    (income,) = await shop.process().console.payments.list_income(ONE)
+    assert (income.currency, income.received, income.tax, income.refunded, income.payments) == (
+        "IDR", 1_110_000, 110_000, 111_000, 2,
+    )  # fmt: skip
+    assert f"{income.month:%Y-%m}" == "2026-12"
+
+
+async def test_operators_make_no_top_up_in_the_name_of_a_payment(shop: PaymentHarness) -> None:
+    payment_id = await shop.bought()
+    accounts, account_id = shop.process().console.accounts, shop.harness.caller.account.id
+    for amount in (10, 1_000):
+        with pytest.raises(InvalidReference, match="does not begin with payment:"):
+            await accounts.move_credits(
+                ONE, WHERE, account_id, ProposalKind.TOPUP, amount, "paid", topup_reference(payment_id)
+            )
