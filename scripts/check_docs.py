@@ -70,6 +70,11 @@ ABOUT = {
     "ai_write_model": "the model that writes",
     "ai_context_chars": "of a transcript given to the model at a time; a longer one goes in parts",
     "ai_timeout_s": "seconds for one call of that endpoint as a whole",
+    "gateway": "the payment gateway at which credits are bought; with `none` they are sold by operators only",
+    "gateway_secret": "the gateway's secret key for its API",
+    "gateway_webhook_secret": "the secret that its notifications are verified by",
+    "gateway_url": "the address of the gateway's API",
+    "support_contact": "whom customers ask: an e-mail address or a page, on every page and in every mail",
     "smtp_url": "the mail server; without one no mail is sent. TLS to any host but this machine: `smtps://` "
     "from the beginning, `smtp://` by STARTTLS",
     "mail_from": "the sender of mails",

@@ -10,6 +10,7 @@ from typing import Any
 from meetcore.domain.mails import mails
 from meetcore.domain.meetings import meetings
 from meetcore.domain.notes import notes, recordings
+from meetcore.domain.payments import payments
 from meetcore.domain.requests import idempotency
 from meetcore.domain.webhooks import deliveries, endpoints
 
@@ -23,6 +24,7 @@ MACHINES: Mapping[str, tuple[Table, Any]] = {
     "endpoint": (endpoints.TRANSITIONS, endpoints.EndpointState.ACTIVE),
     "delivery": (deliveries.TRANSITIONS, deliveries.DeliveryStatus.PENDING),
     "mail": (mails.TRANSITIONS, mails.MailStatus.PENDING),
+    "payment": (payments.TRANSITIONS, payments.PaymentStatus.PENDING),
     "key": (idempotency.TRANSITIONS, idempotency.IdempotencyState.UNKNOWN),
 }
 """Each table with the state in which it begins."""

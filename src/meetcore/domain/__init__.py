@@ -9,6 +9,7 @@ anything has changed. Import modules, so that `holds.release` and `deliveries.re
 `mails`     mails, their contents, how often they are tried
 `meetings`  the life of a meeting, hosts, the schedule, a provider's events
 `notes`     recordings, the life of a note, transcripts
+`payments`  payments for credits: packages, states, refunds, receipts
 `webhooks`  endpoints, deliveries, events, signatures, addresses
 `requests`  keys, accounts, rate windows, idempotency
 `members`   members, their roles and sessions, the audit log

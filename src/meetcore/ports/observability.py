@@ -175,7 +175,8 @@ CREDITS: Final = _metric(
     "meetcore_credits_total",
     "credits that this process moved: `topup`, `topup_refund`, `meeting_charge`, `meeting_refund`, "
     "`notulen_charge`, `adjustment_added`, `adjustment_taken`. Commands such as "
-    "`meetcore credits topup` are processes without metrics: `meetcore_ledger_credits_today` has theirs, too", "kind",
+    "`meetcore credits topup` are processes without metrics: `meetcore_ledger_credits_today` has theirs, too",
+    "kind",
     known=(
         "topup", "topup_refund", "meeting_charge", "meeting_refund", "notulen_charge", "adjustment_added",
         "adjustment_taken",

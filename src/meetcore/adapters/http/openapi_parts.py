@@ -36,7 +36,8 @@ what is left; 429 says in `Retry-After` how long to wait.
 TAGS: Mapping[str, str] = {
     "me": "The key that asks, and its account.",
     "pricing-tiers": "What a meeting costs: seats, minutes, credits.",
-    "credits": "The balance, the ledger, and what something would cost.",
+    "credits": "The balance, the ledger, payments for credits, and what something would cost.",
+    "credit-packages": "The packages of credits that can be bought.",
     "recordings": "What was recorded of meetings, kept for a time.",
     "notes": "Notes (notulen) that are written of recordings.",
     "meetings": "Meetings at the video provider, made and cancelled against credits.",

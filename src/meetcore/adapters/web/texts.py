@@ -64,6 +64,7 @@ EVENT_TEXTS: Final[Mapping[events.EventKind, str]] = {
 
 TRANSFER_KINDS: Final[Mapping[TransferKind, str]] = {
     TransferKind.TOPUP: _("Top-up"),
+    TransferKind.TOPUP_REFUND: _("Refund of a payment"),
     TransferKind.MEETING_CHARGE: _("Meeting"),
     TransferKind.MEETING_REFUND: _("Refund of a meeting"),
     TransferKind.NOTULEN_CHARGE: _("Notes"),
@@ -81,6 +82,7 @@ SCOPE_TEXTS: Final[Mapping[Scope, str]] = {
     Scope.RECORDINGS_READ: _("read and download recordings"),
     Scope.RECORDINGS_WRITE: _("delete recordings"),
     Scope.CREDITS_READ: _("read the balance and the ledger"),
+    Scope.CREDITS_WRITE: _("start payments for credits"),
     Scope.WEBHOOKS_READ: _("read webhooks and their deliveries"),
     Scope.WEBHOOKS_WRITE: _("register webhooks, which receive every event of the account"),
 }
@@ -166,10 +168,12 @@ ACTION_TEXTS: Final[Mapping[str, str]] = {
     "account.suspended": _("account suspended"),
     "account.threshold_changed": _("threshold of credits changed"),
     "account.viewed": _("dashboard looked at by an operator"),
+    "billing.changed": _("billing details changed"),
     "credits.adjusted": _("credits adjusted"),
     "credits.proposal_approved": _("proposal of credits approved"),
     "credits.proposal_rejected": _("proposal of credits rejected"),
     "credits.proposed": _("credits proposed"),
+    "credits.refunded": _("credits of a payment taken back"),
     "credits.topped_up": _("credits topped up"),
     "host.added": _("host added"),
     "host.disabled": _("host disabled"),
@@ -199,6 +203,9 @@ ACTION_TEXTS: Final[Mapping[str, str]] = {
     "operator.removed": _("operator removed"),
     "operator_token.created": _("operator token created"),
     "operator_token.revoked": _("operator token revoked"),
+    "payment.accepted": _("payment in doubt accepted"),
+    "payment.dismissed": _("doubt of a payment closed"),
+    "payment.started": _("payment for credits started"),
     "passkey.added": _("passkey added"),
     "passkey.removed": _("passkey removed"),
     "portal_link.created": _("sign-in link made"),

@@ -10,6 +10,7 @@ ones; what may be null has None as its default.
 `accounts`  accounts, users, keys; the balance, transactions, tiers, estimates
 `meetings`  meetings and their cancellation
 `notes`     notes and recordings
+`payments`  packages of credits, and payments for credits
 `webhooks`  webhooks, their deliveries and events
 `pages`     not of the API: records of the dashboard and of the console
 `documents` not of the API: content to print

@@ -25,6 +25,7 @@ MEMBERS = {
     roles.Action.MANAGE_NOTES: "od",
     roles.Action.VIEW_LEDGER: "odfv",
     roles.Action.VIEW_STATEMENTS: "of",
+    roles.Action.BUY_CREDITS: "of",
     roles.Action.VIEW_WEBHOOKS: "odv",
     roles.Action.MANAGE_WEBHOOKS: "od",
     roles.Action.MANAGE_WEBHOOK_SECRETS: "od",
@@ -53,6 +54,7 @@ OPERATORS = {
     roles.OperatorAction.VIEW_PRICES: "sfa",
     roles.OperatorAction.VIEW_HEALTH: "sfa",
     roles.OperatorAction.VIEW_LIABILITY: "fa",
+    roles.OperatorAction.VIEW_PAYMENTS: "sfa",
     roles.OperatorAction.VIEW_AUDIT: "sfa",
     roles.OperatorAction.MANAGE_PASSKEYS: "sfa",
     roles.OperatorAction.MANAGE_SESSIONS: "sfa",
@@ -105,8 +107,8 @@ def test_who_manages_something_sees_it() -> None:
 
 def test_a_members_own_actions_have_the_scopes_of_a_key() -> None:
     assert roles.scopes_of(roles.Role.OWNER) == set(Scope)
-    assert roles.scopes_of(roles.Role.DEVELOPER) == set(Scope)
-    assert roles.scopes_of(roles.Role.FINANCE) == {Scope.CREDITS_READ}
+    assert roles.scopes_of(roles.Role.DEVELOPER) == set(Scope) - {Scope.CREDITS_WRITE}
+    assert roles.scopes_of(roles.Role.FINANCE) == {Scope.CREDITS_READ, Scope.CREDITS_WRITE}
     assert roles.scopes_of(roles.Role.VIEWER) == {scope for scope in Scope if scope.endswith(":read")}
 
 

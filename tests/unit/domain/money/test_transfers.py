@@ -55,6 +55,7 @@ def test_nothing_else_is_an_amount(amount: Any) -> None:
 def test_every_kind_takes_its_route() -> None:
     expected = {
         TransferKind.TOPUP: (Book.TOPUPS, CUSTOMER),
+        TransferKind.TOPUP_REFUND: (CUSTOMER, Book.TOPUPS),
         TransferKind.MEETING_CHARGE: (CUSTOMER, Book.MEETINGS),
         TransferKind.MEETING_REFUND: (Book.MEETINGS, CUSTOMER),
         TransferKind.NOTULEN_CHARGE: (CUSTOMER, Book.NOTULEN),

@@ -202,7 +202,7 @@ def test_the_scopes_of_a_key_cannot_be_changed() -> None:
 def test_the_scopes_are_those_of_the_contract() -> None:
     assert {scope.value for scope in keys.Scope} == {
         "meetings:read", "meetings:write", "notulen:read", "notulen:write", "recordings:read",
-        "recordings:write", "credits:read", "webhooks:read", "webhooks:write",
+        "recordings:write", "credits:read", "credits:write", "webhooks:read", "webhooks:write",
     }  # fmt: skip
 
 
