@@ -19,6 +19,8 @@ from meetcore.domain.money.ledger import Book, TransferKind
 from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.payments.payments import Doubt, GatewayStatus, PaymentStatus
+from meetcore.domain.payments.views import MessageSource
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.requests.retention import RemovedKind
@@ -57,7 +59,11 @@ ENUMS: dict[str, type[StrEnum]] = {
     "notes.step": NoteStep,
     "provider_events.kind": ProviderEventKind,
     "rate_counters.class": OperationClass,
+    "payment_messages.source": MessageSource,
+    "payments.doubt": Doubt,
+    "payments.status": PaymentStatus,
     "recordings.status": RecordingStatus,
+    "sandbox_payments.status": GatewayStatus,
     "passkey_challenges.purpose": ChallengePurpose,
     "sandbox_meetings.state": SandboxMeetingState,
     "webhook_endpoints.event_types": EventKind,
@@ -67,6 +73,11 @@ ENUMS: dict[str, type[StrEnum]] = {
 _FREE_TEXT = """
  api_requests.client_address api_requests.code api_requests.details api_requests.message
  api_requests.method api_requests.path
+ payment_messages.body payment_refunds.reason payments.currency payments.gateway payments.method
+ payments.package_id payments.payment_url payments.reference billing_details.address billing_details.name
+ billing_details.tax_number receipts.buyer_address receipts.buyer_name receipts.buyer_tax_number
+ receipts.seller_address receipts.seller_name receipts.seller_tax_number sandbox_payments.currency
+ sandbox_payments.description sandbox_payments.paid_currency sandbox_payments.return_url
  accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.response_excerpt events.cause hosts.provider_user_id

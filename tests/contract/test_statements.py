@@ -148,6 +148,15 @@ INSERT INTO mails
     (id, account_id, recipient, kind, language, content, created_at, due_at, attempts_made, sent_at)
 SELECT b, a, n || '@example.com', 'low_credits', 'id', CASE WHEN is_rare THEN 'x'::bytea END, at,
     CASE WHEN is_rare THEN at END, 0, CASE WHEN NOT is_rare THEN at END FROM many;
+INSERT INTO payments (id, account_id, gateway, credits, price, tax, currency, created_at, expires_at, status,
+    method, ended_at, next_look_at, looks, doubt)
+SELECT b, a, 'x', 1, 1, 0, 'IDR', at, at, CASE WHEN is_rare THEN 'pending' ELSE 'paid' END, 'x',
+    CASE WHEN NOT is_rare THEN at END, CASE WHEN is_rare THEN at END, 0,
+    CASE WHEN is_rare THEN 'wrong_amount' END FROM many;
+INSERT INTO payment_messages SELECT b, 1, at, 'look', 'x' FROM many;
+INSERT INTO payment_refunds SELECT b, a, 1, 1, 'x', at FROM many;
+INSERT INTO billing_details SELECT a, 'x', 'x', 'x' FROM many;
+INSERT INTO receipts SELECT b, a, 2026, n, at, 'x', 'x', 'x', 'x', 'x', 'x' FROM many;
 INSERT INTO rate_counters SELECT n %% 60, a, 'read', 1 FROM many;
 DROP TABLE many;
 """
@@ -159,6 +168,7 @@ TYPES = {
         "api_key_id",
         "key_id",
         "meeting_id",
+        "payment_id",
         "host_id",
         "token",
         "after",
@@ -202,13 +212,17 @@ READS_ALL = {
 
 SMALL = {
     "hosts", "rate_counters", "operators", "operator_tokens", "ledger_verification", "retention_progress",
-    "schema_migrations", "pg_database", "pg_class", "pg_trigger",
+    "receipt_years", "schema_migrations", "pg_database", "pg_class", "pg_trigger",
 }  # fmt: skip
 """Tables that do not grow: operators fill four of them, one has counts of ten minutes,
-two have one row or two, one has a row for each step, and three are the server's."""
+two have one row or two, one has a row for each year, one for each step, and three are the server's."""
 
-LISTS_ALL = {"requests.registry.list_keys", "webhooks.reads.find_by_url", "console.liability"}
-"""`key list` of all accounts, and the inbox of `meetcore dev`, which looks for a URL in all of them."""
+LISTS_ALL = {
+    "requests.registry.list_keys", "webhooks.reads.find_by_url", "console.liability",
+    "payments.reads.list_income",
+}  # fmt: skip
+"""`key list` of all accounts, the inbox of `meetcore dev`, which looks for a URL in all of them, and reports
+of all balances and of all income."""
 
 
 @pytest.fixture(scope="module")

@@ -117,11 +117,13 @@ class PaymentRepository(Protocol):
         """
 
     async def save(self, payment: Payment) -> None: ...
-    async def add_message(self, payment_id: UUID, at: datetime, source: str, body: str) -> None:
+    async def add_message(
+        self, payment_id: UUID, at: datetime, source: views.MessageSource, body: str
+    ) -> None:
         """Keep what the gateway said, for operators: the latest messages, each of bounded length."""
 
-    async def claim_due(self, at: datetime, again_at: datetime, limit: int) -> Sequence[Payment]:
-        """Return payments that were due at an instant, the longest due first; they are due again later."""
+    async def claim_due(self, lease_s: float, limit: int) -> Sequence[Payment]:
+        """Return payments that are due, the longest due first; they are due again after so many seconds."""
 
     async def add_refund(self, refund: Refund) -> None: ...
     async def load_refund(self, payment_id: UUID) -> Refund | None: ...

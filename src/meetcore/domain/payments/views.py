@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from enum import StrEnum
 
 from attrs import field, frozen
 
@@ -26,12 +27,21 @@ class PaymentLine:
     account_name: str
 
 
+class MessageSource(StrEnum):
+    """The occasion on which a gateway said something."""
+
+    CHECKOUT = "checkout"
+    NOTIFICATION = "notification"
+    LOOK = "look"
+    REFUND = "refund"
+
+
 @frozen
 class GatewayMessage:
-    """What a gateway said of a payment; `source` is `checkout`, `notification`, `look` or `refund`."""
+    """What a gateway said of a payment."""
 
     at: datetime
-    source: str
+    source: MessageSource
     body: str = field(repr=False)
 
 

@@ -5,7 +5,7 @@ and less often. A payment that becomes paid is posted, and has its receipt and i
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from attrs import evolve, frozen
@@ -17,6 +17,7 @@ from meetcore.domain.payments import payments
 from meetcore.domain.payments.packages import Seller
 from meetcore.domain.payments.payments import Payment, PaymentStatus
 from meetcore.domain.payments.receipts import Receipt, receipt_year
+from meetcore.domain.payments.views import MessageSource
 from meetcore.ports.observability import count_credits
 from meetcore.ports.payments import (
     GatewayRecord,
@@ -30,7 +31,7 @@ from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.money.credit_postings import Posted, post_within, top_up_request
 from meetcore.usecases.runtime import Runtime, gather_all, repeated_when_lost
 
-LEASE: Final = timedelta(seconds=30)
+LEASE_S: Final = 30.0
 """How long a look may take: longer than the time limits of a gateway's calls."""
 
 
@@ -62,7 +63,7 @@ class ReceiveNotification:
                 payment, _ = await tx.payments.load_locked(notification.payment_id)
             except NotFound:
                 return False
-            await tx.payments.add_message(payment.id, now, "notification", notification.body)
+            await tx.payments.add_message(payment.id, now, MessageSource.NOTIFICATION, notification.body)
             await tx.payments.save(evolve(payment, next_look_at=now))
         self.notifier.notify()
         return True
@@ -105,9 +106,8 @@ class FollowPayments:
 
     async def __call__(self) -> bool:
         """Ask about one batch; return whether there may be more."""
-        now = self.runtime.now()
-        async with self.store.begin() as tx:
-            due = await tx.payments.claim_due(now, now + LEASE, self.at_once)
+        async with self.store.at_once() as tx:
+            due = await tx.payments.claim_due(LEASE_S, self.at_once)
         await gather_all(self._look(payment) for payment in due)
         return len(due) == self.at_once
 
@@ -144,7 +144,9 @@ class FollowPayments:
                 return
         async with self.store.begin() as tx:
             found, _ = await tx.payments.load_locked(payment.id)
-            await tx.payments.save_paid_back(payment.id, self.runtime.now())
+            if await tx.payments.save_paid_back(payment.id, self.runtime.now()):
+                body = f"{refund.amount} {payment.currency} sent back"
+                await tx.payments.add_message(payment.id, self.runtime.now(), MessageSource.REFUND, body)
             await tx.payments.save(evolve(found, next_look_at=None))
 
     @repeated_when_lost
@@ -158,7 +160,7 @@ class FollowPayments:
                 after = payments.unknown(before, now)
             else:
                 after = payments.follow(before, record.answer, now, is_erased=is_erased)
-                await tx.payments.add_message(before.id, now, "look", record.body)
+                await tx.payments.add_message(before.id, now, MessageSource.LOOK, record.body)
             if after.status is PaymentStatus.PAID and before.status is not PaymentStatus.PAID:
                 posted = await self.settle(tx, after, now)
             await tx.payments.save(_kept_due(claimed, before, after, now))

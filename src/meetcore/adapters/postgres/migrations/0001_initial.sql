@@ -309,7 +309,7 @@ CREATE TABLE ledger_entries (
     CONSTRAINT ledger_entries_chain_key CHECK (chain_key IS NULL OR length(chain_key) = 4 AND book = 'customer')
 );
 -- The system's leg tells the kind of an entry: by its book, and a refund from a charge by its sign.
-CREATE INDEX ledger_entries_by_kind ON ledger_entries (account_id, book, (book = 'meetings' AND amount < 0), number)
+CREATE INDEX ledger_entries_by_kind ON ledger_entries (account_id, book, (book = 'meetings' AND amount < 0 OR book = 'topups' AND amount > 0), number)
     WHERE book <> 'customer';
 -- The entry of a transfer is found without reading the account's history, and there is one.
 CREATE UNIQUE INDEX ledger_entries_by_transfer ON ledger_entries (account_id, transfer_id) WHERE book = 'customer';
@@ -862,8 +862,8 @@ CREATE TABLE payments (
     currency         text NOT NULL CHECK (currency ~ '^[A-Z]{3}$'),
     created_at       timestamptz NOT NULL,
     expires_at       timestamptz NOT NULL,
-    package_id       text,
-    api_key_id       uuid,  -- no foreign key: a member's own key has no row
+    package_id       text,  -- no foreign key: outside
+    api_key_id       uuid,  -- no foreign key: outlives
     status           text NOT NULL CHECK (status IN ('pending', 'paid', 'failed', 'expired', 'refunded')),
     reference        text,
     payment_url      text,
@@ -964,7 +964,7 @@ CREATE TABLE sandbox_removed_files (
 
 -- What the sandbox gateway remembers of payments: `paid_amount` and `paid_currency` are what was paid.
 CREATE TABLE sandbox_payments (
-    payment_id     uuid PRIMARY KEY,
+    payment_id     uuid PRIMARY KEY,  -- no foreign key: outside
     amount         bigint NOT NULL,
     currency       text NOT NULL,
     description    text NOT NULL,

@@ -70,7 +70,7 @@ _OF_ANY_KIND = "w.book = 'customer'"
 
 # Of one kind: by the system's leg, whose book determines the kind; a refund goes out of the book that a charge came into.
 _OF_ONE_KIND = """w.book <> 'customer' AND w.book = %(book)s
-            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s"""
+            AND (w.book = 'meetings' AND w.amount < 0 OR w.book = 'topups' AND w.amount > 0) = %(is_refund)s"""
 
 
 def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
@@ -182,7 +182,7 @@ def page_parameters(account_id: UUID, wanted: TransactionFilter, limit: int, bef
     return {
         "account_id": account_id,
         "book": None if wanted.kind is None else system_book(wanted.kind).value,
-        "is_refund": wanted.kind is TransferKind.MEETING_REFUND,
+        "is_refund": wanted.kind in (TransferKind.MEETING_REFUND, TransferKind.TOPUP_REFUND),
         "made_from": wanted.made_from,
         "made_before": wanted.made_before,
         "before": _AFTER_ALL if before is None else before,

@@ -13,6 +13,7 @@ from meetcore.domain.errors import NotFound, require_record
 from meetcore.domain.payments.payments import Payment
 from meetcore.domain.payments.receipts import Buyer, Receipt
 from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.views import MessageSource
 
 MAX_MESSAGES: Final = 50
 """Messages of a gateway that are kept of a payment."""
@@ -42,12 +43,12 @@ class PostgresPaymentRepository(Repository):
     async def save(self, payment: Payment) -> None:
         await self._run(SQL["save_payment"], PAYMENT.parameters(payment))
 
-    async def add_message(self, payment_id: UUID, at: datetime, source: str, body: str) -> None:
+    async def add_message(self, payment_id: UUID, at: datetime, source: MessageSource, body: str) -> None:
         kept = body.replace("\0", "")[:MAX_MESSAGE]
-        await self._run(SQL["add_message"], payment_id=payment_id, at=at, source=source, body=kept)
+        await self._run(SQL["add_message"], payment_id=payment_id, at=at, source=source.value, body=kept)
 
-    async def claim_due(self, at: datetime, again_at: datetime, limit: int) -> Sequence[Payment]:
-        return await self._list(PAYMENT, SQL["claim_due"], at=at, again_at=again_at, limit=limit)
+    async def claim_due(self, lease_s: float, limit: int) -> Sequence[Payment]:
+        return await self._list(PAYMENT, SQL["claim_due"], lease_s=lease_s, limit=limit)
 
     async def add_refund(self, refund: Refund) -> None:
         await self._run(SQL["add_refund"], REFUND.parameters(refund))

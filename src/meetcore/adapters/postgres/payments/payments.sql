@@ -29,12 +29,14 @@ WITH latest AS (
 INSERT INTO payment_messages (payment_id, number, at, source, body)
 SELECT %(payment_id)s, number, %(at)s, %(source)s, %(body)s FROM latest
 
--- claim_due: Take the payments that are due, the longest due first; they are due again after the lease.
+-- claim_due: Take the payments that are due, the longest due first; they are due again after the lease. The bound is
+-- the statement's time: a volatile one could not bound the scan of the index.
 WITH due AS (
-    SELECT id FROM payments WHERE next_look_at <= %(at)s
+    SELECT id FROM payments WHERE next_look_at <= statement_timestamp()
     ORDER BY next_look_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE payments p SET next_look_at = %(again_at)s FROM due WHERE p.id = due.id RETURNING {PAYMENT.select}
+UPDATE payments p SET next_look_at = clock_timestamp() + %(lease_s)s * interval '1 second'
+FROM due WHERE p.id = due.id RETURNING {PAYMENT.select}
 
 -- add_refund: Write the refund of a payment.
 INSERT INTO payment_refunds ({REFUND.names}) VALUES ({REFUND.values})

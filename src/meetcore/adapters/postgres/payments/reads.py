@@ -29,8 +29,8 @@ class PaymentReads(Reads):
     async def list_all_payments(
         self, limit: int, before: UUID | None, *, in_doubt: bool = False
     ) -> Sequence[views.PaymentLine]:
-        named = {"limit": limit, "before": before or NEWEST, "in_doubt": in_doubt}
-        rows = await self._all(SQL["list_all_payments"], named)
+        statement = SQL["list_payments_in_doubt"] if in_doubt else SQL["list_all_payments"]
+        rows = await self._all(statement, limit=limit, before=before or NEWEST)
         return [views.PaymentLine(PAYMENT.read(row), row["full_name"]) for row in rows]
 
     async def find_payment_page(self, payment_id: UUID) -> views.PaymentPage | None:
@@ -40,7 +40,7 @@ class PaymentReads(Reads):
         messages = await self._all(SQL["list_messages"], id=payment_id)
         return views.PaymentPage(
             PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row),
-            [views.GatewayMessage(utc(each["at"]), each["source"], each["body"]) for each in messages],
+            [views.GatewayMessage(utc(each["at"]), views.MessageSource(each["source"]), each["body"]) for each in messages],
         )  # fmt: skip
 
     async def list_income(self) -> Sequence[views.MonthIncome]:

@@ -9,10 +9,13 @@ WHERE p.account_id = %(account_id)s AND p.id < %(before)s ORDER BY p.id DESC LIM
 SELECT {RECEIPT.select}, {PAYMENT.select} FROM receipts c JOIN payments p ON p.id = c.payment_id
 WHERE c.account_id = %(account_id)s AND c.payment_id = %(id)s
 
--- list_all_payments: A page of all payments, of those in doubt only where these are wanted.
+-- list_all_payments: A page of the payments of every account.
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
-WHERE p.id < %(before)s AND (NOT %(in_doubt)s OR p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL)
-ORDER BY p.id DESC LIMIT %(limit)s
+WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
+
+-- list_payments_in_doubt: A page of the payments that operators have to look at.
+SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
+WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL ORDER BY p.id DESC LIMIT %(limit)s
 
 -- find_payment_page: A payment of any account, with its refund and receipt.
 SELECT {PAYMENT.select}, a.full_name, {REFUND.select}, {RECEIPT.select}
