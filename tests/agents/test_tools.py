@@ -17,7 +17,6 @@ from meetcore.adapters.api.operations.meetings import create_meeting
 from meetcore.adapters.api.wire_types import body_fields
 from meetcore.adapters.mcp.mcp_app import tool_listing
 from meetcore.adapters.mcp.tools import INSTRUCTIONS, Tool, tools_of
-from meetcore.domain.requests.rate_window import OperationClass
 from tests.agents.clients import Agent
 from tests.support.api_contract import Contract
 from tests.support.api_harness import ApiHarness, Customer
@@ -80,7 +79,7 @@ def test_the_page_about_agents_knows_every_tool(tools: dict[str, Tool]) -> None:
 @pytest.mark.spec("1/op/agent-tools")
 def test_a_tool_that_costs_credits_documents_it_and_takes_a_key(tools: dict[str, Tool]) -> None:
     for tool in tools.values():
-        is_paid = tool.operation.rate_class is OperationClass.CREDIT
+        is_paid = "insufficient_credits" in tool.operation.refusals
         key = tool.input_schema["properties"].get("idempotency_key")
         assert ("idempotency_key" in tool.input_schema.get("required", ())) == is_paid
         assert (key is not None) == tool.operation.is_mutating
@@ -171,12 +170,15 @@ async def test_results_match_their_output_schemas(
 ) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
     sent = await agent.call("test_webhook", id=webhook["id"])
+    payment = await agent.call("start_topup", package_id="starter")
     recording = await a_recording(customer)
     note_arguments = {"recording_id": recording["id"], "idempotency_key": "n"}
     note = await note_in(
         customer, (await agent.call("create_note", **note_arguments)).value["id"], "completed"
     )
     calls: dict[str, dict[str, Any]] = {
+        "list_credit_packages": {}, "list_topups": {}, "get_topup": {"id": payment.value["id"]},
+        "start_topup": {"package_id": "team"},
         "get_me": {}, "list_pricing_tiers": {}, "get_credits": {}, "list_transactions": {},
         "list_meetings": {}, "list_webhooks": {}, "list_recordings": {},
         "estimate_credits": {"type": "notulen", "duration": 90},

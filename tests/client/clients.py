@@ -141,7 +141,8 @@ ROOMS = (
     NoteOperations, EventOperations,
 )  # fmt: skip
 GIVEN: dict[str, Any] = WANTED | {
-    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID, "event_id": ID,
+    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID, "topup_id": ID,
+    "event_id": ID,
     "duration": 60, "url": "https://example.com", "event_types": ["meeting.created"], "since": "2026-11-21",
 }  # fmt: skip
 Described = operation[Any, Any] | listing[Any, Any] | procedure[Any, Any]

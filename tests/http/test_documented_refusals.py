@@ -24,6 +24,7 @@ from meetcore.composition.application import Part
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass, Quotas
+from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRefused
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.clock import ManualClock
 from tests.support.api_contract import CODES, Contract
@@ -41,6 +42,16 @@ class BrokenCounters:
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
         raise self.fault
+
+
+@frozen
+class RefusingGateway:
+    """A gateway that makes no page."""
+
+    name: str = "sandbox"
+
+    async def open_checkout(self, order: CheckoutOrder) -> Checkout:
+        raise GatewayRefused
 
 
 @define
@@ -71,6 +82,8 @@ class Ask:
         made = {"id": str(uuid4()), "delivery_id": str(uuid4())}
         if self.path.startswith("/meetings/"):
             made["id"] = (await self.customer.make_meeting())["id"]
+        elif self.path.startswith("/credits/topups/"):
+            made["id"] = (await self.customer.post("/credits/topups", {"package_id": "starter"})).json()["id"]
         elif self.path.startswith("/webhooks/"):
             made["id"] = (await self.customer.make_webhook())["id"]
         elif self.path.startswith("/recordings/"):
@@ -104,7 +117,8 @@ async def without_a_key(ask: Ask) -> httpx.Response:
 
 
 async def without_the_scope(ask: Ask) -> httpx.Response:
-    useless = Scope.CREDITS_READ if ask.name != "list_transactions" else Scope.NOTULEN_READ
+    reads_credits = ask.name in ("list_transactions", "list_topups", "get_topup")
+    useless = Scope.NOTULEN_READ if reads_credits else Scope.CREDITS_READ
     limited = await ask.customer.another_key(scopes=[useless])
     return await limited.send(ask.method, await ask.real_path(), ask.body)
 
@@ -150,6 +164,8 @@ async def unknown(ask: Ask) -> httpx.Response:
         body = body | {"pricing_tier_id": "no-such-tier"}
     if ask.name == "create_note":
         body = {"recording_id": str(uuid4())}
+    if ask.name == "start_topup":
+        body = {"package_id": "no-such-package"}
     return await ask.send(ask.path.format(id=uuid4(), delivery_id=uuid4()), body=body)
 
 
@@ -209,6 +225,8 @@ async def not_to_be_done(ask: Ask) -> httpx.Response:
         return await ask.send(body={"since": "2020-01-01"})
     if ask.name == "create_meeting":
         return await ask.send(body=ask.body | {"date": "2020-01-01"})
+    if ask.name == "start_topup":  # a service without a gateway
+        return await (await ask.with_changes(gateway=None)).send()
     if ask.name == "estimate_credits":  # a room that cannot be recorded
         settings = evolve(ask.harness.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
         opened = open_application(settings, ask.harness.network, [Part.API])
@@ -240,6 +258,8 @@ async def _costly_body(ask: Ask, customer: Customer) -> Any:
 async def refused_by_the_provider(ask: Ask) -> httpx.Response:
     if ask.name == "create_meeting":
         return await ask.send(body=ask.body | {"title": "[sandbox:refuse]"})
+    if ask.name == "start_topup":
+        return await (await ask.with_changes(gateway=RefusingGateway())).send()
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
     path, state = await ask.real_path(), PostgresSandboxState(ask.harness.pool)

@@ -12,6 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,7 @@ from tests.support.api_contract import Contract
 BASE_URL = "https://meetcore.test"
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 ALL_SCOPES = tuple(Scope)
+PRICES = Path(__file__).resolve().parents[1] / "fixtures" / "prices.toml"
 TIER = "standard-100"
 TIER_CREDITS = 10
 RECORDING_CREDITS = 5
@@ -52,6 +54,8 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
         "database_url": SecretStr(database_url),
         "secrets_key": SecretStr(SECRETS_KEY),
         "base_url": BASE_URL,
+        "gateway": "sandbox",
+        "tiers_file": str(PRICES),
         "database_pool_size": 5,
         "quota_read": 10_000,
         "quota_write": 10_000,

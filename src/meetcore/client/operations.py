@@ -35,6 +35,7 @@ from meetcore.client.records import (
     Account,
     Balance,
     Cancellation,
+    CreditPackage,
     Download,
     DownloadUrl,
     Estimate,
@@ -42,6 +43,7 @@ from meetcore.client.records import (
     Note,
     PricingTier,
     Recording,
+    Topup,
     Transaction,
 )
 
@@ -172,6 +174,35 @@ class CreditOperations(Resource[M]):
     def estimate_notulen(self, *, duration: int) -> Call[Estimate]:
         """Return the price of the notes of a recording, by its length in minutes."""
         return _estimate({"type": "notulen", "duration": duration})
+
+    @listing
+    def packages(self, *, page_size: int | None = None) -> Listing[CreditPackage]:
+        """List the packages of credits on sale; none where the service sells no credits online."""
+        return read_pages("/credit-packages", CreditPackage, page_size)
+
+    @operation
+    def start_topup(
+        self, *, package_id: str | None = None, credits: int | None = None, idempotency_key: str | None = None
+    ) -> Call[Topup]:
+        """Start a payment for credits: a person pays at its `payment_url`. Give one of both.
+
+        Raises:
+            NotFound: the package is not on sale.
+            Unprocessable: the service sells no credits online, or too many payments are pending.
+            UpstreamError: the payment gateway refused, or did not answer.
+        """
+        body = given(package_id=package_id, credits=credits)
+        return change("POST", "/credits/topups", Topup, idempotency_key, body)
+
+    @listing
+    def topups(self, *, page_size: int | None = None) -> Listing[Topup]:
+        """List the payments for credits, the newest first."""
+        return read_pages("/credits/topups", Topup, page_size)
+
+    @operation
+    def topup(self, topup_id: Id) -> Call[Topup]:
+        """Read a payment for credits; it is `paid` once the gateway has confirmed it."""
+        return read(path_of("credits", "topups", topup_id), Topup)
 
     @listing
     def transactions(

@@ -16,6 +16,7 @@ from attrs import field, frozen
 
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import Language
+from meetcore.domain.payments.payments import PaymentStatus as TopupStatus
 from meetcore.domain.records.accounts import (
     Account,
     BalanceChange,
@@ -35,6 +36,7 @@ from meetcore.domain.records.meetings import MeetingState as MeetingStatus
 from meetcore.domain.records.notes import ActionItem, Decision, DownloadUrl, Note, Recording, Utterance
 from meetcore.domain.records.notes import NoteState as NoteStatus
 from meetcore.domain.records.notes import RecordingState as RecordingStatus
+from meetcore.domain.records.payments import CreditPackage, Topup
 from meetcore.domain.records.webhooks import Attempt, Delivery, Event, Recovery
 from meetcore.domain.records.webhooks import WebhookWithSecret as Webhook
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
@@ -42,10 +44,10 @@ from meetcore.domain.webhooks.events import EventKind
 
 __all__ = [
     "Account", "AccountCredits", "ActionItem", "ApiKey", "Attempt", "Balance", "BalanceChange",
-    "Cancellation", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download", "DownloadUrl",
-    "Estimate", "EstimateItem", "Event", "EventKind", "Language", "Meeting", "MeetingStatus", "Note",
-    "NoteStatus", "Page", "PricingTier", "RateLimit", "Recording", "RecordingStatus", "Recovery", "Reference",
-    "Response", "Transaction", "TransferKind", "User", "Utterance", "Webhook",
+    "Cancellation", "CreditPackage", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download",
+    "DownloadUrl", "Estimate", "EstimateItem", "Event", "EventKind", "Language", "Meeting", "MeetingStatus",
+    "Note", "NoteStatus", "Page", "PricingTier", "RateLimit", "Recording", "RecordingStatus", "Recovery", "Reference",
+    "Response", "Topup", "TopupStatus", "Transaction", "TransferKind", "User", "Utterance", "Webhook",
 ]  # fmt: skip
 
 T = TypeVar("T")

@@ -10,7 +10,15 @@ from attrs import frozen, has
 from cattrs.gen import make_dict_unstructure_fn
 from cattrs.preconf.msgspec import make_converter
 
-from meetcore.domain.errors import DomainError, InvalidApiKey, InvalidRequest, RateLimited, ServiceUnavailable
+from meetcore.domain.errors import (
+    DomainError,
+    InsufficientCredits,
+    InvalidApiKey,
+    InvalidRequest,
+    RateLimited,
+    ServiceUnavailable,
+)
+from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 STATUS: Mapping[str, int] = {
     "invalid_request": 400,
@@ -153,6 +161,8 @@ def envelope_of(
     code: str, message: str, base_url: str, request_id: str, details: Mapping[str, object]
 ) -> dict[str, object]:
     """Build the error envelope of spec 7 from its parts (rule 7/envelope)."""
+    if code == InsufficientCredits.code:
+        details = {**details, "topup_url": f"{base_url}{CREDITS_PAGE}"}
     return {
         "error": {
             "code": code,

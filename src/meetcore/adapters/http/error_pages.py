@@ -83,9 +83,12 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "ids that are not UUIDs are answered in the same way.",
         remedy="Check the id, and that the key belongs to the account that owns the record.",
         retry="No: it is pointless to repeat the request unchanged.",
-        details="pricing_tier_id where the tier is what was not found, else empty.",
+        details="pricing_tier_id or package_id where that is what was not found, else empty.",
         message="No record with this id.",
-        sometimes={"pricing_tier_id": _TEXT | {"description": "The tier that is not on sale."}},
+        sometimes={
+            "pricing_tier_id": _TEXT | {"description": "The tier that is not on sale."},
+            "package_id": _TEXT | {"description": "The package of credits that is not on sale."},
+        },
     ),
     "conflict": ErrorPage(
         meaning="The request clashes with a record that is already in place, or with the state of one: nothing is "
@@ -131,12 +134,16 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
     ),
     "insufficient_credits": ErrorPage(
         meaning="The available balance does not cover the work. Nothing was charged.",
-        remedy="Top up, or choose a cheaper tier.",
+        remedy="Buy credits at details.topup_url or by POST /credits/topups, or choose a cheaper tier.",
         retry="After a top-up, with a new Idempotency-Key.",
-        details="required and available, in credits.",
+        details="required and available, in credits; topup_url, the page on which people buy credits.",
         message="This needs 15 credits and 4 are available. Top up and try again.",
-        example={"required": 15, "available": 4},
-        always={"required": _COUNT, "available": _COUNT},
+        example={
+            "required": 15,
+            "available": 4,
+            "topup_url": "https://meetcore.example.com/dashboard/credits",
+        },
+        always={"required": _COUNT, "available": _COUNT, "topup_url": _TEXT},
     ),
     "credit_cap_exceeded": ErrorPage(
         meaning="The key's daily credit cap leaves no room for the work. Nothing was charged.",

@@ -5,7 +5,7 @@ the protocol's package: these are values.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -13,7 +13,7 @@ from attrs import frozen
 from meetcore.adapters.api import bodies, paging, wire_types
 from meetcore.adapters.api.operation import Operation
 from meetcore.domain.errors import InsufficientScope
-from meetcore.domain.requests import keys, rate_window
+from meetcore.domain.requests import keys
 
 INSTRUCTIONS = """\
 Books online meetings and has their notes written, paid with prepaid credits.
@@ -98,12 +98,15 @@ def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
     """Return every operation as a tool (rule 1/op/agent-tools), with arguments of different names."""
     known = tuple(table)
     names = {f"{operation.method} {operation.path}": operation.name for operation in known}
+    described = {
+        operation.record for operation in known if operation.method == "GET" and path_names(operation)
+    }
     return tuple(
         Tool(
             operation,
             f"{operation.summary}. {operation.for_agents} {COSTS if costs(operation) else FREE}",
             _renamed(_input(operation), names),
-            _renamed(_output(operation), names),
+            _renamed(_output(operation, described), names),
         )
         for operation in known
     )
@@ -111,7 +114,7 @@ def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
 
 def costs(operation: Operation) -> bool:
     """Return whether credits may be deducted for it."""
-    return operation.rate_class is rate_window.OperationClass.CREDIT
+    return "insufficient_credits" in operation.refusals
 
 
 def path_names(operation: Operation) -> list[str]:
@@ -208,17 +211,33 @@ def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
     return field | {"description": f"{field.get('description', '')} {note}.".strip()}
 
 
-def _output(operation: Operation) -> Json:
+def _output(operation: Operation, described: Container[type | None]) -> Json:
+    """Build the schema of a result. `described` are the records that a tool of their own gets by id."""
     record = operation.record
     if record is None:
         return {"type": "object"}
     schema = _whole(record.__name__, wire_types.schemas_of(_POINTER + "{name}", records=[record]))
     # A client checks each result against the list that it read once: it stays open for later fields.
-    whole: Json = _without(schema, "title", "examples", "additionalProperties")
+    whole: Json = _short(_without(schema, "title", "examples", "additionalProperties"))
+    # The tool that gets one of them describes its fields; every agent pays for these texts.
     if operation.listing is not None:
-        # The tool that gets one of them describes its fields; every agent pays for these texts.
-        whole["properties"]["data"] = _without(whole["properties"]["data"], "description")
+        whole["properties"]["data"] = _without(whole["properties"]["data"], "description", "required")
+    elif record in described and operation.method != "GET":
+        whole = _without(whole, "description")
     return whole
+
+
+def _short(schema: Any) -> Any:
+    """Write a type that may be null as two types, which says the same in fewer characters."""
+
+    def shortened(part: Any) -> Any:
+        match part:
+            case {"anyOf": [{"type": str(type_), **more}, {"type": "null"}], **beside} if "enum" not in more:
+                return {"type": [type_, "null"]} | more | beside
+            case _:
+                return part
+
+    return wire_types.rewritten(schema, shortened)
 
 
 def _without(schema: Any, *keywords: str) -> Any:

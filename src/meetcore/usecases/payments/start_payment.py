@@ -32,7 +32,8 @@ from meetcore.usecases.requests.idempotency import (
 )
 from meetcore.usecases.runtime import Runtime
 
-RETURN_PAGE: Final = "/dashboard/credits"
+CREDITS_PAGE: Final = "/dashboard/credits"
+"""The page on which people buy credits, and come back to from the gateway."""
 
 _UNKNOWN: Final = {
     True: "The payment gateway did not answer. Nothing was paid; a retry with the same Idempotency-Key gets "
@@ -131,7 +132,7 @@ class StartPayment:
             payment_id=payment.id, amount=payment.amount, currency=payment.currency,
             description=f"{payment.credits} credits", customer_name=caller.account.full_name,
             customer_email=caller.account.email, expires_at=payment.expires_at,
-            return_url=f"{self.base_url}{RETURN_PAGE}/{payment.id}", language=language,
+            return_url=f"{self.base_url}{CREDITS_PAGE}/{payment.id}", language=language,
         )  # fmt: skip
 
     async def _hand_out(

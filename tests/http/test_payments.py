@@ -1,0 +1,147 @@
+"""Credits that customers buy over HTTP, at the sandbox's gateway."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from meetcore.adapters.secrets import derive, keys_from_text
+from meetcore.app import Service
+from meetcore.composition.application import Application
+from meetcore.composition.configuration import GATEWAY_PURPOSE
+from meetcore.domain.requests.keys import Scope
+from tests.support.api_harness import BASE_URL, SECRETS_KEY, Customer, code_of, fields_of, new_key
+
+
+@pytest.fixture
+async def site(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """The pages of the service, as the gateway and people reach them."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as http:
+        yield http
+
+
+def notification(payment_id: str, key: bytes | None = None) -> tuple[bytes, dict[str, str]]:
+    """A notification of the sandbox, signed with a key, its own by default."""
+    body = json.dumps({"payment_id": payment_id, "status": "paid"}).encode()
+    own = derive(keys_from_text(SECRETS_KEY, "key")[-1], GATEWAY_PURPOSE)
+    return body, {"X-Sandbox-Signature": hmac.new(key or own, body, hashlib.sha256).hexdigest()}
+
+
+async def started(customer: Customer, **body: object) -> dict[str, object]:
+    answer = await customer.post("/credits/topups", body or {"package_id": "starter"})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def page_of(payment: dict[str, object], action: str = "") -> str:
+    address = urlsplit(str(payment["payment_url"]))
+    return f"{address.path}{action}?{address.query}"
+
+
+async def test_credits_are_bought(
+    customer: Customer, site: httpx.AsyncClient, application: Application
+) -> None:
+    listed = (await customer.get("/credit-packages")).json()["data"]
+    assert [(each["id"], each["amount"], each["tax"]) for each in listed] == [
+        ("starter", 555_000, 55_000), ("team", 4_995_000, 495_000),
+    ]  # fmt: skip
+    payment = await started(customer)
+    assert payment["status"] == "pending"
+    shown = await site.get(page_of(payment))
+    assert "555,000 IDR" in shown.text
+    assert "To be paid" in shown.text
+    before = await customer.balance()
+    paid = await site.post(page_of(payment, "/pay"))
+    assert paid.status_code == 303
+    follow = application.payments.follow
+    assert follow is not None
+    while (await customer.get(f"/credits/topups/{payment['id']}")).json()["status"] == "pending":
+        await follow()
+    found = (await customer.get(f"/credits/topups/{payment['id']}")).json()
+    assert (found["status"], found["payment_url"]) == ("paid", None)
+    assert await customer.balance() == before + 500
+    [transaction, *_] = (await customer.get("/credits/transactions")).json()["data"]
+    assert transaction["reference"] == {"type": "topup", "id": f"payment:{payment['id']}"}
+    assert [each["id"] for each in (await customer.get("/credits/topups")).json()["data"]] == [payment["id"]]
+
+
+async def test_a_repeated_start_is_one_payment(customer: Customer) -> None:
+    key, body = new_key(), {"package_id": "starter"}
+    first = await customer.post("/credits/topups", body, idem=key)
+    again = await customer.post("/credits/topups", body, idem=key)
+    assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
+    assert len((await customer.get("/credits/topups")).json()["data"]) == 1
+
+
+@pytest.mark.parametrize("body", [{}, {"package_id": "starter", "credits": 5}])
+async def test_either_a_package_or_a_number_is_bought(customer: Customer, body: dict[str, object]) -> None:
+    refused = await customer.post("/credits/topups", body)
+    assert fields_of(refused) == {"package_id": ["give either package_id or credits"]}
+
+
+async def test_a_number_of_credits_is_sold_where_the_prices_say_so(customer: Customer) -> None:
+    refused = await customer.post("/credits/topups", {"credits": 100})
+    assert fields_of(refused)["credits"] == ["is not sold: give the package_id of GET /credit-packages"]
+
+
+async def test_the_scope_of_buying_is_its_own(customer: Customer) -> None:
+    reader = await customer.another_key([Scope.CREDITS_READ])
+    refused = await reader.post("/credits/topups", {"package_id": "starter"})
+    assert code_of(refused) == (403, "insufficient_scope")
+    writer = await customer.another_key([Scope.CREDITS_WRITE])
+    payment = await started(writer)
+    assert code_of(await writer.get(f"/credits/topups/{payment['id']}")) == (403, "insufficient_scope")
+    assert (await reader.get(f"/credits/topups/{payment['id']}")).status_code == 200
+
+
+async def test_payments_of_others_are_not_found(customer: Customer) -> None:
+    payment, other = await started(customer), await customer.harness.customer()
+    assert code_of(await other.get(f"/credits/topups/{payment['id']}")) == (404, "not_found")
+
+
+async def test_a_refusal_for_want_of_credits_says_where_they_are_bought(customer: Customer) -> None:
+    poor = await customer.harness.customer(credits=1)
+    refused = await poor.post("/meetings", poor.body())
+    assert refused.json()["error"]["details"] == {
+        "required": 10, "available": 1, "topup_url": f"{BASE_URL}/dashboard/credits",
+    }  # fmt: skip
+
+
+async def test_notifications_are_taken_with_a_signature_only(
+    customer: Customer, site: httpx.AsyncClient
+) -> None:
+    payment = await started(customer)
+    body, headers = notification(str(payment["id"]))
+    assert (await site.post("/payment-events/sandbox", content=body, headers=headers)).status_code == 204
+    for content, given in (
+        (body, {}),
+        (body, {"X-Sandbox-Signature": "x"}),
+        (body + b" ", headers),
+        notification(str(payment["id"]), bytes(32)),
+    ):
+        refused = await site.post("/payment-events/sandbox", content=content, headers=given)
+        assert refused.status_code == 401
+        assert "Signature" not in refused.text
+    unknown, signed = notification("01a1fde1-9c79-7f87-a745-919389bf998d")
+    assert (await site.post("/payment-events/sandbox", content=unknown, headers=signed)).status_code == 204
+    malformed, signed = notification("x")
+    assert (await site.post("/payment-events/sandbox", content=malformed, headers=signed)).status_code == 400
+    assert (await site.post("/payment-events/stripe", content=body, headers=headers)).status_code == 404
+    assert (await site.post("/payment-events/sandbox", content=b"x" * 70_000)).status_code == 413
+
+
+async def test_the_page_of_a_payment_needs_its_token(customer: Customer, site: httpx.AsyncClient) -> None:
+    payment = await started(customer)
+    path = urlsplit(str(payment["payment_url"])).path
+    for address in (path, f"{path}?t=x", "/sandbox/payments/x?t=x"):
+        assert (await site.get(address)).status_code == 404
+    for action in ("/pay", "/fail", "/expire"):
+        assert (await site.post(f"{path}{action}?t=x")).status_code == 404
+    assert (await site.post(page_of(payment, "/fail"))).status_code == 303
+    assert "Failed" in (await site.get(page_of(payment))).text
