@@ -46,8 +46,9 @@ __all__ = [
     "Account", "AccountCredits", "ActionItem", "ApiKey", "Attempt", "Balance", "BalanceChange",
     "Cancellation", "CreditPackage", "DailyCap", "Decision", "Delivery", "DeliveryStatus", "Download",
     "DownloadUrl", "Estimate", "EstimateItem", "Event", "EventKind", "Language", "Meeting", "MeetingStatus",
-    "Note", "NoteStatus", "Page", "PricingTier", "RateLimit", "Recording", "RecordingStatus", "Recovery", "Reference",
-    "Response", "Topup", "TopupStatus", "Transaction", "TransferKind", "User", "Utterance", "Webhook",
+    "Note", "NoteStatus", "Page", "PricingTier", "RateLimit", "Recording", "RecordingStatus", "Recovery",
+    "Reference", "Response", "Topup", "TopupStatus", "Transaction", "TransferKind", "User", "Utterance",
+    "Webhook",
 ]  # fmt: skip
 
 T = TypeVar("T")
