@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import Conflict, InsufficientCredits, InvalidRequest, NotFound
-from meetcore.domain.money.ledger import Book, ChainKey, Funds, InvalidAmount, Reference, TransferKind
+from meetcore.domain.money.ledger import (
+    Book,
+    ChainKey,
+    Funds,
+    InvalidAmount,
+    InvalidReference,
+    Reference,
+    TransferKind,
+    check_reference,
+)
 from meetcore.domain.money.transfers import legs, system_book
 from meetcore.domain.payments.packages import Seller
 from meetcore.domain.payments.payments import PaymentStatus, payment_of, topup_reference
@@ -122,3 +131,9 @@ def test_the_reference_of_a_payments_top_up_names_it() -> None:
     for other in ("INV-7", "payment:", "payment:x"):
         with pytest.raises(NotFound):
             payment_of(other)
+
+
+def test_operators_name_no_payment_as_their_reference() -> None:
+    with pytest.raises(InvalidReference, match="does not begin with payment:, as those of payments do"):
+        check_reference(topup_reference(PAID.id))
+    assert check_reference("a payment: cash") == "a payment: cash"
