@@ -142,7 +142,7 @@ UV_COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_DEFAULT_IN
   $(PY) -m uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
 
-SERVICE = server notes redis rabbitmq mcp web metrics traces
+SERVICE = server notes redis rabbitmq mcp web payments metrics traces
 
 .PHONY: lock
 lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones

@@ -11,6 +11,7 @@ Faults of every stand-in::
 The server writes bytes, so that it can break off anywhere. Everything is in memory.
 """
 
+import argparse
 import asyncio
 import json
 import sys
@@ -260,6 +261,13 @@ class StandIn(Generic[F]):
         faults = [self._kind(**each) for each in (records if isinstance(records, list) else [records])]
         self.faults.plan(*faults)
         return len(faults)
+
+
+def port_option(module: str, about: str | None) -> int:
+    """Read the options of a stand-in that has none but its port."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
+    parser.add_argument("--port", type=int, default=0)
+    return int(parser.parse_args().port)
 
 
 def run_stand_in(opened: AbstractAsyncContextManager[T], shown: Callable[[T], Mapping[str, str]]) -> None:

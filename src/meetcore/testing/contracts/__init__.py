@@ -10,6 +10,8 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.ai                        TranscriberContract             transcriber
     ports.ai                        NoteWriterContract              note_writer
     ports.ai                        AudioEditorContract             editor
+    ports.payments                  PaymentGatewayContract          rig: GatewayRig
+                                    GatewayFaultsContract           faulty: FaultyRig
     ports.mails                     MailerContract                  mailbox: MailboxRig
     ports.webhook_sender            WebhookSenderContract           make_sender
     ports.requests                  RateCountersContract            counters
@@ -34,6 +36,14 @@ from meetcore.testing.contracts.infrastructure import (
 )
 from meetcore.testing.contracts.ledger import LedgerContract
 from meetcore.testing.contracts.notes import AudioEditorContract, NoteWriterContract, TranscriberContract
+from meetcore.testing.contracts.payments import (
+    FaultyPlay,
+    FaultyRig,
+    GatewayFaultsContract,
+    GatewayPlay,
+    GatewayRig,
+    PaymentGatewayContract,
+)
 from meetcore.testing.contracts.providers import (
     InteractiveProviderContract,
     Play,
@@ -44,9 +54,10 @@ from meetcore.testing.contracts.providers import (
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
 
 __all__ = [
-    "AudioEditorContract", "InteractiveProviderContract", "LedgerContract", "MailboxRig", "MailerContract",
-    "MakeSender", "NoteWriterContract", "NotifierRig", "Play", "RateCountersContract", "ReceivedMail",
-    "RecordingFilesContract", "RecordingPlace", "RemoteNotifierContract", "RemoteNotifierRig",
-    "SenderSetting", "SharedRateCountersContract", "TranscriberContract", "VideoProviderContract",
-    "WebhookSenderContract", "WorkerNotifierContract",
+    "AudioEditorContract", "FaultyPlay", "FaultyRig", "GatewayFaultsContract", "GatewayPlay",
+    "GatewayRig", "InteractiveProviderContract", "LedgerContract", "MailboxRig", "MailerContract",
+    "MakeSender", "NoteWriterContract", "NotifierRig", "PaymentGatewayContract", "Play",
+    "RateCountersContract", "ReceivedMail", "RecordingFilesContract", "RecordingPlace",
+    "RemoteNotifierContract", "RemoteNotifierRig", "SenderSetting", "SharedRateCountersContract",
+    "TranscriberContract", "VideoProviderContract", "WebhookSenderContract", "WorkerNotifierContract",
 ]  # fmt: skip

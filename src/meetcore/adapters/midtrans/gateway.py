@@ -1,0 +1,275 @@
+"""Midtrans as a `PaymentGateway`.
+
+Snap gives a page for an order id; the status is asked from the Core API, which does not know a page on which
+no payment method was chosen yet. One order id is paid at most once, whatever number of pages it has.
+
+=============================================  ===============================================================
+transaction_status                             meaning
+=============================================  ===============================================================
+settlement, capture with fraud_status accept   paid
+capture with fraud_status challenge            pending: the operator decides in Midtrans's dashboard
+pending, authorize                             pending
+deny, expire, failure, cancel                  of one attempt: pending while Snap's page is open; then ended
+deny, cancel of a payment that was paid        reversed
+refund, chargeback, and the partial ones       reversed
+=============================================  ===============================================================
+"""
+
+import base64
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.adapters.bounded_http import HttpResponse
+from meetcore.adapters.gateway_calls import (
+    BUDGET_S,
+    GatewayHttp,
+    below,
+    kept_response,
+    whole_units,
+)
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment, PaymentStatus
+from meetcore.domain.payments.refunds import Refund
+from meetcore.ports.observability import NO_TRACING, Tracing
+from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRecord, GatewayRefused, GatewayUnknown
+
+NAME: Final = "midtrans"
+CURRENCY: Final = "IDR"
+"""The only currency of Midtrans, in whole rupiah."""
+API_URL: Final = "https://api.midtrans.com"
+
+_SHORTEST_PAGE: Final = timedelta(minutes=5)
+_LAST_WORDS: Final = timedelta(minutes=5)
+"""How long after its expiry a page may still have an attempt under way."""
+_PAID: Final = frozenset({"settlement", "capture"})
+_REVERSED: Final = frozenset({"refund", "partial_refund", "chargeback", "partial_chargeback"})
+_ENDED: Final = {
+    "deny": GatewayStatus.FAILED, "failure": GatewayStatus.FAILED, "cancel": GatewayStatus.FAILED,
+    "expire": GatewayStatus.EXPIRED,
+}  # fmt: skip
+_NOT_FOUND: Final = "404"
+_TAKEN: Final = "order_id"
+
+KEPT: Final = below(
+    "order_id", "transaction_id", "transaction_status", "fraud_status", "status_code", "status_message",
+    "payment_type", "gross_amount", "currency", "transaction_time", "settlement_time", "expiry_time",
+    "refund_amount", "channel_response_code",
+    refunds=below("refund_key", "refund_amount", "created_at", "refund_method", "bank_confirmed_at"),
+)  # fmt: skip
+"""What is kept of a transaction for operators."""
+
+
+@frozen
+class MidtransAccess:
+    """The server key of a merchant, and the origins of the two APIs."""
+
+    server_key: str = field(repr=False)
+    api_url: str = API_URL
+    snap_url: str = "https://app.midtrans.com"
+
+    @classmethod
+    def at(cls, server_key: str, origin: str) -> "MidtransAccess":
+        """Return the access at the Core API's origin, empty for production; Snap is at `app.` beside it."""
+        api = urlsplit(origin or API_URL)
+        host = "app." + api.netloc.removeprefix("api.") if api.netloc.startswith("api.") else api.netloc
+        return cls(server_key, f"{api.scheme}://{api.netloc}", f"{api.scheme}://{host}")
+
+
+@frozen
+class _Page:
+    token: str
+    redirect_url: str
+
+
+@frozen
+class _Errors:
+    error_messages: tuple[str, ...] = ()
+
+
+@frozen
+class _Code:
+    status_code: str = ""
+    transaction_status: str = ""
+
+
+@frozen
+class _Refund:
+    refund_key: str = ""
+
+
+@frozen
+class _Transaction:
+    order_id: str
+    transaction_status: str
+    gross_amount: Decimal
+    status_code: str = ""
+    fraud_status: str = "accept"
+    currency: str = CURRENCY  # amounts are documented to be in IDR where the field is missing
+    payment_type: str = ""
+    refunds: tuple[_Refund, ...] = ()
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class MidtransGateway:
+    """Takes payments in rupiah through Midtrans; `budget_s` bounds each call."""
+
+    def __init__(
+        self,
+        access: MidtransAccess,
+        *,
+        now: Callable[[], datetime] = _utc_now,
+        budget_s: float = BUDGET_S,
+        tracing: Tracing = NO_TRACING,
+    ) -> None:
+        token = base64.b64encode(f"{access.server_key}:".encode()).decode()
+        self._headers = {"Accept": "application/json", "Authorization": f"Basic {token}"}
+        self._access = access
+        self._now = now
+        self._http = GatewayHttp(NAME, budget_s, tracing)
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    async def open_checkout(self, order: CheckoutOrder) -> Checkout:
+        """Make Snap's page for the payment's order id.
+
+        A repeat within five minutes gets the same page by its idempotency key. After that, Midtrans may make
+        another page of the same order, of which one is paid; or it says that the order id is taken, which is
+        `GatewayUnknown`: the page is there, and its address is lost.
+        """
+        if order.currency != CURRENCY:
+            raise GatewayRefused(f"midtrans: takes {CURRENCY} only")
+        now = self._now()
+        if order.expires_at - now < _SHORTEST_PAGE:
+            raise GatewayRefused("midtrans: too late for a page, which is open for five minutes at least")
+        url = f"{self._access.snap_url}/snap/v1/transactions"
+        headers = {**self._headers, "Idempotency-Key": str(order.payment_id)}
+        async with self._http.budget():
+            response = await self._http.ask("POST", url, headers, json=_page_request(order, now))
+        if response.status == 202:
+            raise GatewayUnknown("midtrans: the same request is under way")
+        if not response.is_done:
+            raise self._page_refused(response)
+        page = self._http.decoded(response, _Page)
+        return Checkout(str(order.payment_id), page.redirect_url)
+
+    def _page_refused(self, response: HttpResponse) -> Exception:
+        messages = self._http.decoded(response, _Errors).error_messages
+        if any(_TAKEN in text and ("taken" in text or "utilized" in text) for text in messages):
+            return GatewayUnknown("midtrans: the order id is taken, its page is there")
+        return self._http.refusal(response)
+
+    async def find(self, payment: Payment) -> GatewayRecord | None:
+        async with self._http.budget():
+            response, transaction = await self._status(payment.id)
+        if transaction is None:
+            # Nothing notifies of a page that was never used; it is known from its expiry alone.
+            is_over = payment.payment_url is not None and not self._is_open(payment)
+            return GatewayRecord(GatewayAnswer(GatewayStatus.EXPIRED, 0, CURRENCY)) if is_over else None
+        answer = GatewayAnswer(
+            self._status_of(payment, transaction),
+            whole_units(transaction.gross_amount, 0),
+            transaction.currency,
+            transaction.payment_type,
+        )
+        return GatewayRecord(answer, kept_response(response, KEPT))
+
+    async def _status(self, payment_id: UUID) -> tuple[HttpResponse, _Transaction | None]:
+        url = f"{self._access.api_url}/v2/{payment_id}/status"
+        response = await self._http.ask("GET", url, self._headers)
+        said = self._http.decoded(response, _Code)
+        if not said.transaction_status:
+            self._require_unknown(response, said.status_code)
+            return response, None
+        transaction = self._http.decoded(response, _Transaction)
+        if transaction.order_id != str(payment_id):
+            raise GatewayUnknown("midtrans: the answer is about another order")
+        return response, transaction
+
+    def _require_unknown(self, response: HttpResponse, code: str) -> None:
+        """Raise for an answer without a transaction, unless it says that the order is unknown."""
+        if response.status == 404 or code == _NOT_FOUND:
+            return
+        if response.is_done and not code.startswith("4"):
+            raise GatewayUnknown(f"midtrans: no transaction, status code {code}")
+        raise self._http.refusal(response, code)
+
+    def _status_of(self, payment: Payment, transaction: _Transaction) -> GatewayStatus:
+        status = transaction.transaction_status.lower()
+        if status in _PAID:
+            return _PAID_BY_FRAUD_STATUS.get(transaction.fraud_status.lower(), GatewayStatus.PENDING)
+        if status in _REVERSED:
+            return GatewayStatus.REVERSED
+        if status in _ENDED and payment.status is PaymentStatus.PAID:
+            return GatewayStatus.REVERSED
+        if status in _ENDED and not self._is_open(payment):
+            return _ENDED[status]
+        return GatewayStatus.PENDING
+
+    def _is_open(self, payment: Payment) -> bool:
+        """Return whether Snap lets the customer make another attempt."""
+        return self._now() < payment.expires_at + _LAST_WORDS
+
+    async def refund(self, payment: Payment, refund: Refund) -> None:
+        """Send money back, under the payment's id as refund key.
+
+        A card's payment can be refunded when it is settled, on the next day.
+        """
+        url = f"{self._access.api_url}/v2/{payment.id}/refund"
+        headers = {**self._headers, "Idempotency-Key": f"refund-{payment.id.hex}"}
+        body = {"refund_key": str(payment.id), "amount": refund.amount, "reason": refund.reason[:255]}
+        async with self._http.budget():
+            response = await self._http.ask("POST", url, headers, json=body)
+            code = self._http.decoded(response, _Code).status_code
+            if response.is_done and code == "200":
+                return
+            if code.startswith("5") or code == "429":
+                raise GatewayUnknown(f"midtrans: status code {code}")
+            if await self._has_refund(payment):
+                return
+        if response.status == 202:
+            raise GatewayUnknown("midtrans: the same refund is under way")
+        raise self._http.refusal(response, code)
+
+    async def _has_refund(self, payment: Payment) -> bool:
+        """Return whether this refund was made before: a repeat is refused as a duplicate."""
+        _, transaction = await self._status(payment.id)
+        keys = () if transaction is None else (each.refund_key for each in transaction.refunds)
+        return str(payment.id) in keys
+
+    async def check(self) -> None:
+        """Ask for an order that is not there; raises `GatewayRefused` and `GatewayUnknown`."""
+        async with self._http.budget():
+            await self._status(UUID(int=0))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+_PAID_BY_FRAUD_STATUS: Final = {"accept": GatewayStatus.PAID, "": GatewayStatus.PAID}
+
+
+def _page_request(order: CheckoutOrder, now: datetime) -> Mapping[str, Any]:
+    minutes = (order.expires_at - now) // timedelta(minutes=1)
+    begin = now.astimezone(WIB).strftime("%Y-%m-%d %H:%M:%S %z")
+    item = order.description.replace("|", " ")[:50]
+    return {
+        "transaction_details": {"order_id": str(order.payment_id), "gross_amount": order.amount},
+        "item_details": [{"id": "credits", "price": order.amount, "quantity": 1, "name": item}],
+        "customer_details": {"first_name": order.customer_name[:30], "email": order.customer_email},
+        "credit_card": {"secure": True},
+        "callbacks": {"finish": order.return_url},
+        "expiry": {"start_time": begin, "unit": "minutes", "duration": minutes},
+        "page_expiry": {"unit": "minutes", "duration": minutes},
+    }

@@ -1,0 +1,6 @@
+"""Stripe as a payment gateway: Checkout Sessions, refunds and webhooks, by Stripe's own library."""
+
+from meetcore.adapters.stripe.gateway import StripeGateway
+from meetcore.adapters.stripe.notifications import stripe_notifications
+
+__all__ = ["StripeGateway", "stripe_notifications"]

@@ -1,0 +1,204 @@
+"""The shared part of the stand-ins of payment gateways: faults, what customers do, and notifications.
+
+Faults beside those of `stand_in`::
+
+    late    responds after `late_s` seconds
+    canned  responds 200 with `body`
+
+With `is_done`, or `late`, the work is done before the fault: a page or a refund is made and not reported.
+
+A payment is named by our id. What customers and banks do is a method of `GatewayStandIn`, and a switch::
+
+    POST /stand-in/payments/{id}/pay       {"amount", "currency"}: what was ordered, unless they say otherwise
+    POST /stand-in/payments/{id}/fail, /expire, /reverse
+    GET  /stand-in/payments/{id}           money received and sent back, pages, notifications
+    POST /stand-in/payments/{id}/notify    {"url", "which", "times", "forged"}: sends its notifications
+
+Each change signs a notification and sends none: `notices` has all of them, in order, for a test to send once,
+twice, late, in another order, forged, or never. Amounts are in the units of `meetcore.domain.payments`.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from attrs import define, field, frozen
+
+from meetcore.testing.stand_in import (
+    BROKEN,
+    PlannedFault,
+    Reply,
+    Request,
+    StandIn,
+    Switch,
+    as_json,
+    broken,
+)
+
+SECRET: Final = "stand-in-secret"
+NOTICE_SECRET: Final = "stand-in-notices"
+PAYER: Final = ("4811111111111114", "481111******1114", "Rina Wijaya", "rina@example.com", "0812345678")
+"""What a customer types on a gateway's page, which none of our records may have."""
+
+
+@define
+class Fault(PlannedFault):
+    """A planned fault."""
+
+    CALLS: ClassVar[tuple[str, ...]] = ("open", "find", "refund")
+    FAULTS: ClassVar[tuple[str, ...]] = (*BROKEN, "late", "canned")
+
+    is_done: bool = False
+    late_s: float = 30.0
+    body: str = ""
+
+    @property
+    def does_the_work(self) -> bool:
+        """Whether the work is done all the same."""
+        return self.is_done or self.fault in ("late", "cut", "huge")
+
+
+@frozen
+class Notice:
+    """A signed notification."""
+
+    body: bytes = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+class GatewayRefusal(Exception):
+    """The stand-in's answer of a 4xx."""
+
+    def __init__(self, status: int, body: object) -> None:
+        super().__init__(status)
+        self.reply = as_json(body, status)
+
+
+class GatewayStandIn(StandIn[Fault]):
+    """A gateway in memory. `calls` counts the requests of each kind, those that met a fault included."""
+
+    def __init__(self) -> None:
+        super().__init__(Fault)
+        self.calls: Counter[str] = Counter()
+        self.notices: dict[str, list[Notice]] = {}
+
+    @abstractmethod
+    def call_of(self, request: Request) -> str:
+        """Return which of `Fault.CALLS` a request is, or another word for what has no faults."""
+
+    @abstractmethod
+    def carry_out(self, request: Request) -> Reply:
+        """Do the work of a request; raises `GatewayRefusal`."""
+
+    @abstractmethod
+    def pay(self, payment_id: UUID, amount: int | None = None, currency: str | None = None) -> None:
+        """Let a customer pay on the latest page: what was ordered, unless it is told otherwise."""
+
+    @abstractmethod
+    def pay_everywhere(self, payment_id: UUID) -> int:
+        """Let customers pay on every page of a payment; return how often money was taken."""
+
+    @abstractmethod
+    def fail(self, payment_id: UUID) -> None:
+        """Let a payment fail for good."""
+
+    @abstractmethod
+    def expire(self, payment_id: UUID) -> None:
+        """Let the time of a payment run out."""
+
+    @abstractmethod
+    def reverse(self, payment_id: UUID) -> None:
+        """Let a bank take the money of a paid payment back."""
+
+    @abstractmethod
+    def sent_back(self, payment_id: UUID) -> int:
+        """Return the money that was sent back by refunds."""
+
+    @abstractmethod
+    def forged(self, notice: Notice) -> Notice:
+        """Return a notification with the signature of another key."""
+
+    def keep_notice(self, payment_id: str, notice: Notice) -> None:
+        """Keep what a gateway would send now."""
+        self.notices.setdefault(payment_id, []).append(notice)
+
+    async def answer(self, request: Request) -> Reply | None:
+        """Respond as the gateway does; None drops the connection."""
+        call = self.call_of(request)
+        self.calls[call] += 1
+        fault = self.faults.due(call, request.body) if call in Fault.CALLS else None
+        if fault is None:
+            return self._done(request)
+        reply = self._done(request) if fault.does_the_work else as_json({"status": "not done"})
+        return await _faulty(fault, request, reply)
+
+    def _done(self, request: Request) -> Reply:
+        try:
+            return self.carry_out(request)
+        except GatewayRefusal as refusal:
+            return refusal.reply
+
+    async def handle(self, request: Request) -> Reply | None:
+        """Respond to a request of a client, or of a test."""
+        match request.method, request.segments:
+            case "POST", ("stand-in", "payments", payment_id, "notify"):
+                wanted = request.json
+                await self.notify(
+                    wanted["url"], UUID(payment_id), *wanted.get("which", ()),
+                    times=int(wanted.get("times", 1)), is_forged=bool(wanted.get("forged")),
+                )  # fmt: skip
+                return as_json({})
+            case _:
+                return await super().handle(request)
+
+    async def notify(
+        self, url: str, payment_id: UUID, *which: int, times: int = 1, is_forged: bool = False
+    ) -> list[int]:
+        """Send notifications by their numbers, the latest where none is named; return the statuses."""
+        import httpx  # not of what the stand-in itself needs
+
+        notices = self.notices[str(payment_id)]
+        chosen = [notices[number] for number in which] or notices[-1:]
+        statuses = []
+        async with httpx.AsyncClient(trust_env=False) as http:
+            for notice in chosen * times:
+                sent = self.forged(notice) if is_forged else notice
+                response = await http.post(url, content=sent.body, headers=dict(sent.headers))
+                statuses.append(response.status_code)
+        return statuses
+
+    def switch(self, request: Request) -> Switch | None:
+        """Return the action of a path of the table above."""
+        steps: dict[str, Any] = {"fail": self.fail, "expire": self.expire, "reverse": self.reverse}
+        match request.method, *request.segments[1:]:
+            case "POST", "payments", payment_id, "pay":
+                wanted = request.json
+                return lambda: self.pay(UUID(payment_id), wanted.get("amount"), wanted.get("currency"))
+            case "POST", "payments", payment_id, step if step in steps:
+                return lambda: steps[step](UUID(payment_id))
+            case "GET", "payments", payment_id:
+                return lambda: {
+                    "sent_back": self.sent_back(UUID(payment_id)),
+                    "notices": [each.body.decode() for each in self.notices.get(payment_id, ())],
+                }
+            case "GET", "calls":
+                return lambda: dict(self.calls)
+            case _:
+                return None
+
+
+async def _faulty(fault: Fault, request: Request, reply: Reply) -> Reply | None:
+    """Apply a fault to the right response; None drops the connection."""
+    match fault.fault:
+        case "late":
+            await asyncio.sleep(fault.late_s)
+            return reply
+        case "canned":
+            return Reply(200, fault.body.encode(), {"Content-Type": "application/json"})
+        case status if status.isdigit():
+            return as_json({"error": {"message": "as planned"}, "error_code": "AS_PLANNED"}, int(status))
+        case _:
+            return await broken(fault, request, reply)

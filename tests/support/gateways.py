@@ -1,0 +1,110 @@
+"""Payment gateways on their stand-ins, and those who pay there."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.adapters.midtrans import MidtransAccess, MidtransGateway, midtrans_notifications
+from meetcore.adapters.stripe import StripeGateway, stripe_notifications
+from meetcore.adapters.xendit import XenditGateway, xendit_notifications
+from meetcore.domain.payments.payments import GatewayStatus
+from meetcore.testing.clock import ManualClock
+from meetcore.testing.contracts.payments import LATER, NOW, FaultyRig, SignedNotice
+from meetcore.testing.gateway_stand_in import PAYER, Fault, GatewayStandIn, Notice
+from meetcore.testing.midtrans_server import MidtransStandIn, midtrans_stand_in
+from meetcore.testing.stripe_server import StripeStandIn, stripe_stand_in
+from meetcore.testing.xendit_server import XenditStandIn, xendit_stand_in
+
+
+@frozen
+class StandInPlay:
+    """What happens at a stand-in; `over` lets the time of its pages run out."""
+
+    stand_in: GatewayStandIn
+    over: Callable[[], object] = lambda: None
+
+    async def pay(self, payment_id: UUID, amount: int | None = None, currency: str | None = None) -> None:
+        self.stand_in.pay(payment_id, amount, currency)
+
+    async def pay_everywhere(self, payment_id: UUID) -> int:
+        return self.stand_in.pay_everywhere(payment_id)
+
+    async def end(self, payment_id: UUID, status: GatewayStatus) -> None:
+        (self.stand_in.fail if status is GatewayStatus.FAILED else self.stand_in.expire)(payment_id)
+        self.over()
+
+    async def reverse(self, payment_id: UUID) -> None:
+        self.stand_in.reverse(payment_id)
+
+    async def sent_back(self, payment_id: UUID) -> int:
+        return self.stand_in.sent_back(payment_id)
+
+    async def notices(self, payment_id: UUID) -> list[SignedNotice]:
+        return list(self.stand_in.notices[str(payment_id)])
+
+    async def forged(self, notice: SignedNotice) -> SignedNotice:
+        return self.stand_in.forged(Notice(notice.body, notice.headers))
+
+    def plan(self, fault: str, call: str, *, is_done: bool = False, times: int | None = 1) -> None:
+        self.stand_in.faults.plan(Fault(fault, call, times, is_done=is_done))
+
+
+@frozen
+class Midtrans:
+    rig: FaultyRig
+    stand_in: MidtransStandIn
+    clock: ManualClock
+
+
+@asynccontextmanager
+async def midtrans_at_hand(budget_s: float = 8.0) -> AsyncIterator[Midtrans]:
+    async with midtrans_stand_in() as stand_in:
+        clock = ManualClock(NOW)
+        access = MidtransAccess.at(stand_in.server_key, stand_in.url)
+        gateway = MidtransGateway(access, now=clock.now, budget_s=budget_s)
+        play = StandInPlay(stand_in, lambda: clock.set(NOW + LATER))
+        parse = midtrans_notifications(stand_in.server_key)
+        try:
+            yield Midtrans(
+                FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in, clock
+            )
+        finally:
+            await gateway.aclose()
+
+
+@frozen
+class Xendit:
+    rig: FaultyRig
+    stand_in: XenditStandIn
+
+
+@asynccontextmanager
+async def xendit_at_hand(budget_s: float = 8.0) -> AsyncIterator[Xendit]:
+    async with xendit_stand_in(now=lambda: NOW) as stand_in:
+        gateway = XenditGateway(stand_in.secret_key, stand_in.url, budget_s=budget_s)
+        parse = xendit_notifications(stand_in.token)
+        play = StandInPlay(stand_in)
+        try:
+            yield Xendit(FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in)
+        finally:
+            await gateway.aclose()
+
+
+@frozen
+class Stripe:
+    rig: FaultyRig
+    stand_in: StripeStandIn
+
+
+@asynccontextmanager
+async def stripe_at_hand(budget_s: float = 8.0) -> AsyncIterator[Stripe]:
+    async with stripe_stand_in(now=lambda: NOW) as stand_in:
+        gateway = StripeGateway(stand_in.secret_key, stand_in.url, budget_s=budget_s)
+        parse = stripe_notifications(stand_in.secret)
+        play = StandInPlay(stand_in)
+        try:
+            yield Stripe(FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in)
+        finally:
+            await gateway.aclose()
