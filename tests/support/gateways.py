@@ -1,7 +1,10 @@
 """Payment gateways on their stand-ins, and those who pay there."""
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from attrs import frozen
@@ -9,9 +12,10 @@ from attrs import frozen
 from meetcore.adapters.midtrans import MidtransAccess, MidtransGateway, midtrans_notifications
 from meetcore.adapters.stripe import StripeGateway, stripe_notifications
 from meetcore.adapters.xendit import XenditGateway, xendit_notifications
-from meetcore.domain.payments.payments import GatewayStatus
+from meetcore.domain.payments.payments import PAYABLE_FOR, GatewayStatus, Payment
+from meetcore.ports.payments import Checkout, CheckoutOrder
 from meetcore.testing.clock import ManualClock
-from meetcore.testing.contracts.payments import LATER, NOW, FaultyRig, SignedNotice
+from meetcore.testing.contracts.payments import LATER, NOW, FaultyRig, SignedNotice, payment_of
 from meetcore.testing.gateway_stand_in import PAYER, Fault, GatewayStandIn, Notice
 from meetcore.testing.midtrans_server import MidtransStandIn, midtrans_stand_in
 from meetcore.testing.stripe_server import StripeStandIn, stripe_stand_in
@@ -53,6 +57,7 @@ class StandInPlay:
 
 @frozen
 class Midtrans:
+    gateway: MidtransGateway
     rig: FaultyRig
     stand_in: MidtransStandIn
     clock: ManualClock
@@ -68,7 +73,10 @@ async def midtrans_at_hand(budget_s: float = 8.0) -> AsyncIterator[Midtrans]:
         parse = midtrans_notifications(stand_in.server_key)
         try:
             yield Midtrans(
-                FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in, clock
+                gateway,
+                FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER),
+                stand_in,
+                clock,
             )
         finally:
             await gateway.aclose()
@@ -76,6 +84,7 @@ async def midtrans_at_hand(budget_s: float = 8.0) -> AsyncIterator[Midtrans]:
 
 @frozen
 class Xendit:
+    gateway: XenditGateway
     rig: FaultyRig
     stand_in: XenditStandIn
 
@@ -87,13 +96,16 @@ async def xendit_at_hand(budget_s: float = 8.0) -> AsyncIterator[Xendit]:
         parse = xendit_notifications(stand_in.token)
         play = StandInPlay(stand_in)
         try:
-            yield Xendit(FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in)
+            yield Xendit(
+                gateway, FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in
+            )
         finally:
             await gateway.aclose()
 
 
 @frozen
 class Stripe:
+    gateway: StripeGateway
     rig: FaultyRig
     stand_in: StripeStandIn
 
@@ -105,6 +117,46 @@ async def stripe_at_hand(budget_s: float = 8.0) -> AsyncIterator[Stripe]:
         parse = stripe_notifications(stand_in.secret)
         play = StandInPlay(stand_in)
         try:
-            yield Stripe(FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in)
+            yield Stripe(
+                gateway, FaultyRig(gateway=gateway, parse=parse, play=play, now=NOW, payer=PAYER), stand_in
+            )
         finally:
             await gateway.aclose()
+
+
+FACTS = Path(__file__).parents[1] / "fixtures" / "gateways"
+FACT_ID = UUID("01930f3a-6f00-7000-8000-000000000001")
+"""The id of the payment that the facts are about."""
+
+
+def fact(name: str) -> Any:
+    return json.loads((FACTS / f"{name}.json").read_text())
+
+
+def canned(name: str, call: str = "find", **changes: Any) -> Fault:
+    """An answer of a gateway's document."""
+    return Fault("canned", call, body=json.dumps({**fact(name), **changes}))
+
+
+def fact_payment(reference: str | None = None, currency: str = "IDR") -> Payment:
+    """The payment that the facts are about; with a page, where there is a reference."""
+    page = None if reference is None else Checkout(reference, "https://pay.example.com")
+    order = CheckoutOrder(
+        payment_id=FACT_ID, amount=30_000, currency=currency, description="300 credits", customer_name="Budi",
+        customer_email="budi@example.com", expires_at=NOW + PAYABLE_FOR, language="id",
+        return_url="https://meet.example.com/dashboard/credits",
+    )  # fmt: skip
+    return payment_of(order, page)
+
+
+def assert_has_fields_of(sent: Any, documented: Any) -> None:
+    """Every field of a request is one of the document's, with a value of the same kind."""
+    if isinstance(documented, list):
+        for each in sent:
+            assert_has_fields_of(each, documented[0])
+    elif isinstance(documented, dict):
+        assert set(sent) <= set(documented)
+        for name, value in sent.items():
+            assert_has_fields_of(value, documented[name])
+    else:
+        assert type(sent) is type(documented)

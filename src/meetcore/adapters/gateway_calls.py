@@ -30,6 +30,8 @@ from meetcore.ports.payments import GatewayRefused, GatewayUnknown
 BUDGET_S: Final = 8.0
 """Seconds for a call of the port with all its requests, below the lease of a look."""
 MAX_RESPONSE_BYTES: Final = 256 * 1024
+MAX_AMOUNT: Final = 10**15
+"""The largest amount that is taken for one."""
 
 _REPEATABLE: Final = frozenset({408, 409, 425, 429})
 _KEPT_CHARS: Final = 300
@@ -97,10 +99,13 @@ def _code(code: object) -> str:
 def whole_units(amount: Decimal, decimals: int) -> int:
     """Return an amount with so many decimals in its smallest unit.
 
-    Raises `GatewayUnknown` for a fraction of that unit: rounded, it could pass for another amount.
+    Raises `GatewayUnknown` for what is not an amount, and for a fraction of that unit: rounded, it could pass
+    for another amount.
     """
-    units = amount.scaleb(decimals) if amount.is_finite() else amount
-    if not amount.is_finite() or units != units.to_integral_value():
+    if not amount.is_finite() or not 0 <= amount <= MAX_AMOUNT:
+        raise GatewayUnknown("no amount of money")
+    units = amount.scaleb(decimals)
+    if units != units.to_integral_value():
         raise GatewayUnknown("an amount with a fraction of the currency's unit")
     return int(units)
 

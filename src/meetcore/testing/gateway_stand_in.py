@@ -3,7 +3,7 @@
 Faults beside those of `stand_in`::
 
     late    responds after `late_s` seconds
-    canned  responds 200 with `body`
+    canned  responds 200 with `body`; an HTTP status may have one, too
 
 With `is_done`, or `late`, the work is done before the fault: a page or a refund is made and not reported.
 
@@ -20,7 +20,7 @@ twice, late, in another order, forged, or never. Amounts are in the units of `me
 
 import asyncio
 from abc import abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 from uuid import UUID
@@ -78,11 +78,15 @@ class GatewayRefusal(Exception):
 
 
 class GatewayStandIn(StandIn[Fault]):
-    """A gateway in memory. `calls` counts the requests of each kind, those that met a fault included."""
+    """A gateway in memory. `calls` counts the requests of each kind, `requests` has the latest of them.
+
+    Both have those that met a fault.
+    """
 
     def __init__(self) -> None:
         super().__init__(Fault)
         self.calls: Counter[str] = Counter()
+        self.requests: deque[Request] = deque(maxlen=100)
         self.notices: dict[str, list[Notice]] = {}
 
     @abstractmethod
@@ -129,6 +133,7 @@ class GatewayStandIn(StandIn[Fault]):
         """Respond as the gateway does; None drops the connection."""
         call = self.call_of(request)
         self.calls[call] += 1
+        self.requests.append(request)
         fault = self.faults.due(call, request.body) if call in Fault.CALLS else None
         if fault is None:
             return self._done(request)
@@ -198,6 +203,8 @@ async def _faulty(fault: Fault, request: Request, reply: Reply) -> Reply | None:
             return reply
         case "canned":
             return Reply(200, fault.body.encode(), {"Content-Type": "application/json"})
+        case status if status.isdigit() and fault.body:
+            return Reply(int(status), fault.body.encode(), {"Content-Type": "application/json"})
         case status if status.isdigit():
             return as_json({"error": {"message": "as planned"}, "error_code": "AS_PLANNED"}, int(status))
         case _:

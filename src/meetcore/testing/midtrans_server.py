@@ -43,7 +43,7 @@ class _Order:
 
 
 class MidtransStandIn(GatewayStandIn):
-    """A running stand-in. `keeps_taken`: Snap refuses a second page of an order."""
+    """A running stand-in. `refuses_second_page`: whether Snap makes one page of an order only."""
 
     def __init__(self, server_key: str = SECRET) -> None:
         super().__init__()

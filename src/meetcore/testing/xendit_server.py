@@ -34,15 +34,7 @@ from meetcore.testing.gateway_stand_in import (
 from meetcore.testing.stand_in import Reply, Request, as_json, port_option, run_stand_in, serving
 
 _DECIMALS: Final = {"IDR": 0, "VND": 0}
-_COUNTRIES: Final = {
-    "IDR": "ID",
-    "PHP": "PH",
-    "VND": "VN",
-    "THB": "TH",
-    "SGD": "SG",
-    "MYR": "MY",
-    "USD": "ID",
-}
+_COUNTRIES: Final = {"IDR": "ID", "PHP": "PH", "VND": "VN", "THB": "TH", "SGD": "SG", "MYR": "MY"}
 _SHORTEST: Final = timedelta(minutes=10)
 
 

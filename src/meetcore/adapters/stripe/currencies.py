@@ -5,9 +5,11 @@ is our unit; ISK and UGX have none, and keep two at Stripe; MGA has two, and non
 the last must be 0.
 """
 
+from decimal import Decimal
 from typing import Final
 
-from meetcore.ports.payments import GatewayRefused, GatewayUnknown
+from meetcore.adapters.gateway_calls import whole_units
+from meetcore.ports.payments import GatewayRefused
 
 _HUNDREDTHS: Final = frozenset({"IDR", "ISK", "UGX"})
 _WHOLE: Final = frozenset({"MGA"})
@@ -24,9 +26,6 @@ def to_stripe(amount: int, currency: str) -> int:
 
 
 def from_stripe(amount: int, currency: str) -> int:
-    """Return an amount in our unit; raises `GatewayUnknown` for a fraction of it."""
-    if currency in _HUNDREDTHS:
-        if amount % 100:
-            raise GatewayUnknown("an amount with a fraction of the currency's unit")
-        return amount // 100
-    return amount * 100 if currency in _WHOLE else amount
+    """Return an amount in our unit; raises `GatewayUnknown` for a fraction of it, as `whole_units` does."""
+    decimals = -2 if currency in _HUNDREDTHS else 2 if currency in _WHOLE else 0
+    return whole_units(Decimal(amount), decimals)
