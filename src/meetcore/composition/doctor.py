@@ -18,7 +18,7 @@ from attrs import frozen
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, strange_variables
 from meetcore.adapters.tls import redis_options, without_strict
-from meetcore.composition import configuration, observability, providers
+from meetcore.composition import configuration, gateways, observability, providers
 from meetcore.composition.outbound import posting_fault
 from meetcore.ports import identity, mails, store, video_provider
 from meetcore.ports.figures import CheckHealth, HealthCheck, HealthStatus
@@ -203,6 +203,13 @@ def _judge_models(settings: Settings, body: Any) -> CheckResult:
     return ok("lets us in")
 
 
+def _check_gateway(settings: Settings) -> CheckResult:
+    try:
+        return ok(asyncio.run(gateways.check_gateway(settings)))
+    except SettingsRefused as error:
+        return failed(str(error))
+
+
 def _check_mail(settings: Settings) -> CheckResult:
     try:
         is_sent = providers.sends_mails(settings)
@@ -304,6 +311,7 @@ SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
     "rate_store": _check_rate_store,
     "provider": _check_provider,
     "ai": _check_ai,
+    "gateway": _check_gateway,
     "mail": _check_mail,
     "oidc": _check_oidc,
     "traces": _check_traces,

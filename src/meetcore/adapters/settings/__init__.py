@@ -8,10 +8,17 @@ secrets are never shown.
 from meetcore.adapters.settings.kinds import SecretStr
 from meetcore.adapters.settings.load import load_settings, strange_variables
 from meetcore.adapters.settings.names import PREFIX
-from meetcore.adapters.settings.settings import DEFAULT_BASE_URL, PROVIDERS, Settings, SettingsRefused
+from meetcore.adapters.settings.settings import (
+    DEFAULT_BASE_URL,
+    GATEWAYS,
+    PROVIDERS,
+    Settings,
+    SettingsRefused,
+)
 
 __all__ = [
     "DEFAULT_BASE_URL",
+    "GATEWAYS",
     "PREFIX",
     "PROVIDERS",
     "SecretStr",

@@ -22,11 +22,17 @@ from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
 
-__all__ = ["DEFAULT_BASE_URL", "PROVIDERS", "Settings", "SettingsRefused"]
+__all__ = ["DEFAULT_BASE_URL", "GATEWAYS", "PROVIDERS", "Settings", "SettingsRefused"]
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 PROVIDERS = ("sandbox", "jitsi", "zoom")
-GATEWAYS = ("none", "sandbox")
+GATEWAYS = ("none", "sandbox", "midtrans", "xendit", "stripe")
+# What a gateway cannot do without; Midtrans signs its notifications with the key of its API.
+_GATEWAY_NEEDS = {
+    "midtrans": ("gateway_secret",),
+    "xendit": ("gateway_secret", "gateway_webhook_secret"),
+    "stripe": ("gateway_secret", "gateway_webhook_secret"),
+}
 # What a provider cannot do without, by the names of the settings.
 _PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
 # A transcript of Zoom's comes minutes after the media; the sandbox's is there at once.
@@ -238,10 +244,16 @@ class Settings:
 
     def require_provider(self) -> None:
         """Make sure that all required settings of the provider are set."""
-        lacking = [name for name in _PROVIDER_NEEDS.get(self.provider, ()) if not str(getattr(self, name))]
-        if lacking:
-            names = ", ".join(f"{PREFIX}{name.upper()}" for name in lacking)
+        if names := self._lacking(_PROVIDER_NEEDS.get(self.provider, ())):
             raise SettingsRefused(f"MEETCORE_PROVIDER is {self.provider}, which needs {names} too.")
+
+    def require_gateway(self) -> None:
+        """Make sure that all required settings of the payment gateway are set."""
+        if names := self._lacking(_GATEWAY_NEEDS.get(self.gateway, ())):
+            raise SettingsRefused(f"MEETCORE_GATEWAY is {self.gateway}, which needs {names} too.")
+
+    def _lacking(self, needed: tuple[str, ...]) -> str:
+        return ", ".join(f"{PREFIX}{name.upper()}" for name in needed if not str(getattr(self, name)))
 
     def require_ai(self) -> None:
         """Make sure that a key for an AI endpoint comes with the endpoint's address."""

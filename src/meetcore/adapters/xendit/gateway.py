@@ -33,6 +33,8 @@ API_URL: Final = "https://api.xendit.co"
 
 _COUNTRIES: Final = {"IDR": "ID", "PHP": "PH", "VND": "VN", "THB": "TH", "SGD": "SG", "MYR": "MY"}
 """Currencies of sessions, with the one country of each; dollars have several."""
+CURRENCIES: Final = tuple(_COUNTRIES)
+"""The currencies that are taken."""
 _DECIMALS: Final = {"IDR": 0, "VND": 0}
 """Decimals of a unit of ours; two in other currencies."""
 _SESSION_ID: Final = re.compile(r"ps-[0-9a-z-]{1,64}")
@@ -168,8 +170,8 @@ class XenditGateway:
 
     async def open_checkout(self, order: CheckoutOrder) -> Checkout:
         """Make a session; a repeat may make a second one, see the module."""
-        if order.currency not in _COUNTRIES:
-            raise GatewayRefused(f"xendit: takes {', '.join(_COUNTRIES)}")
+        if order.currency not in CURRENCIES:
+            raise GatewayRefused(f"xendit: takes {', '.join(CURRENCIES)}")
         async with self._http.budget():
             response = await self._post("/sessions", _session_request(order), str(order.payment_id))
         if not response.is_done:
