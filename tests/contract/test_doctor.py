@@ -9,7 +9,7 @@ import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
@@ -32,7 +32,11 @@ from meetcore.domain.webhooks.events import EVENTS_KEPT
 from meetcore.ports.figures import HealthStatus
 from meetcore.testing.ai_manners import MANNERS
 from meetcore.testing.ai_server import AiStandIn, Fault, Models, ai_stand_in
+from meetcore.testing.gateway_stand_in import GatewayStandIn
+from meetcore.testing.midtrans_server import midtrans_stand_in
 from meetcore.testing.receiver import Authority
+from meetcore.testing.stripe_server import stripe_stand_in
+from meetcore.testing.xendit_server import xendit_stand_in
 from meetcore.testing.zoom_server import ZoomStandIn, zoom_stand_in
 from tests.support import servers
 from tests.support.collector import collecting
@@ -46,7 +50,7 @@ from tests.support.transactions import new_endpoint, open_customer, register
 SECRET = "hunter2"
 SECRET_SETTINGS = (
     "secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret", "smtp_url",
-    "traces_headers",
+    "traces_headers", "gateway_secret", "gateway_webhook_secret",
 )  # fmt: skip
 OK, WARNING, FAILED, SKIPPED = HealthStatus
 
@@ -111,7 +115,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert set(statuses) == {
         "database", "writable", "schema", "clock", "pooler", "standby", "sealed", "meetings", "recordings",
         "hosts",
-        "broker", "rate_store", "provider", "ai", "oidc", "traces", "base_url", "secrets",
+        "broker", "rate_store", "provider", "ai", "gateway", "oidc", "traces", "base_url", "secrets",
         "settings",
     }  # fmt: skip
     assert set(statuses.values()) == {OK}, results
@@ -418,6 +422,35 @@ async def test_a_token_is_requested_from_zoom(database: str) -> None:
         assert (result.status, "MEETCORE_ZOOM_CLIENT_SECRET" in result.message) == (FAILED, True)
     lacking = checked(database, **access)["provider"]
     assert (lacking.status, "MEETCORE_ZOOM_CLIENT_SECRET" in lacking.message) == (FAILED, True)
+
+
+@pytest.mark.parametrize("name", ["midtrans", "xendit", "stripe"])
+async def test_a_payment_gateway_is_asked_for_something_harmless(database: str, name: str) -> None:
+    stand_ins: dict[str, AbstractAsyncContextManager[GatewayStandIn]] = {
+        "midtrans": midtrans_stand_in("right"), "xendit": xendit_stand_in("right"),
+        "stripe": stripe_stand_in("right"),
+    }  # fmt: skip
+    async with stand_ins[name] as gateway:
+
+        async def result(secret: str, url: str = gateway.url) -> CheckResult:
+            settings = {"gateway": name, "gateway_url": url, "gateway_webhook_secret": "t0ken"}
+            return (await asyncio.to_thread(checked, database, gateway_secret=secret, **settings))["gateway"]
+
+        found = await result("right")
+        assert found.status is OK, found
+        assert f"MEETCORE_BASE_URL/payment-events/{name}" in found.message
+        refused = await result(SECRET)
+        assert (refused.status, "MEETCORE_GATEWAY_SECRET" in refused.message) == (FAILED, True), refused
+        away = await result("right", f"http://127.0.0.1:{free_port()}")
+        assert (away.status, "MEETCORE_GATEWAY_URL" in away.message) == (FAILED, True), away
+        lacking = await result("")
+        assert (lacking.status, "MEETCORE_GATEWAY_SECRET" in lacking.message) == (FAILED, True), lacking
+        assert gateway.calls["open"] == gateway.calls["refund"] == 0
+
+
+def test_gateways_without_money_need_no_check(database: str) -> None:
+    assert checked(database)["gateway"].message.startswith("none set")
+    assert checked(database, gateway="sandbox")["gateway"].status is OK
 
 
 @pytest.mark.parametrize(
