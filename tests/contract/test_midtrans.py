@@ -69,6 +69,7 @@ async def test_a_request_has_documented_fields_and_the_page_ends_with_the_paymen
     assert sent["item_details"][0]["name"] == "1000   credits"
     assert len(sent["customer_details"]["first_name"]) == 30
     assert sent["expiry"] == {"start_time": "2026-12-01 09:00:00 +0700", "unit": "minutes", "duration": 1440}
+    assert "dana" not in sent["enabled_payments"]
     assert sent["page_expiry"] == {"unit": "minutes", "duration": 1440}
 
 

@@ -1,8 +1,29 @@
-"""The suites of the payment gateways on every adapter: the sandbox is one more class with its own rig."""
+"""The suites of the payment gateways on every adapter."""
+
+from uuid import UUID
 
 import pytest
+from attrs import frozen
 
-from meetcore.testing.contracts.payments import GatewayFaultsContract, PaymentGatewayContract
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.sandbox.gateway import (
+    SIGNATURE,
+    SandboxGateway,
+    SandboxPayment,
+    sandbox_notifications,
+    sign,
+)
+from meetcore.adapters.sandbox.postgres_payments import PostgresSandboxPayments
+from meetcore.domain.payments.payments import GatewayStatus
+from meetcore.testing.contracts.payments import (
+    NOW,
+    GatewayFaultsContract,
+    GatewayRig,
+    PaymentGatewayContract,
+    SignedNotice,
+)
+from meetcore.testing.gateway_stand_in import Notice
 from tests.support.gateways import midtrans_at_hand, stripe_at_hand, xendit_at_hand
 
 SHORT_S = 0.4
@@ -56,3 +77,58 @@ class TestStripeFaults(GatewayFaultsContract):
     async def faulty(self):
         async with stripe_at_hand(SHORT_S) as at_hand:
             yield at_hand.rig
+
+
+@frozen
+class SandboxPlay:
+    """The sandbox's own payments: one for an order, paid and refunded in its table."""
+
+    gateway: SandboxGateway
+
+    async def _get(self, payment_id: UUID) -> SandboxPayment:
+        payment = await self.gateway.state.get(payment_id)
+        assert payment is not None
+        return payment
+
+    async def pay(self, payment_id: UUID, amount: int | None = None, currency: str | None = None) -> None:
+        payment = await self._get(payment_id)
+        paid = payment.amount if amount is None else amount
+        assert await self.gateway.state.pay(payment_id, paid, currency or payment.currency)
+
+    async def pay_everywhere(self, payment_id: UUID) -> int:
+        payment = await self._get(payment_id)
+        return int(await self.gateway.state.pay(payment_id, payment.amount, payment.currency))
+
+    async def end(self, payment_id: UUID, status: GatewayStatus) -> None:
+        assert await self.gateway.state.end(payment_id, status)
+
+    async def reverse(self, payment_id: UUID) -> None:
+        raise NotImplementedError
+
+    async def sent_back(self, payment_id: UUID) -> int:
+        return (await self._get(payment_id)).refunded
+
+    async def notices(self, payment_id: UUID) -> list[SignedNotice]:
+        body = self.gateway.notification(await self._get(payment_id)).body.encode()
+        return [Notice(body, {SIGNATURE: sign(body, self.gateway.signing_key)})]
+
+    async def forged(self, notice: SignedNotice) -> SignedNotice:
+        return Notice(notice.body, {SIGNATURE: sign(notice.body, b"another key")})
+
+
+class TestSandbox(PaymentGatewayContract):
+    reverses = False  # no bank takes anything back there
+
+    @pytest.fixture
+    async def rig(self, database_url: str):
+        migrate(database_url)
+        pool = make_pool(database_url, min_size=0, max_size=8)
+        await pool.open()
+        key = bytes(range(32))
+        gateway = SandboxGateway(PostgresSandboxPayments(pool), "http://127.0.0.1:8000", key, lambda: NOW)
+        try:
+            yield GatewayRig(
+                gateway=gateway, parse=sandbox_notifications(key), play=SandboxPlay(gateway), now=NOW
+            )
+        finally:
+            await pool.close()

@@ -84,14 +84,15 @@ class GatewayHttp:
 
     def refusal(self, response: HttpResponse, code: object = None) -> GatewayRefused:
         """Make the error of a 4xx, with the gateway's code of the fault, if any."""
-        return GatewayRefused(f"{self._name}: status {response.status}{_code(code)}")
+        return GatewayRefused(f"{self._name}: status {response.status}{code_text(code)}")
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
 
-def _code(code: object) -> str:
+def code_text(code: object) -> str:
+    """Return a gateway's code of a fault for the end of an error's text: a word, never a sentence."""
     text = str(code)
     return f", {text}" if code is not None and text.replace("_", "").isalnum() and len(text) <= 64 else ""
 

@@ -90,7 +90,7 @@ def _make_midtrans(settings: Settings) -> RemoteGateway:
 def _midtrans_parser(settings: Settings) -> NotificationParser:
     from meetcore.adapters.midtrans import midtrans_notifications
 
-    return midtrans_notifications(str(settings.gateway_secret))
+    return midtrans_notifications(str(settings.gateway_webhook_secret or settings.gateway_secret))
 
 
 def _midtrans_currencies() -> Collection[str]:

@@ -56,6 +56,16 @@ _ENDED: Final = {
 _NOT_FOUND: Final = "404"
 _TAKEN: Final = "order_id"
 
+METHODS: Final = (
+    "credit_card", "echannel", "permata_va", "bca_va", "bni_va", "bri_va", "cimb_va", "danamon_va", "bsi_va",
+    "seabank_va", "saqu_va", "gopay", "ovo", "shopeepay", "other_qris", "alfamart", "indomaret", "akulaku",
+    "kredivo",
+)  # fmt: skip
+"""What customers can pay by, as far as the merchant has it: all that Midtrans names but `dana`.
+
+The status of a payment by DANA is told by Midtrans's own id alone, which only a notification has.
+"""
+
 KEPT: Final = below(
     "order_id", "transaction_id", "transaction_status", "fraud_status", "status_code", "status_message",
     "payment_type", "gross_amount", "currency", "transaction_time", "settlement_time", "expiry_time",
@@ -269,6 +279,7 @@ def _page_request(order: CheckoutOrder, now: datetime) -> Mapping[str, Any]:
         "item_details": [{"id": "credits", "price": order.amount, "quantity": 1, "name": item}],
         "customer_details": {"first_name": order.customer_name[:30], "email": order.customer_email},
         "credit_card": {"secure": True},
+        "enabled_payments": METHODS,
         "callbacks": {"finish": order.return_url},
         "expiry": {"start_time": begin, "unit": "minutes", "duration": minutes},
         "page_expiry": {"unit": "minutes", "duration": minutes},

@@ -31,7 +31,7 @@ class _Signed:
 
 
 def midtrans_notifications(server_key: str) -> NotificationParser:
-    """Return the parser of notifications that are signed with a merchant's server key, which is not empty."""
+    """Return the parser of notifications that are signed with a merchant's key, which is not empty."""
     if not server_key:
         raise ValueError("the server key of Midtrans is empty")
 

@@ -27,7 +27,7 @@ __all__ = ["DEFAULT_BASE_URL", "GATEWAYS", "PROVIDERS", "Settings", "SettingsRef
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 PROVIDERS = ("sandbox", "jitsi", "zoom")
 GATEWAYS = ("none", "sandbox", "midtrans", "xendit", "stripe")
-# What a gateway cannot do without; Midtrans signs its notifications with the key of its API.
+# What a gateway cannot do without. Midtrans signs its notifications with the key of its API.
 _GATEWAY_NEEDS = {
     "midtrans": ("gateway_secret",),
     "xendit": ("gateway_secret", "gateway_webhook_secret"),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import stripe
 
-from meetcore.adapters.gateway_calls import GatewayHttp
+from meetcore.adapters.gateway_calls import GatewayHttp, code_text
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown
 
 API_URL: Final = "https://api.stripe.com"
@@ -79,6 +79,6 @@ def outcomes() -> Iterator[None]:
             raise GatewayUnknown(f"stripe: status {status}") from None
         if code == _MISSING and status == 404:
             raise Missing from None
-        raise GatewayRefused(f"stripe: status {status}, {code or type(error).__name__}") from None
+        raise GatewayRefused(f"stripe: status {status}{code_text(code or type(error).__name__)}") from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # no object of Stripe's
         raise GatewayUnknown(f"stripe: no documented answer ({type(error).__name__})") from None
