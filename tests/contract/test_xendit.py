@@ -215,6 +215,14 @@ async def test_a_refund_has_documented_fields(xendit: Xendit):
     assert sent.headers["idempotency-key"] == f"refund-{payment.id}"
 
 
+async def test_a_repeated_refund_is_recognised_without_its_key(xendit: Xendit):
+    payment = await paid_payment(xendit.rig)
+    for _ in range(3):
+        await xendit.gateway.refund(payment, refund_of(payment, 5_000))
+        xendit.stand_in.forget_keys()
+    assert xendit.stand_in.sent_back(payment.id) == 5_000
+
+
 async def test_a_refund_that_another_holds_up_is_asked_for_again(xendit: Xendit):
     payment = await paid_payment(xendit.rig)
     answer = Fault("400", "refund", body=json.dumps(fact("xendit.refund.in_progress")))

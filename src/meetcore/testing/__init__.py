@@ -9,6 +9,8 @@
     receiver      a webhook receiver over TLS with scripted misbehaviour
     zoom_server   a stand-in for Zoom over HTTP, with faults on demand
     ai_server     a stand-in for an AI provider over HTTP, with faults on demand
+    midtrans_server, xendit_server, stripe_server
+                  stand-ins for payment gateways over HTTP, with faults on demand
     sounds        silence of any length, and the length of a sound
     clock         a clock and an entropy under the test's control
 

@@ -11,8 +11,8 @@ A payment is named by our id. What customers and banks do is a method of `Gatewa
 
     POST /stand-in/payments/{id}/pay       {"amount", "currency"}: what was ordered, unless they say otherwise
     POST /stand-in/payments/{id}/fail, /expire, /reverse
-    GET  /stand-in/payments/{id}           money received and sent back, pages, notifications
-    POST /stand-in/payments/{id}/notify    {"url", "which", "times", "forged"}: sends its notifications
+    GET  /stand-in/payments/{id}           money that was sent back, and the notifications
+    POST /stand-in/payments/{id}/notify    {"url", "which", "times", "forged"}: sends notifications
 
 Each change signs a notification and sends none: `notices` has all of them, in order, for a test to send once,
 twice, late, in another order, forged, or never. Amounts are in the units of `meetcore.domain.payments`.
@@ -151,11 +151,11 @@ class GatewayStandIn(StandIn[Fault]):
         match request.method, request.segments:
             case "POST", ("stand-in", "payments", payment_id, "notify"):
                 wanted = request.json
-                await self.notify(
+                statuses = await self.notify(
                     wanted["url"], UUID(payment_id), *wanted.get("which", ()),
                     times=int(wanted.get("times", 1)), is_forged=bool(wanted.get("forged")),
                 )  # fmt: skip
-                return as_json({})
+                return as_json(statuses)
             case _:
                 return await super().handle(request)
 
