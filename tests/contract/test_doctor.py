@@ -433,7 +433,9 @@ async def test_a_payment_gateway_is_asked_for_something_harmless(database: str, 
     async with stand_ins[name] as gateway:
 
         async def result(secret: str, url: str = gateway.url) -> CheckResult:
-            settings = {"gateway": name, "gateway_url": url, "gateway_webhook_secret": "t0ken"}
+            settings: dict[str, Any] = {
+                "gateway": name, "gateway_url": url, "gateway_webhook_secret": "t0ken",
+            }  # fmt: skip
             return (await asyncio.to_thread(checked, database, gateway_secret=secret, **settings))["gateway"]
 
         found = await result("right")
