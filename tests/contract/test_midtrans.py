@@ -73,6 +73,16 @@ async def test_a_request_has_documented_fields_and_the_page_ends_with_the_paymen
     assert sent["page_expiry"] == {"unit": "minutes", "duration": 1440}
 
 
+@pytest.mark.parametrize(
+    ("email", "sent"), [("Budi@Example.com", "budi@example.com"), ("büdi@example.com", None), ("x", None)]
+)
+async def test_only_an_address_that_every_method_takes_is_sent(
+    midtrans: Midtrans, email: str, sent: str | None
+):
+    await midtrans.gateway.open_checkout(evolve(order_for(midtrans.rig), customer_email=email))
+    assert midtrans.stand_in.requests[-1].json["customer_details"].get("email") == sent
+
+
 async def test_a_documented_page_is_handed_out(midtrans: Midtrans):
     midtrans.stand_in.faults.plan(canned("midtrans.snap.answer", "open"))
     page = await midtrans.gateway.open_checkout(order_for(midtrans.rig))

@@ -16,6 +16,7 @@ refund, chargeback, and the partial ones       reversed
 """
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -44,6 +45,8 @@ CURRENCY: Final = "IDR"
 """The only currency of Midtrans, in whole rupiah."""
 API_URL: Final = "https://api.midtrans.com"
 
+# Some methods refuse other addresses, capital letters included; the field is optional.
+_EMAIL: Final = re.compile(r"[a-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[a-z0-9.-]{1,180}", re.ASCII)
 _SHORTEST_PAGE: Final = timedelta(minutes=5)
 _LAST_WORDS: Final = timedelta(minutes=5)
 """How long after its expiry a page may still have an attempt under way."""
@@ -274,10 +277,13 @@ def _page_request(order: CheckoutOrder, now: datetime) -> Mapping[str, Any]:
     minutes = (order.expires_at - now) // timedelta(minutes=1)
     begin = now.astimezone(WIB).strftime("%Y-%m-%d %H:%M:%S %z")
     item = order.description.replace("|", " ")[:50]
+    customer = {"first_name": order.customer_name[:30]}
+    if _EMAIL.fullmatch(email := order.customer_email.lower()):
+        customer["email"] = email
     return {
         "transaction_details": {"order_id": str(order.payment_id), "gross_amount": order.amount},
         "item_details": [{"id": "credits", "price": order.amount, "quantity": 1, "name": item}],
-        "customer_details": {"first_name": order.customer_name[:30], "email": order.customer_email},
+        "customer_details": customer,
         "credit_card": {"secure": True},
         "enabled_payments": METHODS,
         "callbacks": {"finish": order.return_url},

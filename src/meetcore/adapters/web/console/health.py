@@ -53,6 +53,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "clock": _("Clock"),
     "database": _("Database"),
     "durability": _("Durability"),
+    "gateway": _("Payment gateway"),
     "hosts": _("Licensed hosts"),
     "mail": _("Mail server"),
     "meetings": _("Meetings beyond their end"),
