@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from uuid import uuid4
 
@@ -316,3 +317,19 @@ async def test_the_check_asks_for_nothing_that_is_there(midtrans: Midtrans):
     midtrans.stand_in.server_key = "another"
     with pytest.raises(GatewayRefused, match="401"):
         await midtrans.gateway.check()
+
+
+@pytest.mark.parametrize("call", ["open", "find", "refund"])
+async def test_a_page_of_a_proxy_is_a_refusal_but_knows_no_payments(midtrans: Midtrans, call: str):
+    payment, order = await paid_payment(midtrans.rig), order_for(midtrans.rig)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "open": lambda: midtrans.gateway.open_checkout(order),
+        "find": lambda: midtrans.gateway.find(payment),
+        "refund": lambda: midtrans.gateway.refund(payment, refund_of(payment, 1)),
+    }
+    midtrans.stand_in.faults.plan(Fault("403", call, body="<html>Forbidden"))
+    with pytest.raises(GatewayRefused, match="403"):
+        await calls[call]()
+    midtrans.stand_in.faults.plan(Fault("404", call, body="<html>Not found"))
+    with pytest.raises((GatewayUnknown, GatewayRefused)):
+        await calls[call]()

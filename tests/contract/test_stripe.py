@@ -1,6 +1,7 @@
 """Stripe: its currencies, one session for one key, and what a session and its charge say."""
 
 import json
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl
@@ -297,3 +298,19 @@ async def test_the_check_lists_one_session(stripe: Stripe):
     stripe.stand_in.secret_key = "another"
     with pytest.raises(GatewayRefused, match="401"):
         await stripe.gateway.check()
+
+
+@pytest.mark.parametrize("call", ["open", "find", "refund"])
+async def test_a_page_of_a_proxy_is_a_refusal_but_knows_no_payments(stripe: Stripe, call: str):
+    payment, order = await paid_payment(stripe.rig), order_for(stripe.rig)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "open": lambda: stripe.gateway.open_checkout(order),
+        "find": lambda: stripe.gateway.find(payment),
+        "refund": lambda: stripe.gateway.refund(payment, refund_of(payment, 1)),
+    }
+    stripe.stand_in.faults.plan(Fault("403", call, body="<html>Forbidden"))
+    with pytest.raises(GatewayRefused, match="403"):
+        await calls[call]()
+    stripe.stand_in.faults.plan(Fault("404", call, body="<html>Not found"))
+    with pytest.raises((GatewayUnknown, GatewayRefused)):
+        await calls[call]()

@@ -1,6 +1,7 @@
 """Xendit: its documented answers, and money that a session does not show."""
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -292,3 +293,19 @@ async def test_a_paid_payment_that_was_refunded_is_reversed(xendit: Xendit):
     answer = await answer_of(xendit.rig, payment)
     assert answer is not None
     assert answer.status is REVERSED
+
+
+@pytest.mark.parametrize("call", ["open", "find", "refund"])
+async def test_a_page_of_a_proxy_is_a_refusal_but_knows_no_payments(xendit: Xendit, call: str):
+    payment, order = await paid_payment(xendit.rig), order_for(xendit.rig)
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "open": lambda: xendit.gateway.open_checkout(order),
+        "find": lambda: xendit.gateway.find(payment),
+        "refund": lambda: xendit.gateway.refund(payment, refund_of(payment, 1)),
+    }
+    xendit.stand_in.faults.plan(Fault("403", call, body="<html>Forbidden"))
+    with pytest.raises(GatewayRefused, match="403"):
+        await calls[call]()
+    xendit.stand_in.faults.plan(Fault("404", call, body="<html>Not found"))
+    with pytest.raises((GatewayUnknown, GatewayRefused)):
+        await calls[call]()

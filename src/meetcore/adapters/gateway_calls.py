@@ -82,6 +82,13 @@ class GatewayHttp:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
             raise GatewayUnknown(f"{self._name}: no documented answer, status {response.status}") from None
 
+    def fault(self, response: HttpResponse, kind: type[T]) -> T:
+        """Read what a refusal says of itself; one without fields where it is not of the documented form."""
+        try:
+            return self.decoded(response, kind)
+        except GatewayUnknown:
+            return kind()
+
     def refusal(self, response: HttpResponse, code: object = None) -> GatewayRefused:
         """Make the error of a 4xx, with the gateway's code of the fault, if any."""
         return GatewayRefused(f"{self._name}: status {response.status}{code_text(code)}")

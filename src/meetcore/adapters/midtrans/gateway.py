@@ -177,7 +177,7 @@ class MidtransGateway:
         return Checkout(str(order.payment_id), page.redirect_url)
 
     def _page_refused(self, response: HttpResponse) -> Exception:
-        messages = self._http.decoded(response, _Errors).error_messages
+        messages = self._http.fault(response, _Errors).error_messages
         if any(_TAKEN in text and ("taken" in text or "utilized" in text) for text in messages):
             return GatewayUnknown("midtrans: the order id is taken, its page is there")
         return self._http.refusal(response)
@@ -200,7 +200,8 @@ class MidtransGateway:
     async def _status(self, payment_id: UUID) -> tuple[HttpResponse, _Transaction | None]:
         url = f"{self._access.api_url}/v2/{payment_id}/status"
         response = await self._http.ask("GET", url, self._headers)
-        said = self._http.decoded(response, _Code)
+        read = self._http.decoded if response.is_done else self._http.fault
+        said = read(response, _Code)
         if not said.transaction_status:
             self._require_unknown(response, said.status_code)
             return response, None
@@ -211,9 +212,9 @@ class MidtransGateway:
 
     def _require_unknown(self, response: HttpResponse, code: str) -> None:
         """Raise for an answer without a transaction, unless it says that the order is unknown."""
-        if response.status == 404 or code == _NOT_FOUND:
+        if code == _NOT_FOUND:
             return
-        if response.is_done and not code.startswith("4"):
+        if response.status == 404 or (response.is_done and not code.startswith("4")):
             raise GatewayUnknown(f"midtrans: no transaction, status code {code}")
         raise self._http.refusal(response, code)
 
@@ -243,7 +244,8 @@ class MidtransGateway:
         body = {"refund_key": str(payment.id), "amount": refund.amount, "reason": refund.reason[:255]}
         async with self._http.budget():
             response = await self._http.ask("POST", url, headers, json=body)
-            code = self._http.decoded(response, _Code).status_code
+            read = self._http.decoded if response.is_done else self._http.fault
+            code = read(response, _Code).status_code
             if response.is_done and code == "200":
                 return
             if code.startswith("5") or code == "429":

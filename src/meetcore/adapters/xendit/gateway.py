@@ -212,7 +212,7 @@ class XenditGateway:
         self, path: str, kind: type[T], bodies: list[bytes], headers: Mapping[str, str] | None = None
     ) -> T | None:
         response = await self._http.ask("GET", self._url + path, {**self._headers, **(headers or {})})
-        if response.status == 404:
+        if response.status == 404 and self._http.decoded(response, _Error).error_code:
             return None
         if not response.is_done:
             raise self._refusal(response)
@@ -225,7 +225,7 @@ class XenditGateway:
         return await self._http.ask("POST", self._url + path, headers, content=_ENCODER.encode(body))
 
     def _refusal(self, response: HttpResponse) -> GatewayRefused:
-        return self._http.refusal(response, self._http.decoded(response, _Error).error_code or None)
+        return self._http.refusal(response, self._http.fault(response, _Error).error_code or None)
 
     async def refund(self, payment: Payment, refund: Refund) -> None:
         """Send money back, under the payment's id as reference and idempotency key.
@@ -245,7 +245,7 @@ class XenditGateway:
             }  # fmt: skip
             response = await self._post("/refunds", body, f"refund-{payment.id}")
         if not response.is_done:
-            if self._http.decoded(response, _Error).error_code in _LATER:
+            if self._http.fault(response, _Error).error_code in _LATER:
                 raise GatewayUnknown("xendit: refunds are not taken now")
             raise self._refusal(response)
         made = self._http.decoded(response, _Refund)
