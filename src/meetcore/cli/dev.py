@@ -146,6 +146,7 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
         settings,
         database_url=SecretStr(url),
         secrets_key=SecretStr((data_dir / "secrets.key").read_text("utf-8").strip()),
+        gateway="sandbox" if settings.gateway == "none" else settings.gateway,
         base_url=own_url if settings.base_url == DEFAULT_BASE_URL else settings.base_url,
         broker_url=SecretStr(""),  # the worker is in this process
         webhook_allowed_networks=networks,

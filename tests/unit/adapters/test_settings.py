@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings, strange_variables
-from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.adapters.settings.tiers import read_packages, read_tiers
 from meetcore.domain.money.pricing import DEFAULT_TIERS
+from meetcore.domain.payments.packages import EXAMPLE_PACKAGES, FreeAmount, PackageCatalogue, Seller
 from tests.support.texts import assert_contains
 
 TIER = 'id = "s"\nname = "S"\ncapacity = 10\nmax_duration = 60\ncredits = 4\nrecording_credits = 2\n'
@@ -216,3 +219,67 @@ def test_the_settings_of_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (settings.traces_url, settings.traces_sampled) == ("https://collector.example/v1/traces", 0.001)
     assert settings.traces_header_fields == {"x-key": "a=b", "authorization": "Bearer hunter2"}
     assert "hunter2" not in repr(settings)
+
+
+def test_a_file_of_prices_names_packages_and_the_seller(tmp_path: Path) -> None:
+    prices = """
+[[package]]
+id = "starter"
+credits = 500
+price = 500000
+currency = "IDR"
+valid_until = 2026-12-31
+[free_amount]
+credits_from = 100
+credits_to = 1000
+price_per_credit = 1000
+currency = "IDR"
+[seller]
+name = "PT Rapat"
+tax_percent = 11.5
+"""
+    found = read_packages(tiers_file(tmp_path, prices))
+    assert [(each.id, each.valid_until) for each in found.packages.values()] == [
+        ("starter", date(2026, 12, 31))
+    ]
+    assert (found.tax_basis_points, found.seller, found.free) == (
+        1_150, Seller("PT Rapat"), FreeAmount(100, 1_000, 1_000, "IDR"),
+    )  # fmt: skip
+    assert read_tiers(tiers_file(tmp_path, prices)) == DEFAULT_TIERS
+    assert read_packages("") == PackageCatalogue()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[seller]\ntax_percent = 101", "tax_percent must be a number from 0 to 100"),
+        ("[seller]\ntax_percent = 1.005", "at most two decimals"),
+        ("[seller]\ntax_percent = true", "tax_percent must be a number"),
+        ('[seller]\ncity = "x"', "[seller] has 'city'"),
+        ('[[package]]\nid = "a"', "[[package]] 1 lacks credits, price, currency"),
+        ('[[package]]\nid = "a"\ncredits = 1\nprice = 1\ncurrency = "Rp"', "[[package]] 1: currency must be"),
+        ("[free_amount]\ncredits_from = 1", "[free_amount] lacks credits_to, price_per_credit, currency"),
+        ("package = 3", "write each tier as a table [[tier]]"),
+    ],
+)
+def test_a_file_of_prices_with_a_fault_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_packages(tiers_file(tmp_path, text))
+
+
+def test_the_sandbox_gateway_sells_examples_unless_packages_are_named(tmp_path: Path) -> None:
+    assert Settings(gateway="sandbox").packages == EXAMPLE_PACKAGES
+    assert Settings().packages == PackageCatalogue()
+    own = tiers_file(tmp_path, '[[package]]\nid = "a"\ncredits = 1\nprice = 1\ncurrency = "IDR"')
+    assert list(Settings(gateway="sandbox", tiers_file=own).packages.packages) == ["a"]
+
+
+@pytest.mark.parametrize("contact", ["", "help@example.com", "https://example.com/help"])
+def test_a_support_contact_is_an_address(contact: str) -> None:
+    assert Settings(support_contact=contact).support_contact == contact
+
+
+@pytest.mark.parametrize("contact", ["help", "http://example.com", "help@", "javascript:a@b"])
+def test_another_support_contact_is_refused(contact: str) -> None:
+    with pytest.raises(ValueError, match="MEETCORE_SUPPORT_CONTACT must be an e-mail address"):
+        Settings(support_contact=contact)

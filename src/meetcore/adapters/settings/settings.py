@@ -16,7 +16,7 @@ from meetcore.domain.members.sign_in import SignUpMode
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.notes.notes import BY_RULES
 from meetcore.domain.notes.recordings import RETENTION
-from meetcore.domain.payments.packages import PackageCatalogue
+from meetcore.domain.payments.packages import EXAMPLE_PACKAGES, PackageCatalogue
 from meetcore.domain.requests.rate_window import Quotas
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.domain.webhooks.events import EVENTS_KEPT
@@ -159,8 +159,10 @@ class Settings:
 
     @property
     def packages(self) -> PackageCatalogue:
-        """The packages of credits on sale."""
-        return read_packages(self.tiers_file)
+        """The packages of credits on sale; at the sandbox's gateway examples, where none are named."""
+        found = read_packages(self.tiers_file)
+        is_empty = not found.packages and found.free is None
+        return EXAMPLE_PACKAGES if is_empty and self.gateway == "sandbox" else found
 
     @property
     def allowed_networks(self) -> tuple[Network, ...]:

@@ -147,3 +147,15 @@ class PackageCatalogue:
 
 def _is_sold(package: CreditPackage, now: datetime) -> bool:
     return package.valid_until is None or now.astimezone(WIB).date() <= package.valid_until
+
+
+EXAMPLE_PACKAGES: Final = PackageCatalogue.of(
+    (
+        CreditPackage("starter", 500, 500_000, "IDR"),
+        CreditPackage("team", 2_500, 2_250_000, "IDR"),
+        CreditPackage("company", 10_000, 8_000_000, "IDR"),
+    ),
+    tax_basis_points=1_100,
+    seller=Seller("Example seller", "Jl. Contoh 1, Jakarta", "00.000.000.0-000.000"),
+)
+"""Packages for a service that shows how buying works, without money."""
