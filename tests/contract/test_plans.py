@@ -22,7 +22,7 @@ from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
-from meetcore.domain.webhooks.views import EventFilter
+from meetcore.domain.webhooks.views import DeliveryFilter, EventFilter
 from meetcore.ports.queries import CallerIncludes
 from tests.support.api_harness import until
 from tests.support.fakes import PlainCipher
@@ -150,8 +150,10 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
             wanted = TransactionFilter(kind, made_from, made_before)
             await queries.list_transactions(account_id, wanted, *page)
     (endpoint, *_) = await queries.list_endpoints(account_id, *page)
-    for delivered in (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED):
-        await queries.list_deliveries(account_id, endpoint.id, delivered, *page)
+    statuses = (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED)
+    for delivered, event_kind, since in product(statuses, (None, KIND), (None, now)):
+        wanted_deliveries = DeliveryFilter(delivered, event_kind, since, since)
+        await queries.list_deliveries(account_id, endpoint.id, wanted_deliveries, *page)
     for of_kind in (None, KIND):
         for before in (None, now):
             wanted_events = EventFilter(now - timedelta(days=90), of_kind, before)

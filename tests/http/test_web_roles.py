@@ -35,6 +35,8 @@ GET  /dashboard/webhooks/events                                    owner develop
 GET  /dashboard/webhooks/new                                       owner developer
 POST /dashboard/webhooks                                           owner developer
 GET  /dashboard/webhooks/{id}                                      owner developer viewer
+GET  /dashboard/webhooks/{id}/edit                                 owner developer
+POST /dashboard/webhooks/{id}/edit                                 owner developer
 POST /dashboard/webhooks/{id}/change                               owner developer
 POST /dashboard/webhooks/{id}/recover                              owner developer
 POST /dashboard/webhooks/{id}/remove                               owner developer

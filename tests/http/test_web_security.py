@@ -29,10 +29,10 @@ from tests.support.visitors import BY_TOKEN, SESSIONS, Visitors, root_of
 
 FIELDS = {
     "amount": "5", "confirmed": "yes", "daily_cap": "5", "date": "2030-01-01",
-    "email": "someone@example.com", "form_key": "a", "is_active": "no", "language": "id",
-    "low_threshold": "5", "name": "CI", "overlap_h": "0", "pricing_tier_id": "standard-100",
-    "reason": "a slip", "role": "viewer", "scope:meetings:read": "on", "since": "2026-01-01T00:00",
-    "start_time": "09:00", "title": "Rapat", "url": "https://hooks.test/a",
+    "email": "someone@example.com", "form_key": "a", "is_active": "no", "kind:credit.low": "on",
+    "language": "id", "low_threshold": "5", "name": "CI", "overlap_h": "0",
+    "pricing_tier_id": "standard-100", "reason": "a slip", "role": "viewer", "scope:meetings:read": "on",
+    "since": "2026-01-01T00:00", "start_time": "09:00", "title": "Rapat", "url": "https://hooks.test/a",
 }  # fmt: skip
 """Fields that the forms of all pages take; each reads its own."""
 

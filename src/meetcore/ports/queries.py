@@ -23,10 +23,9 @@ from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.records import pages
 from meetcore.domain.requests.keys import ApiKey
 from meetcore.domain.requests.views import AccountSummary, AccountVersion, StoredAccount
-from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent
-from meetcore.domain.webhooks.views import DeliveryHistory, EventFilter
+from meetcore.domain.webhooks.views import DeliveryFilter, DeliveryHistory, EventFilter
 from meetcore.ports import mails, members
 from meetcore.ports.money import LedgerTotals
 from meetcore.ports.payments import PaymentQueries
@@ -49,9 +48,8 @@ class ListQueries(Protocol):
         """List webhook endpoints, their secrets opened."""
 
     async def list_deliveries(
-        self, account_id: UUID, endpoint_id: UUID, status: DeliveryStatus | None, limit: int,
-        before: UUID | None,
-    ) -> Sequence[DeliveryHistory] | None:  # fmt: skip
+        self, account_id: UUID, endpoint_id: UUID, wanted: DeliveryFilter, limit: int, before: UUID | None
+    ) -> Sequence[DeliveryHistory] | None:
         """List the deliveries to an endpoint; `None` when there is no such endpoint."""
 
     async def list_events(

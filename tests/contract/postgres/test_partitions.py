@@ -23,7 +23,14 @@ from meetcore.domain.ids import first_id, uuid7
 from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus, open_delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EVENTS_KEPT, Event, EventKind
-from meetcore.domain.webhooks.views import ClaimedBatch, ClaimLimits, EventFilter, GivenUp, GiveUpReason
+from meetcore.domain.webhooks.views import (
+    ClaimedBatch,
+    ClaimLimits,
+    DeliveryFilter,
+    EventFilter,
+    GivenUp,
+    GiveUpReason,
+)
 from meetcore.ports.maintenance import Maintained
 from meetcore.ports.runtime import Lease
 from tests.support import servers
@@ -352,7 +359,7 @@ async def test_partitions_are_made_and_dropped_beside_sales_deliveries_and_lists
         await record_all(rig, batch, GOOD)
 
     async def look(_: int) -> None:
-        await rig.queries.list_deliveries(customer.account_id, endpoint.id, None, 20, None)
+        await rig.queries.list_deliveries(customer.account_id, endpoint.id, DeliveryFilter(), 20, None)
         await rig.queries.list_events(customer.account_id, EventFilter(now - EVENTS_KEPT), 20, None)
 
     async def repeat(work: Callable[[int], Awaitable[object]]) -> None:

@@ -5,6 +5,7 @@
 The viewer's package is never imported: its files are sent from the disk and held in no memory.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
@@ -239,7 +240,17 @@ def _rendered(name: str) -> str:
         MarkdownIt("commonmark", {"html": False}).enable("table").render(_without_comments(page_source(name)))
     )
     html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
-    return html.replace('.md"', '"')
+    return _HEADING.sub(_with_id, html.replace('.md"', '"'))
+
+
+_HEADING: Final = re.compile(r"<(h[23])>(.*?)</h[23]>")
+
+
+def _with_id(heading: re.Match[str]) -> str:
+    """Give a heading the id that links to it use, as on GitHub."""
+    text = re.sub(r"<[^>]+>|&\w+;", "", heading[2]).lower()
+    id_ = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+    return f'<{heading[1]} id="{id_}">{heading[2]}</{heading[1]}>'
 
 
 def _without_comments(source: str) -> str:

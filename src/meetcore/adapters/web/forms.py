@@ -70,13 +70,17 @@ def read_before(visit: AreaVisit[Any, Any, Any]) -> UUID | None:
 
 
 def first_page(
-    visit: AreaVisit[Any, Any, Any], found: Sequence[Item], id_of: Callable[[Item], UUID], *kept: str
+    visit: AreaVisit[Any, Any, Any],
+    found: Sequence[Item],
+    id_of: Callable[[Item], UUID],
+    *kept: str,
+    path: str = "",
 ) -> tuple[Sequence[Item], str]:
     """Split items, one more than a page shows, into the page and the next one's address with its filters."""
     shown = found[:PAGE_SIZE]
     if len(found) <= PAGE_SIZE:
         return shown, ""
-    return shown, older(visit, id_of(shown[-1]), *kept)
+    return shown, older(visit, id_of(shown[-1]), *kept, path=path)
 
 
 def older(visit: AreaVisit[Any, Any, Any], last: object, *kept: str, path: str = "") -> str:

@@ -51,6 +51,20 @@ DELIVERY_STATES: Final[Mapping[deliveries.DeliveryStatus, tuple[str, str]]] = {
     deliveries.DeliveryStatus.EXPIRED: (_("expired"), "bad"),
 }
 
+ERROR_TEXTS: Final[Mapping[str, str]] = {
+    "address_refused": _("The name leads to an address that webhooks must not go to."),
+    "connect_failed": _("The connection was refused or did not open."),
+    "connect_timeout": _("The connection was refused or did not open."),
+    "connection_lost": _("The connection broke before there was a whole answer."),
+    "dns_failed": _("The name did not resolve in time."),
+    "invalid_response": _("What came back was no answer of HTTP."),
+    "timeout": _("There was no whole answer within 10 seconds."),
+    "tls_failed": _("The certificate is not for this name, not valid, or of an unknown authority."),
+}
+"""What the error of an attempt means; the same as in docs/webhooks.md."""
+STATUS_ERROR: Final = _("The receiver answered, and not with a 2xx.")
+"""What `status_503`, or another number, means."""
+
 EVENT_TEXTS: Final[Mapping[events.EventKind, str]] = {
     events.EventKind.MEETING_CREATED: _("a meeting was made"),
     events.EventKind.MEETING_ENDED: _("a meeting is over"),

@@ -9,7 +9,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.webhooks import endpoints, events
-from meetcore.domain.webhooks.deliveries import Attempt, Delivery
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
 
 HEALTH_SAMPLE: Final = 200
 """The latest deliveries that count for the health of an endpoint."""
@@ -166,6 +166,22 @@ class DeliveryHistory:
 
     delivery: Delivery
     attempts: tuple[Attempt, ...] = ()
+
+
+@frozen
+class DeliveryFilter:
+    """A choice of deliveries to an endpoint: made in [`made_from`, `made_before`), `None`: all.
+
+    One by `kind` covers the latest `MAX_DELIVERIES_LOOKED_AT` of those.
+    """
+
+    status: DeliveryStatus | None = None
+    kind: events.EventKind | None = None
+    made_from: datetime | None = None
+    made_before: datetime | None = None
+
+
+MAX_DELIVERIES_LOOKED_AT: Final = 20_000
 
 
 @frozen

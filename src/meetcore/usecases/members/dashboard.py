@@ -20,11 +20,10 @@ from meetcore.domain.payments.receipts import Buyer, check_buyer
 from meetcore.domain.payments.views import PaidReceipt
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
 from meetcore.domain.requests.keys import dashboard_key
-from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind, is_past_retention
 from meetcore.domain.webhooks.urls import parse_webhook_url
-from meetcore.domain.webhooks.views import DeliveryHistory, EndpointHealth
+from meetcore.domain.webhooks.views import DeliveryFilter, DeliveryHistory, EndpointHealth
 from meetcore.ports.payments import PaymentQueries
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.runtime import DocumentPrinter
@@ -230,12 +229,12 @@ class WebhooksByHand:
         return require_record(await self.api.queries.find_endpoint(who.account.id, endpoint_id), "webhook")
 
     async def list_deliveries(
-        self, who: SignedIn, endpoint_id: UUID, status: DeliveryStatus | None, limit: int, before: UUID | None
+        self, who: SignedIn, endpoint_id: UUID, wanted: DeliveryFilter, limit: int, before: UUID | None
     ) -> Sequence[DeliveryHistory]:
         """Deliveries to an endpoint, the newest first; see `Queries.list_deliveries`."""
         check_member(who, roles.Action.VIEW_WEBHOOKS)
         return require_record(
-            await self.api.queries.list_deliveries(who.account.id, endpoint_id, status, limit, before),
+            await self.api.queries.list_deliveries(who.account.id, endpoint_id, wanted, limit, before),
             "webhook",
         )
 

@@ -20,7 +20,7 @@ from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.records import accounts, meetings, notes, webhooks
 from meetcore.domain.requests.views import RequestFilter, StoredAccount
 from meetcore.domain.webhooks.events import EVENTS_KEPT
-from meetcore.domain.webhooks.views import EventFilter
+from meetcore.domain.webhooks.views import DeliveryFilter, EventFilter
 from meetcore.ports.queries import Queries
 from meetcore.ports.requests import Registry
 from meetcore.ports.store import Store
@@ -175,7 +175,9 @@ class ExportAccount:
     async def _deliveries_to(self, account_id: UUID, endpoint_id: UUID) -> AsyncIterator[bytes]:
         named = {"webhook_id": str(endpoint_id)}
         before: UUID | None = None
-        while page := await self.queries.list_deliveries(account_id, endpoint_id, None, PAGE, before):
+        while page := await self.queries.list_deliveries(
+            account_id, endpoint_id, DeliveryFilter(), PAGE, before
+        ):
             yield b"".join(
                 _line(named | dict(as_json(webhooks.delivery_record(one.delivery, one.attempts))))
                 for one in page

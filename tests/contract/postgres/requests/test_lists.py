@@ -20,7 +20,7 @@ from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.meetings.views import MeetingFilter
 from meetcore.domain.notes.views import NoteFilter
 from meetcore.domain.requests.views import AccountVersion
-from meetcore.domain.webhooks.views import EventFilter
+from meetcore.domain.webhooks.views import DeliveryFilter, EventFilter
 from meetcore.ports.observability import LISTS, Metric, NoMetrics
 from meetcore.ports.queries import ListQueries, Lists
 from tests.support import pooler
@@ -88,11 +88,11 @@ async def test_every_list_is_read(rig: PostgresListsRig) -> None:
     await rig.pause()  # so that the copy has it
     lists, account_id = rig.lists.since(await version_of(rig, customer)), customer.account_id
     assert await lists.list_endpoints(account_id, 10, None) == [endpoint]
-    assert await lists.list_deliveries(account_id, endpoint.id, None, 10, None) == []
+    assert await lists.list_deliveries(account_id, endpoint.id, DeliveryFilter(), 10, None) == []
     assert await lists.list_events(account_id, EventFilter(AT), 10, None) == []
     assert await lists.list_recordings(account_id, None, 10, None) == []
     assert await lists.list_notes(account_id, NoteFilter(), 10, None) == []
-    assert await lists.list_deliveries(account_id, account_id, None, 10, None) is None
+    assert await lists.list_deliveries(account_id, account_id, DeliveryFilter(), 10, None) is None
     await rig.resume()
 
 

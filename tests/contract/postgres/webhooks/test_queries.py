@@ -2,16 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import TypeVar
 from uuid import UUID
 
 import pytest
 from attrs import evolve
 
+from meetcore.domain.ids import instant_of
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint, pause
 from meetcore.domain.webhooks.events import EncodedEvent, Event, EventKind, encode_event
-from meetcore.domain.webhooks.views import DeliveryHistory, EndpointHealth, EventFilter
+from meetcore.domain.webhooks.views import DeliveryFilter, DeliveryHistory, EndpointHealth, EventFilter
 from meetcore.ports.queries import MAX_PAGE
 from tests.support.outbox import BAD, GOOD, claim, outbox, record
 from tests.support.postgres_rig import PostgresRig
@@ -45,7 +47,9 @@ async def _pages(
 async def _deliveries(
     rig: PostgresRig, endpoint: Endpoint, status: DeliveryStatus | None = None, limit: int = MAX_PAGE
 ) -> list[DeliveryHistory]:
-    found = await rig.queries.list_deliveries(endpoint.account_id, endpoint.id, status, limit, None)
+    found = await rig.queries.list_deliveries(
+        endpoint.account_id, endpoint.id, DeliveryFilter(status), limit, None
+    )
     assert found is not None
     return list(found)
 
@@ -57,6 +61,29 @@ async def _one_of_each(rig: PostgresRig) -> tuple[Customer, Endpoint]:
     assert await record(rig, done, lease.token, GOOD)
     assert await record(rig, tried, lease.token, evolve(BAD, response_excerpt="sibuk ✓"))
     return customer, endpoint
+
+
+async def test_deliveries_are_found_by_kind_and_time(rig: PostgresRig) -> None:
+    _, endpoint = await _one_of_each(rig)
+    everything = await _deliveries(rig, endpoint)
+    made = sorted(at for one in everything if (at := instant_of(one.delivery.id)))
+
+    async def found(wanted: DeliveryFilter) -> list[DeliveryHistory] | None:
+        read = await rig.queries.list_deliveries(endpoint.account_id, endpoint.id, wanted, MAX_PAGE, None)
+        return None if read is None else list(read)
+
+    for kind, status in product(EventKind, (None, *DeliveryStatus)):
+        assert await found(DeliveryFilter(status, kind)) == [
+            one for one in everything
+            if one.delivery.event_kind is kind and status in (None, one.delivery.status)
+        ], (kind, status)  # fmt: skip
+    assert everything
+    assert (
+        await found(DeliveryFilter(made_from=made[0], made_before=made[-1] + timedelta(milliseconds=1)))
+        == everything
+    )
+    assert await found(DeliveryFilter(made_before=made[0])) == []
+    assert await found(DeliveryFilter(made_from=made[-1] + timedelta(milliseconds=1))) == []
 
 
 async def test_endpoints_come_in_pages_despite_removals_meanwhile(rig: PostgresRig) -> None:
@@ -101,11 +128,11 @@ async def test_deliveries_are_those_of_one_endpoint_of_one_account(rig: Postgres
     other_account = await open_customer(rig)
     assert await _deliveries(rig, empty) == []
     read = rig.queries.list_deliveries
-    for status in (None, DeliveryStatus.PENDING):
-        assert await read(other_account.account_id, endpoint.id, status, MAX_PAGE, None) is None
-        assert await read(customer.account_id, new_id(), status, MAX_PAGE, None) is None
+    for wanted in (DeliveryFilter(), DeliveryFilter(DeliveryStatus.PENDING)):
+        assert await read(other_account.account_id, endpoint.id, wanted, MAX_PAGE, None) is None
+        assert await read(customer.account_id, new_id(), wanted, MAX_PAGE, None) is None
     assert await remove_endpoint(rig, endpoint)
-    assert await read(customer.account_id, endpoint.id, None, MAX_PAGE, None) is None
+    assert await read(customer.account_id, endpoint.id, DeliveryFilter(), MAX_PAGE, None) is None
 
 
 async def test_a_delivery_is_found_by_its_endpoint_and_account_only(rig: PostgresRig) -> None:

@@ -211,7 +211,11 @@ async def list_deliveries(use: UseCases, request: OperationRequest) -> answers.A
     endpoint_id, page = parse_id(request.path["id"], "webhook"), request.page
     found = require_record(
         await use.lists.since(request.caller.version).list_deliveries(
-            request.account_id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
+            request.account_id,
+            endpoint_id,
+            views.DeliveryFilter(page.filters.get("status")),
+            page.limit + 1,
+            page.before,
         ),
         "webhook",
     )

@@ -4,13 +4,18 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row, readable, utc
-from meetcore.adapters.postgres.repository import NEWEST, Reads, load_statements
+from meetcore.adapters.postgres.repository import NEWEST, OLDEST, Reads, load_statements
 from meetcore.adapters.postgres.webhooks.rows import ATTEMPT, DELIVERY, ENDPOINT, event_context
 from meetcore.domain.ids import first_id
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind
-from meetcore.domain.webhooks.views import DeliveryHistory, EventFilter
+from meetcore.domain.webhooks.views import (
+    MAX_DELIVERIES_LOOKED_AT,
+    DeliveryFilter,
+    DeliveryHistory,
+    EventFilter,
+)
 from meetcore.ports.queries import MAX_PAGE
 
 SQL = load_statements(__file__, ATTEMPT=ATTEMPT, DELIVERY=DELIVERY, ENDPOINT=ENDPOINT, MAX_PAGE=MAX_PAGE)
@@ -34,13 +39,22 @@ class EndpointReads(Reads):
 
 # A page of the deliveries to an endpoint: all, those that succeeded, which most have, or those in another status, with the
 # condition repeated in the form of the partial index over them.
+_ANY, _SUCCEEDED = "", " AND d.status = 'succeeded'"
+_ANOTHER = " AND d.status = %(status)s AND d.status <> 'succeeded'"
 _LISTS = {
-    None: SQL["list_deliveries"].replace("{and_status}", ""),
-    DeliveryStatus.SUCCEEDED: SQL["list_deliveries"].replace("{and_status}", " AND d.status = 'succeeded'"),
+    (condition, is_of_kind): SQL["list_deliveries"]
+    .replace("{and_status}", condition)
+    .replace("{most}", str(MAX_DELIVERIES_LOOKED_AT if is_of_kind else MAX_PAGE))
+    .replace("{of_kind}", " WHERE d.delivery_event_kind = %(kind)s" if is_of_kind else "")
+    for condition in (_ANY, _SUCCEEDED, _ANOTHER)
+    for is_of_kind in (False, True)
 }
-_OF_ANOTHER_STATUS = SQL["list_deliveries"].replace(
-    "{and_status}", " AND d.status = %(status)s AND d.status <> 'succeeded'"
-)
+
+
+def _condition(status: DeliveryStatus | None) -> str:
+    if status is None:
+        return _ANY
+    return _SUCCEEDED if status is DeliveryStatus.SUCCEEDED else _ANOTHER
 
 
 class DeliveryReads(Reads):
@@ -50,18 +64,21 @@ class DeliveryReads(Reads):
         self,
         account_id: UUID,
         endpoint_id: UUID,
-        status: DeliveryStatus | None,
+        wanted: DeliveryFilter,
         limit: int,
         before: UUID | None,
     ) -> Sequence[DeliveryHistory] | None:
-        page = {
+        end = NEWEST if wanted.made_before is None else first_id(wanted.made_before)
+        page: Row = {
             "account_id": account_id,
             "endpoint_id": endpoint_id,
             "limit": limit,
-            "before": before or NEWEST,
+            "before": min(before or NEWEST, end),
+            "first": OLDEST if wanted.made_from is None else first_id(wanted.made_from),
+            "status": wanted.status and wanted.status.value,
+            "kind": wanted.kind and wanted.kind.value,
         }
-        value = None if status is None else status.value
-        found = await self._all(_LISTS.get(status, _OF_ANOTHER_STATUS), page, status=value)
+        found = await self._all(_LISTS[_condition(wanted.status), wanted.kind is not None], page)
         return _histories(found) if found else None
 
     async def find_delivery(

@@ -17,9 +17,9 @@ FROM webhook_endpoints w
 LEFT JOIN LATERAL (
     SELECT * FROM (
         SELECT {DELIVERY.select} FROM deliveries d
-        WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s{and_status}
-        ORDER BY d.id DESC LIMIT {MAX_PAGE}
-    ) d LIMIT %(limit)s
+        WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.id >= %(first)s{and_status}
+        ORDER BY d.id DESC LIMIT {most}
+    ) d{of_kind} LIMIT %(limit)s
 ) d ON true
 LEFT JOIN LATERAL (
     SELECT a.number, {ATTEMPT.select} FROM delivery_attempts a WHERE a.account_id = w.account_id

@@ -2,15 +2,22 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
-from urllib.parse import urlencode
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final, TypeVar
 
 from starlette.responses import Response
 
 from meetcore.adapters.api.examples import payload as example_payload
-from meetcore.adapters.web.forms import PAGE_SIZE, apply, explain_all, read_before
-from meetcore.adapters.web.texts import DELIVERY_STATES, ENDPOINT_STATES, EVENT_TEXTS, _
+from meetcore.adapters.web.forms import PAGE_SIZE, apply, explain_all, first_page, read_before, read_days
+from meetcore.adapters.web.texts import (
+    DELIVERY_STATES,
+    ENDPOINT_STATES,
+    ERROR_TEXTS,
+    EVENT_TEXTS,
+    STATUS_ERROR,
+    _,
+)
 from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import DomainError, refusal_of
 from meetcore.domain.meetings.schedule import WIB
@@ -21,6 +28,8 @@ from meetcore.usecases.requests.idempotency import Outcome
 
 ROOT: Final = "/dashboard/webhooks"
 _KIND: Final = "kind:"
+_FILTERS: Final = ("status", "kind", "day")
+_SOON: Final = timedelta(seconds=10)
 _HIDDEN: Final = frozenset({"join_url", "password", "host_key"})
 """Fields of a payload that an operator's view hides."""
 
@@ -92,9 +101,9 @@ async def show_secret(visit: Visit) -> Response:
     return await _show(visit, secret=secret)
 
 
-async def _url_of(visit: Visit) -> str:
+async def _find(visit: Visit) -> endpoints.Endpoint:
     health = await visit.use.webhooks.find_endpoint(visit.signed_in, visit.path_id("webhook"), visit.now)
-    return health.endpoint.url
+    return health.endpoint
 
 
 async def _ask_to_rotate(visit: Visit) -> Question:
@@ -106,7 +115,7 @@ async def _ask_to_rotate(visit: Visit) -> Question:
                 "one signs beside it in webhook-signature, but not in X-Service-Signature: a receiver that "
                 "checks that header refuses deliveries until it has the new secret."
             ),
-            url=await _url_of(visit),
+            url=(await _find(visit)).url,
             hours=endpoints.MAX_OVERLAP_HOURS,
         ),
         visit.text(_("Rotate the secret")),
@@ -122,7 +131,7 @@ async def _ask_to_remove(visit: Visit) -> Question:
                 "the secret are gone from these pages. This cannot be undone. To stop deliveries for a "
                 "while, pause it."
             ),
-            url=await _url_of(visit),
+            url=(await _find(visit)).url,
         ),
         visit.text(_("Remove the webhook")),
     )
@@ -134,6 +143,27 @@ async def rotate_secret(visit: Visit) -> Response:
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
     record, errors = await apply(visit, lambda form: use.rotate_secret(who, endpoint_id, form))
     return await _show(visit, errors, secret=record.get("secret"))
+
+
+@Page("GET", f"{ROOT}/{{id}}/edit", Action.MANAGE_WEBHOOKS)
+async def ask_for_changes(visit: Visit) -> Response:
+    endpoint = await _find(visit)
+    values = {f"{_KIND}{kind.value}": "on" for kind in endpoint.event_types}
+    return _edit_form(visit, endpoint, values | {"description": endpoint.description or ""}, {})
+
+
+@Page("POST", f"{ROOT}/{{id}}/edit", Action.MANAGE_WEBHOOKS)
+async def edit_webhook(visit: Visit) -> Response:
+    """Change the events and the description of an endpoint."""
+    kinds, description = _read_kinds(visit), visit.form.get("description", "").strip() or None
+    use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
+    errors = explain_all(visit.look, [_refusal_of_fields(kinds, description)])
+    if not errors:
+        changes = endpoints.EndpointChanges(event_types=kinds, description=description)
+        _record, errors = await apply(visit, lambda form: use.change(who, endpoint_id, changes, form))
+    if errors:
+        return _edit_form(visit, await _find(visit), visit.form, errors)
+    return see_other(f"{ROOT}/{endpoint_id}?done=webhook_changed")
 
 
 @Page("POST", f"{ROOT}/{{id}}/change", Action.MANAGE_WEBHOOKS)
@@ -196,10 +226,24 @@ async def show_delivery(visit: Visit) -> Response:
         payload="" if event is None or event.payload is None else _payload(visit, event.payload),
         endpoint_id=visit.path_id("webhook"),
         delivery=found.delivery,
-        attempts=found.attempts,
+        attempts=[(each, _explain_error(visit, each.error)) for each in reversed(found.attempts)],
+        is_live=_is_live(found, visit.now),
         state=visit.mark(DELIVERY_STATES[found.delivery.status]),
         form_key=visit.new_form_key(),
     )
+
+
+def _explain_error(visit: Visit, error: str | None) -> str:
+    """Say what the error of an attempt means; empty for none, and for one of a release to come."""
+    if error is None:
+        return ""
+    return visit.text(STATUS_ERROR if error.startswith("status_") else ERROR_TEXTS.get(error, ""))
+
+
+def _is_live(found: views.DeliveryHistory, now: datetime) -> bool:
+    """Return whether a delivery is tried within moments: its page renews itself."""
+    at = found.delivery.next_attempt_at
+    return at is not None and at - now < _SOON
 
 
 def _payload(visit: Visit, text: bytes) -> str:
@@ -230,17 +274,22 @@ async def _show(
     secret: str | None = None,
     notice: str | None = None,
 ) -> Response:
-    use, text = visit.use.webhooks, visit.query("status")
+    use, days = visit.use.webhooks, read_days(visit, "day", "day")
     who, endpoint_id = visit.signed_in, visit.path_id("webhook")
     health = await use.find_endpoint(who, endpoint_id, visit.now)
     endpoint = health.endpoint
-    status = deliveries.DeliveryStatus(text) if text in set(deliveries.DeliveryStatus) else None
-    found = await use.list_deliveries(who, endpoint_id, status, PAGE_SIZE + 1, read_before(visit))
-    shown = found[:PAGE_SIZE]
-    last = shown[-1].delivery.id if len(found) > PAGE_SIZE else None
+    wanted = views.DeliveryFilter(
+        _chosen(deliveries.DeliveryStatus, visit.query("status")),
+        _chosen(events.EventKind, visit.query("kind")),
+        days.begins_at,
+        days.ends_at,
+    )
+    found = await use.list_deliveries(who, endpoint_id, wanted, PAGE_SIZE + 1, read_before(visit))
+    path = f"{ROOT}/{endpoint.id}"
+    shown, older = first_page(visit, found, lambda one: one.delivery.id, *_FILTERS, path=path)
     return visit.form_page(
         "webhook.html",
-        errors or {},
+        errors or days.errors,
         **({"notice": notice} if notice else {}),
         since=visit.form.get("since", ""),
         endpoint=endpoint,
@@ -250,9 +299,34 @@ async def _show(
         state=visit.mark(ENDPOINT_STATES[endpoint.state]),
         deliveries=[(one, visit.mark(DELIVERY_STATES[one.delivery.status])) for one in shown],
         statuses=visit.choices((each.value, label) for each, (label, _kind) in DELIVERY_STATES.items()),
-        chosen=text,
-        older=f"{ROOT}/{endpoint.id}?" + urlencode({"status": text, "before": str(last)}) if last else "",
+        kinds=visit.choices((kind.value, kind.value) for kind in events.EventKind),
+        chosen={name: visit.query(name) for name in _FILTERS},
+        is_live=any(_is_live(one, visit.now) for one in shown),
+        last_error=_explain_error(visit, health.last_error),
+        most=views.MAX_DELIVERIES_LOOKED_AT,
+        older=older,
         form_key=visit.new_form_key(),
+    )
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def _chosen(kind: type[Choice], text: str) -> Choice | None:
+    return kind(text) if text in set(kind) else None
+
+
+def _edit_form(
+    visit: Visit, endpoint: endpoints.Endpoint, values: Mapping[str, str], errors: Mapping[str, str]
+) -> Response:
+    return visit.form_page(
+        "edit_webhook.html",
+        errors,
+        endpoint=endpoint,
+        description=values.get("description", ""),
+        chosen=[name.removeprefix(_KIND) for name in values if name.startswith(_KIND)],
+        kinds=[(kind.value, visit.text(text)) for kind, text in EVENT_TEXTS.items()],
+        form_key=values.get("form_key") or visit.new_form_key(),
     )
 
 

@@ -1,0 +1,107 @@
+"""The pages of webhooks: changes, filters, explained errors, and what renews itself."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+
+from meetcore.adapters.http.docs import page_source
+from meetcore.adapters.web.texts import ERROR_TEXTS
+from meetcore.domain.meetings.schedule import WIB
+from tests.support.api_harness import Customer
+from tests.support.pages import form_fields
+from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors
+
+LIVE = "data-refresh-s"
+
+
+async def test_events_and_description_are_changed(customer: Customer, visitors: Visitors) -> None:
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    page = f"/dashboard/webhooks/{webhook['id']}"
+    form = form_fields((await browser.get(f"{page}/edit")).text, f"{page}/edit")
+    assert {f"kind:{kind}" for kind in webhook["event_types"]} <= form.keys()
+    wrong = await browser.post(f"{page}/edit", description="d" * 201, form_key="a")
+    assert wrong.status_code == 422
+    assert_contains(wrong.text, 'href="#f-event_types"', 'href="#f-description"', "<title>Error:")
+    sent = {"kind:note.failed": "on", "description": "Payroll <b>", "form_key": form["form_key"]}
+    assert (await browser.post(f"{page}/edit", **sent)).headers["location"] == f"{page}?done=webhook_changed"
+    read = (await customer.get(f"/webhooks/{webhook['id']}")).json()
+    assert (read["event_types"], read["description"]) == (["note.failed"], "Payroll <b>")
+    assert "Payroll &lt;b&gt;" in (await browser.get(page)).text
+    await browser.post(f"{page}/edit", **sent | {"description": " ", "form_key": "c"})
+    assert (await customer.get(f"/webhooks/{webhook['id']}")).json()["description"] is None
+
+
+async def test_deliveries_are_filtered_and_the_filters_last_over_pages(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    for _ in range(26):
+        await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    await customer.make_meeting(title="One")
+    page = f"/dashboard/webhooks/{webhook['id']}"
+
+    async def found(query: str) -> tuple[int, int, str]:
+        text = (await browser.get(f"{page}?{query}")).text
+        rows = text.partition("<tbody>")[2]
+        return rows.count("<code>webhook.test</code>"), rows.count("<code>meeting.created</code>"), text
+
+    assert (await found(""))[1] == 1
+    assert (await found("kind=meeting.created"))[:2] == (0, 1)
+    today = datetime.now(UTC).astimezone(WIB).date()
+    tests, meetings, text = await found(f"kind=webhook.test&day={today}&status=pending")
+    assert (tests, meetings) == (25, 0)
+    older = re.search(r'href="([^"]+)" rel="next"', text)
+    assert older is not None
+    query = html.unescape(older[1]).partition("?")[2]
+    assert_contains(query, "kind=webhook.test", f"day={today}", "status=pending", "before=")
+    assert (await found(query))[:2] == (1, 0)
+    assert (await found(f"day={today - timedelta(days=1)}"))[:2] == (0, 0)
+    for nonsense in ("day=x", "kind=x&status=y&before=z"):
+        assert (await browser.get(f"{page}?{nonsense}")).status_code in (200, 422)
+
+
+async def test_an_error_of_an_attempt_is_explained(customer: Customer, visitors: Visitors) -> None:
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    [delivery] = await customer.query(
+        "SELECT id FROM deliveries WHERE account_id = %s AND endpoint_id = %s",
+        customer.account_id, webhook["id"],
+    )  # fmt: skip
+    page = f"/dashboard/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
+    for number, error in enumerate((*ERROR_TEXTS, "status_503"), 20):
+        await customer.query(
+            "INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms, error)"
+            " VALUES (%s, %s, %s, now(), 5, %s) RETURNING number",
+            customer.account_id, delivery["id"], number, error,
+        )  # fmt: skip
+    text = html.unescape((await browser.get(page)).text)
+    for meaning in (*ERROR_TEXTS.values(), "The receiver answered, and not with a 2xx."):
+        assert meaning in text
+    assert 'href="/docs/webhooks#errors-of-attempts"' in text
+    assert text.index("<h2>Attempts</h2>") < text.index("<h2>Payload</h2>")
+    documented = set(re.findall(r"`(\w+)`", page_source("webhooks").partition("### Errors of attempts")[2]))
+    assert {*ERROR_TEXTS} <= documented
+
+
+async def test_a_delivery_renews_its_pages_while_an_attempt_is_near(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    page = f"/dashboard/webhooks/{webhook['id']}"
+    assert LIVE not in (await browser.get(page)).text
+    sent = await browser.post(f"{page}/test", form_key="a")
+    shown = (await browser.get(sent.headers["location"])).text
+    delivery = re.search(rf'href="({page}/deliveries/[^"]+)"', shown)
+    assert delivery is not None
+    for wait, is_live in (("5 seconds", True), ("2 minutes", False)):
+        # Without its lease the attempt that a worker may have begun is not recorded.
+        await customer.query(
+            "UPDATE deliveries SET status = 'pending', lease_token = NULL, is_throttled = false,"
+            " due_at = now() + %s::interval WHERE account_id = %s RETURNING id",
+            wait, customer.account_id,
+        )  # fmt: skip
+        for each in (page, delivery[1]):
+            assert (LIVE in (await browser.get(each)).text) is is_live, (wait, each)
