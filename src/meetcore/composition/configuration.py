@@ -57,6 +57,7 @@ def policy_of(settings: Settings) -> Policy:
         catalogue=settings.catalogue,
         note_writer=settings.note_writer,
         base_url=settings.base_url,
+        support_contact=settings.support_contact,
         key_prefix=settings.key_prefix,
         packages=settings.packages,
         four_eyes_above=settings.four_eyes_above or None,

@@ -77,8 +77,9 @@ class Policy:
     `note_writer` is who writes notes, whose price is estimated and held: `BY_RULES` or a model's name.
     `unknown_keys_at_once` bounds look-ups of keys that are not known to be valid. The ledger is
     verified `verify_every_s` after the end of the last time, never where that is 0. Without `sends_mails` no
-    mail is put into the outbox. `link_keys` sign download links and `chain_keys` the ledger's entries: the
-    first signs, all verify. `events_kept` is for deliveries, too. A lease is longer than its work may take
+    mail is put into the outbox. `support_contact` is an e-mail or `https://` address, or empty.
+    `link_keys` sign download links and `chain_keys` the ledger's entries: the first signs, all verify.
+    `events_kept` is for deliveries, too. A lease is longer than its work may take
     (10 s for a call, 20 s for a post), or unfinished work is taken over; shorter ones are for tests.
     """
 
@@ -86,6 +87,7 @@ class Policy:
     packages: PackageCatalogue = field(factory=PackageCatalogue)
     note_writer: str = BY_RULES
     base_url: str = ""
+    support_contact: str = ""
     key_prefix: str = "mk"
     quotas: Quotas = field(factory=Quotas)
     pages_per_minute: int = PAGES_PER_MINUTE

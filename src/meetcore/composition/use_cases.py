@@ -320,6 +320,7 @@ def build_dashboard(app: Application) -> dashboard.DashboardUseCases:
         dashboard.WebhooksByHand(api, ports.store, runtime), AccountSettings(administration, ports.queries),
         dashboard.CreditsByHand(app.payments.start, ports.store, ports.queries, runtime),
         Statements(ports.queries), ports.printer, account_data, administration, runtime, policy.sends_mails,
+        policy.support_contact,
     )  # fmt: skip
 
 
@@ -339,6 +340,7 @@ def build_console(app: Application) -> dashboard.ConsoleUseCases:
         console.ConsoleHealth(ports.queries, ports.check_health, runtime),
         ConsolePrices(policy.catalogue, provider, ports.registry), Impersonate(ports.store, runtime),
         proposals, dashboard.ConsoleAudit(ports.queries), runtime, policy.key_prefix, policy.sends_mails,
+        policy.support_contact,
     )  # fmt: skip
 
 

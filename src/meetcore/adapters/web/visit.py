@@ -94,12 +94,21 @@ _TOKEN_FIELD: Final = Markup('<input type="hidden" name="form_token" value="{}">
 
 @frozen
 class Look:
-    """The surroundings of a page: language, root of the area, address, form token."""
+    """The surroundings of a page: language, root of the area, address, form token, and whom to ask."""
 
     language: Language
     root: str
     here: str
     token: str = field(repr=False)
+    support: str = ""
+
+    @property
+    def support_link(self) -> Markup:
+        """Return the support contact as a link; empty where none is set."""
+        if not self.support:
+            return Markup("")
+        target = self.support if self.support.startswith("https:") else f"mailto:{self.support}"
+        return Markup('<a href="{}">{}</a>').format(target, self.support)
 
     def text(self, message: str, **values: object) -> str:
         """Translate a text, its `%(name)s` filled in."""
@@ -110,7 +119,12 @@ class Look:
 
     def page(self, template: str, status: int = 200, **values: object) -> Response:
         """Render a page."""
-        common = {"root": self.root, "here": self.here, "csrf": _TOKEN_FIELD.format(self.token)}
+        common = {
+            "root": self.root,
+            "here": self.here,
+            "csrf": _TOKEN_FIELD.format(self.token),
+            "support": self.support_link,
+        }
         return HTMLResponse(render(template, self.language, common | values), status, HEADERS)
 
     def message(

@@ -86,7 +86,8 @@ class Site(Generic[Who, Use, Allowed]):
             self.cookies.read(request, self.cookies.language), request.headers.get("accept-language", "")
         )
         query = f"?{request.url.query}" if request.url.query else ""
-        return Look(language, self.area.root, request.url.path + query, form_token(cookie))
+        here, support = request.url.path + query, self.area.use.support_contact
+        return Look(language, self.area.root, here, form_token(cookie), support)
 
     async def read_form(
         self, request: Request, cookie: str, max_bytes: int = MAX_FORM_BYTES

@@ -308,7 +308,11 @@ def _without_secrets(health: EndpointHealth) -> EndpointHealth:
 
 @frozen
 class DashboardUseCases:
-    """What members do and read, each by their role. `sends_mail` is whether sign-in links can be sent."""
+    """What members do and read, each by their role.
+
+    `sends_mail` is whether sign-in links can be sent, `support_contact` an address for
+    questions, or empty.
+    """
 
     sessions: Sessions
     request_link: sign_in_links.RequestSignInLink
@@ -330,6 +334,7 @@ class DashboardUseCases:
     administration: Administration
     runtime: Runtime
     sends_mail: bool = False
+    support_contact: str = ""
 
 
 @frozen
@@ -348,7 +353,7 @@ class ConsoleAudit:
 
 @frozen
 class ConsoleUseCases:
-    """What operators do and read, each by their role. `sends_mail` is whether sign-in links can be sent."""
+    """What operators do and read, each by their role; `sends_mail` and `support_contact` as for members."""
 
     sessions: Sessions
     request_link: sign_in_links.RequestSignInLink
@@ -371,3 +376,4 @@ class ConsoleUseCases:
     runtime: Runtime
     key_prefix: str
     sends_mail: bool = False
+    support_contact: str = ""
