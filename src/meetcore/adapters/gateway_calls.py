@@ -133,12 +133,12 @@ def kept_body(value: object, fields: _Fields) -> str:
     `fields` names them, with those of the object or the list of objects below each; everything else is left
     out, since it may be of a card, a bank account or a payer.
     """
-    return json.dumps(_kept(value, fields), ensure_ascii=False)
+    return json.dumps(_kept(value, fields))
 
 
 def kept_response(response: HttpResponse, fields: _Fields) -> str:
-    """Return the allowed fields of a response of JSON; see `kept_body`."""
-    return kept_body(json.loads(response.body), fields)
+    """Return the allowed fields of a response that was decoded before; see `kept_body`."""
+    return kept_body(msgspec.json.decode(response.body), fields)
 
 
 def _kept(value: object, fields: _Fields) -> object:

@@ -80,5 +80,5 @@ def outcomes() -> Iterator[None]:
         if code == _MISSING and status == 404:
             raise Missing from None
         raise GatewayRefused(f"stripe: status {status}{code_text(code or type(error).__name__)}") from None
-    except (AttributeError, KeyError, TypeError, ValueError) as error:  # no object of Stripe's
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:  # no object
         raise GatewayUnknown(f"stripe: no documented answer ({type(error).__name__})") from None

@@ -11,7 +11,6 @@ a second session. The address of the first was given to nobody then.
 """
 
 import base64
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC
@@ -330,4 +329,4 @@ def _answer_of_receipts(payment: Payment, received: Sequence[_Transaction]) -> G
 
 def _kept(bodies: Sequence[bytes]) -> str:
     fields = {**KEPT, "data": KEPT}
-    return "\n".join(kept_body(json.loads(body), fields) for body in bodies)
+    return "\n".join(kept_body(msgspec.json.decode(body), fields) for body in bodies)
