@@ -97,6 +97,7 @@ ABOUT = {
     "quota_credit": "requests that cost credits, of one key in one minute",
     "quota_tool": "agent tool calls of one key in one minute",
     "quota_page": "requests for pages of the dashboard or the console in one session in one minute",
+    "home_page": "whether `/` says what the service is; else it leads to the API reference",
     "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_denied_networks": "networks that no webhook goes to, beside those that are not public; they win "
@@ -157,6 +158,7 @@ MUST = {
     "secrets_key": "base64url of 32 bytes, several with commas; required",
     "ledger_keys": "base64url of 32 bytes, several with commas",
     "room_key": "base64url of 32 bytes",
+    "home_page": "`true` or `false`",
     "mcp": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
     "drain_s": "a whole number of at least 0",

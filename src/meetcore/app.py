@@ -141,7 +141,6 @@ class Service:
             stop_with_parent()  # one of several processes
             self._pages.router.routes[:] = [
                 *_health_routes(application.ports.queries, READY_S, drain),
-                *docs.docs_routes(OPERATIONS),
                 *provider_pages(application),
                 *provider_events.provider_event_routes(
                     webhook_parsers(settings),
@@ -165,6 +164,7 @@ class Service:
                     base_url,
                 ),
                 *_dashboard_routes(application, settings, limits),
+                *docs.docs_routes(OPERATIONS),
                 *self._extra_routes(application),
             ]
             if not str(settings.broker_url):
@@ -210,7 +210,7 @@ def _dashboard_routes(
 
     base_url, proxies = settings.base_url, settings.proxy_networks
     return (
-        *dashboard_routes(application.dashboard, base_url, limits, proxies),
+        *dashboard_routes(application.dashboard, base_url, limits, proxies, has_home=settings.home_page),
         *console_routes(application.console, base_url, limits, proxies),
     )
 

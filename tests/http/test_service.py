@@ -124,12 +124,6 @@ async def test_the_page_on_webhooks_describes_every_kind(http: httpx.AsyncClient
     assert "<!--" not in text.partition("<body>")[2]
 
 
-async def test_the_root_page_leads_to_the_reference(http: httpx.AsyncClient) -> None:
-    answer = await http.get(f"{BASE_URL}/")
-    assert answer.status_code == 307
-    assert urljoin(f"{BASE_URL}/", answer.headers["Location"]) == f"{BASE_URL}/docs"
-
-
 def test_the_service_loads_nothing_for_its_pages_before_they_are_read() -> None:
     code = (
         "import sys, meetcore.app; from meetcore.adapters.http.docs import docs_routes; docs_routes(());"

@@ -150,7 +150,7 @@ td:first-child code{white-space:normal}
 
 
 def docs_routes(table: Sequence[Operation]) -> list[Route]:
-    """Return the routes under `/docs`, and `/`, which redirects there."""
+    """Return the routes under `/docs`, and `/`, which redirects there unless the dashboard has a page at it."""
     listed = _operations(table)
     reference = reference_page(listed)
 

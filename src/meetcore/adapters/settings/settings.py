@@ -99,6 +99,7 @@ class Settings:
     quota_tool: kinds.Positive = Quotas().tool
     quota_page: kinds.Positive = PAGES_PER_MINUTE
     mcp: bool = True
+    home_page: bool = True
     webhook_allowed_networks: kinds.PrivateNetworks = ""
     webhook_denied_networks: kinds.PublicNetworks = ""
     ca_file: kinds.Authorities = ""

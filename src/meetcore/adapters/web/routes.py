@@ -9,6 +9,7 @@ from starlette.routing import Route
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web import shared_pages, sign_up, texts, visit, web_app
 from meetcore.adapters.web.cookies import DASHBOARD, Cookies
+from meetcore.adapters.web.home import home_route
 from meetcore.adapters.web.pages import (
     meetings,
     members,
@@ -58,15 +59,20 @@ MENU: Final[tuple[tuple[str, str, Action], ...]] = (
 
 
 def dashboard_routes(
-    use: dashboard.DashboardUseCases, base_url: str, limits: RequestLimits, proxies: Sequence[Network] = ()
-) -> list[Route]:
-    """Build the routes under `/dashboard`; `base_url`'s scheme decides whether cookies are bound to TLS."""
+    use: dashboard.DashboardUseCases, base_url: str, limits: RequestLimits, proxies: Sequence[Network] = (),
+    *, has_home: bool = True,
+) -> list[Route]:  # fmt: skip
+    """Build the routes under `/dashboard`, and the page at `/`, unless it is turned off.
+
+    `base_url`'s scheme decides whether cookies are bound to TLS.
+    """
     area = _area(use)
     cookies = Cookies(area.site, is_secure=urlsplit(base_url).scheme == "https")
     site = web_app.Site(cookies, area, base_url, limits, proxies)
     sign_in = SignInPages(site)
     return [
         asset_route(),
+        *([home_route(sign_in)] if has_home else []),
         *ProviderSignInPages(sign_in).routes,
         *sign_in.routes,
         *sign_up.SignUpPages(sign_in).routes,
