@@ -264,6 +264,18 @@ async def test_a_repeated_refund_is_recognised_without_its_key(midtrans: Midtran
     assert midtrans.stand_in.sent_back(payment.id) == 5_000
 
 
+async def test_a_card_that_is_not_settled_is_refunded_later(midtrans: Midtrans):
+    payment = await paid_payment(midtrans.rig)
+    midtrans.stand_in.attempt(payment.id, "capture")
+    with pytest.raises(GatewayUnknown, match="not settled"):
+        await midtrans.gateway.refund(payment, refund_of(payment, 5_000))
+    midtrans.stand_in.attempt(payment.id, "settlement")
+    refund = refund_of(payment, 5_000)
+    await midtrans.gateway.refund(payment, refund)
+    assert midtrans.stand_in.sent_back(payment.id) == 5_000
+    assert refund.reason not in midtrans.stand_in.requests[-1].body.decode()
+
+
 async def test_refunds_at_once_send_money_once(midtrans: Midtrans):
     payment = await paid_payment(midtrans.rig)
     await asyncio.gather(*(midtrans.gateway.refund(payment, refund_of(payment, 5_000)) for _ in range(5)))

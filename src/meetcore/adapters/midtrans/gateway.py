@@ -59,6 +59,8 @@ _ENDED: Final = {
 _NOT_FOUND: Final = "404"
 _TAKEN: Final = "order_id"
 
+REASON: Final = "Refund of credits"
+"""The reason of a refund, which GoPay shows to customers: never the operator's own words."""
 METHODS: Final = (
     "credit_card", "echannel", "permata_va", "bca_va", "bni_va", "bri_va", "cimb_va", "danamon_va", "bsi_va",
     "seabank_va", "saqu_va", "gopay", "ovo", "shopeepay", "other_qris", "alfamart", "indomaret", "akulaku",
@@ -237,11 +239,12 @@ class MidtransGateway:
     async def refund(self, payment: Payment, refund: Refund) -> None:
         """Send money back, under the payment's id as refund key.
 
-        A card's payment can be refunded when it is settled, on the next day.
+        A card's payment can be refunded when it is settled, on the next day; until then it is
+        `GatewayUnknown`, so that it is asked for again.
         """
         url = f"{self._access.api_url}/v2/{payment.id}/refund"
         headers = {**self._headers, "Idempotency-Key": f"refund-{payment.id.hex}"}
-        body = {"refund_key": str(payment.id), "amount": refund.amount, "reason": refund.reason[:255]}
+        body = {"refund_key": str(payment.id), "amount": refund.amount, "reason": REASON}
         async with self._http.budget():
             response = await self._http.ask("POST", url, headers, json=body)
             read = self._http.decoded if response.is_done else self._http.fault
@@ -250,17 +253,16 @@ class MidtransGateway:
                 return
             if code.startswith("5") or code == "429":
                 raise GatewayUnknown(f"midtrans: status code {code}")
-            if await self._has_refund(payment):
-                return
+            _, transaction = await self._status(payment.id)
+        if transaction is not None and any(
+            each.refund_key == str(payment.id) for each in transaction.refunds
+        ):
+            return  # a repeat is refused as a duplicate
+        if transaction is not None and transaction.transaction_status.lower() == "capture":
+            raise GatewayUnknown("midtrans: the payment is not settled yet")
         if response.status == 202:
             raise GatewayUnknown("midtrans: the same refund is under way")
         raise self._http.refusal(response, code)
-
-    async def _has_refund(self, payment: Payment) -> bool:
-        """Return whether this refund was made before: a repeat is refused as a duplicate."""
-        _, transaction = await self._status(payment.id)
-        keys = () if transaction is None else (each.refund_key for each in transaction.refunds)
-        return str(payment.id) in keys
 
     async def check(self) -> None:
         """Ask for an order that is not there; raises `GatewayRefused` and `GatewayUnknown`."""
