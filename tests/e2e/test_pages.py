@@ -34,7 +34,7 @@ FILES = (".csv", ".md", ".pdf", ".zip", ".json")
 """Path endings of downloads."""
 
 SIGNED_OUT = (
-    "/dashboard/sign-in", "/dashboard/sign-in?reason=fresh", "/dashboard/sign-in/{token}",
+    "/", "/dashboard/sign-in", "/dashboard/sign-in?reason=fresh", "/dashboard/sign-in/{token}",
     "/dashboard/sign-up", "/dashboard/sign-up/{token}",
     "/console/sign-in", "/console/sign-in/{token}",
 )  # fmt: skip
