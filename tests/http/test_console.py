@@ -258,8 +258,10 @@ async def test_a_host_is_shown_with_its_week(customer: Customer, sign_in: SignIn
 async def test_the_console_speaks_indonesian(customer: Customer, sign_in: SignIn) -> None:
     browser = await sign_in()
     browser.http.headers["Accept-Language"] = "id"
+    payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     for page in PAGES:
         if page.method == "GET" and page.path != "/console" and not page.path.endswith(".csv"):
-            text = (await browser.get(path_of(page, customer.account_id))).text
+            id = payment["id"] if "/payments/" in page.path else customer.account_id
+            text = (await browser.get(path_of(page, id))).text
             assert_contains(text, '<html lang="id">', "Log audit")
     assert "Sesuaikan saldo" in (await browser.get(f"/console/accounts/{customer.account_id}")).text

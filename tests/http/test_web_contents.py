@@ -30,6 +30,7 @@ FIELDS = (
     "note decision", "note quote", "note task", "note owner", "note due", "note topic", "note utterance",
     "note speaker", "note error", "key name", "webhook description", "response excerpt",
     "attempt error", "browser", "reason", "reference", "host", "refusal message",
+    "gateway message",
 )  # fmt: skip
 """What a customer, a participant, a receiver of webhooks, a browser, a provider or an operator writes."""
 
@@ -94,7 +95,13 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
     moved = {"amount": "5", "reason": hostile("reason"), "reference": hostile("reference"), "form_key": "m"}
     answer = await operator.post(f"/console/accounts/{account}/top-up", **moved)
     assert answer.status_code == 303, answer.text
+    payment = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
+    await customer.query(
+        "INSERT INTO payment_messages VALUES (%s, 99, now(), 'look', %s)",
+        payment["id"], hostile("gateway message"),
+    )  # fmt: skip
     return {
+        "payments": payment["id"],
         "accounts": str(account), "meetings": recording["meeting_id"], "notes": note_id,
         "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
         "requests": str(refused.id),

@@ -94,6 +94,12 @@ POST /console/sessions/{id}/end                                    admin finance
 POST /console/sessions/end-others                                  admin finance support
 GET  /console/liability                                            admin finance
 GET  /console/liability.csv                                        admin finance
+GET  /console/income.csv                                           admin finance
+GET  /console/payments                                             admin finance support
+GET  /console/payments/{id}                                        admin finance support
+POST /console/payments/{id}/accept                                 admin finance
+POST /console/payments/{id}/dismiss                                admin finance
+POST /console/payments/{id}/refund                                 admin finance
 GET  /console/health                                               admin finance support
 GET  /console/prices                                               admin finance support
 GET  /console/proposals                                            admin finance

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from meetcore.adapters.catalogues import translations
+from meetcore.adapters.catalogues import format_money, translations
 from meetcore.adapters.web import formats
 from meetcore.adapters.web.formats import CATALOGUES, NAMES, name_browser
 from meetcore.adapters.web.markup import bar_chart, render_markdown
@@ -72,6 +72,7 @@ def environment(language: Language) -> Environment:
     made.filters |= {
         "count": partial(formats.format_count, language=language),
         "change": partial(formats.format_change, language=language),
+        "money": partial(format_money, language=language),
         "share": partial(formats.format_share, language=language),
         "instant": lambda at: _kept_together(formats.format_instant(at, language)),
         "time_of_day": partial(formats.format_time_of_day, language=language),

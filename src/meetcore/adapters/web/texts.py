@@ -9,6 +9,8 @@ from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.members import audit, roles
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import NoteStatus
+from meetcore.domain.payments.payments import Doubt, PaymentStatus
+from meetcore.domain.payments.views import MessageSource
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks import deliveries, endpoints, events
 
@@ -84,6 +86,73 @@ TRANSFER_KINDS: Final[Mapping[TransferKind, str]] = {
     TransferKind.NOTULEN_CHARGE: _("Notes"),
     TransferKind.ADJUSTMENT: _("Adjustment"),
 }
+
+PAYMENT_STATES: Final[Mapping[PaymentStatus, tuple[str, str]]] = {
+    PaymentStatus.PENDING: (_("to be paid"), "warn"),
+    PaymentStatus.PAID: (_("paid"), "good"),
+    PaymentStatus.FAILED: (_("failed"), "bad"),
+    PaymentStatus.EXPIRED: (_("expired"), ""),
+    PaymentStatus.REFUNDED: (_("refunded"), ""),
+}
+"""How a payment stands: the text, and the kind of its mark."""
+
+PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
+    Doubt.WRONG_AMOUNT: (
+        _("Another amount was paid"),
+        _(
+            "The messages below say how much. If it will do, accept it: the account gets the credits of the "
+            "order. Else send the money back at the gateway, and close the doubt."
+        ),
+    ),
+    Doubt.WRONG_CURRENCY: (
+        _("Another currency was paid"),
+        _(
+            "The messages below say how much. If it will do, accept it: the account gets the credits of the "
+            "order. Else send the money back at the gateway, and close the doubt."
+        ),
+    ),
+    Doubt.PAID_AFTER_END: (
+        _("It was paid after it had ended"),
+        _(
+            "The money is at the gateway, and the account has no credits for it. Accept it, or send the "
+            "money back at the gateway and close the doubt."
+        ),
+    ),
+    Doubt.ACCOUNT_ERASED: (
+        _("The account was erased"),
+        _("There is no account for the credits. Send the money back at the gateway, and close the doubt."),
+    ),
+    Doubt.REVERSED: (
+        _("The money went back"),
+        _(
+            "A refund at the gateway or a chargeback took it, and the account still has the credits. Take "
+            "them by an adjustment where they are not owed, and close the doubt."
+        ),
+    ),
+    Doubt.REFUND_REFUSED: (
+        _("The gateway refuses the refund"),
+        _(
+            "The credits left the account, and the money did not. Send it in another way, such as a bank "
+            "transfer, and close the doubt."
+        ),
+    ),
+    Doubt.UNANSWERED: (
+        _("The gateway never said what became of it"),
+        _(
+            "It is still open there, a week after its end. Look at the gateway's own pages: if nothing was "
+            "paid, close the doubt, and the payment fails."
+        ),
+    ),
+}
+"""Why a payment is in doubt, and what to do."""
+
+MESSAGE_SOURCES: Final[Mapping[MessageSource, str]] = {
+    MessageSource.CHECKOUT: _("Page of payment made"),
+    MessageSource.NOTIFICATION: _("Notification"),
+    MessageSource.LOOK: _("Answer when asked"),
+    MessageSource.REFUND: _("Refund"),
+}
+"""The occasions on which a gateway said something."""
 
 BY_HAND: Final = _("by hand")
 """Names the payer of what a member did in the dashboard, where the member is not known."""
@@ -162,6 +231,9 @@ DONE: Final[Mapping[str, str]] = {
     "host_enabled": _("The host gets meetings again."),
     "host_disabled": _("The host gets no new meetings."),
     "credits_proposed": _("The credits are proposed. They move when another operator approves."),
+    "payment_accepted": _("The payment is accepted, and the credits are in the ledger."),
+    "payment_refunded": _("The credits are taken back. The gateway sends their money back."),
+    "doubt_closed": _("The doubt is closed."),
     "proposal_approved": _("The proposal is approved, and the credits are in the ledger."),
     "proposal_rejected": _("The proposal is rejected. Nothing was moved."),
     "doubt_finished": _("The meeting is finished."),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meetcore.adapters.catalogues import format_money
 from meetcore.adapters.web import texts
 from meetcore.adapters.web.formats import (
     choose_language,
@@ -25,6 +26,8 @@ from meetcore.domain.meetings.meetings import MeetingOptions, MeetingStatus
 from meetcore.domain.members.roles import Role
 from meetcore.domain.money.transfers import TransferKind
 from meetcore.domain.notes.notes import Language, NoteStatus
+from meetcore.domain.payments.payments import Doubt, PaymentStatus
+from meetcore.domain.payments.views import MessageSource
 from meetcore.domain.records.meetings import MeetingState
 from meetcore.domain.records.notes import NoteState
 from meetcore.domain.requests.keys import Scope
@@ -75,6 +78,20 @@ def test_numbers_and_dates_are_written_by_language() -> None:
     assert [format_offset(at) for at in (0, 61.9, 3600)] == ["0:00", "1:01", "1:00:00"]
 
 
+@pytest.mark.parametrize(
+    ("amount", "currency", "english", "indonesian"),
+    [
+        (555_000, "IDR", "IDR\N{NO-BREAK SPACE}555,000", "Rp555.000"),
+        (-123_456, "USD", "\N{MINUS SIGN}$1,234.56", "\N{MINUS SIGN}US$1.234,56"),
+        (5, "JPY", "\N{YEN SIGN}5", "JP\N{YEN SIGN}5"),
+    ],
+)
+def test_money_is_written_in_the_unit_of_its_currency(
+    amount: int, currency: str, english: str, indonesian: str
+) -> None:
+    assert (format_money(amount, currency, EN), format_money(amount, currency, ID)) == (english, indonesian)
+
+
 @pytest.mark.parametrize("name", ["day", "day_of_week", "month"])
 @pytest.mark.parametrize("language", Language)
 def test_the_day_of_an_instant_is_its_day_in_wib(name: str, language: Language) -> None:
@@ -106,6 +123,8 @@ def test_every_value_of_the_domain_that_a_page_shows_has_a_text() -> None:
     for shown, values in (
         (texts.TRANSFER_KINDS, TransferKind), (texts.ENDPOINT_STATES, EndpointState),
         (texts.DELIVERY_STATES, DeliveryStatus), (texts.SCOPE_TEXTS, Scope), (texts.ROLE_TEXTS, Role),
+        (texts.PAYMENT_STATES, PaymentStatus), (texts.PAYMENT_DOUBTS, Doubt),
+        (texts.MESSAGE_SOURCES, MessageSource),
     ):  # fmt: skip
         assert set(shown) == set(values)
     assert list(OPTIONS) == [each.name for each in attrs.fields(MeetingOptions)]

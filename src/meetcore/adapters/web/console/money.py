@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -11,36 +11,62 @@ from starlette.responses import Response
 from meetcore.adapters.web.forms import CSV_MARK, FORM, explain, send_file
 from meetcore.adapters.web.texts import TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other
-from meetcore.domain.errors import Conflict, Gone, Unprocessable
+from meetcore.domain.errors import Conflict, Gone, Unprocessable, require_record
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.members.roles import OperatorAction
 from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money import ledger, proposals
 from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.payments.payments import Payment, payment_of
+from meetcore.domain.payments.refunds import refund_amount
 
 LIABILITY: Final = "/console/liability"
 _COLUMNS: Final = ("month", "sold", "charged", "refunded", "adjusted", "owed_at_end", "entries")
+_INCOME_COLUMNS: Final = ("month", "currency", "received", "tax", "refunded", "payments")
 
 
 @ConsolePage("GET", LIABILITY, OperatorAction.VIEW_LIABILITY)
 async def show_liability(visit: ConsoleVisit) -> Response:
     report = await visit.use.liability.report(visit.signed_in)
-    return visit.page("console/liability.html", report=report)
+    income = await visit.use.payments.list_income(visit.signed_in)
+    return visit.page("console/liability.html", report=report, income=income)
 
 
 @ConsolePage("GET", f"{LIABILITY}.csv", OperatorAction.VIEW_LIABILITY)
 async def download_liability(visit: ConsoleVisit) -> Response:
     """Send every month as CSV (RFC 4180), the newest first."""
     report = await visit.use.liability.report(visit.signed_in)
+    rows = [
+        (
+            f"{each.month:%Y-%m}",
+            each.sold,
+            each.charged,
+            each.refunded,
+            each.adjusted,
+            each.owed,
+            each.entries,
+        )
+        for each in report.months
+    ]
+    return _send_csv(visit, "liability", (_COLUMNS, *rows))
+
+
+@ConsolePage("GET", "/console/income.csv", OperatorAction.VIEW_LIABILITY)
+async def download_income(visit: ConsoleVisit) -> Response:
+    """Send the money of payments by month and currency as CSV, in units of the currency."""
+    income = await visit.use.payments.list_income(visit.signed_in)
+    rows = [
+        (f"{each.month:%Y-%m}", each.currency, each.received, each.tax, each.refunded, each.payments)
+        for each in income
+    ]
+    return _send_csv(visit, "income", (_INCOME_COLUMNS, *rows))
+
+
+def _send_csv(visit: ConsoleVisit, name: str, rows: Iterable[Sequence[object]]) -> Response:
     out = io.StringIO()
-    rows = csv.writer(out)
-    rows.writerow(_COLUMNS)
-    for each in report.months:
-        month = f"{each.month:%Y-%m}"
-        moved = (each.sold, each.charged, each.refunded, each.adjusted)
-        rows.writerow((month, *moved, each.owed, each.entries))
-    name = f"liability-{cap_day(visit.now)}.csv"
-    return send_file((CSV_MARK + out.getvalue()).encode(), name, "text/csv; charset=utf-8")
+    csv.writer(out).writerows(rows)
+    body = (CSV_MARK + out.getvalue()).encode()
+    return send_file(body, f"{name}-{cap_day(visit.now)}.csv", "text/csv; charset=utf-8")
 
 
 PROPOSALS: Final = "/console/proposals"
@@ -76,9 +102,25 @@ async def _decide(visit: ConsoleVisit, decide: Decide, done: str) -> Response:
     return see_other(f"{PROPOSALS}?done={done}")
 
 
+async def _find_refunded(visit: ConsoleVisit, proposal: proposals.Proposal) -> tuple[Payment, int] | None:
+    """Return the payment that a proposal refunds and the money that goes back; `None` for other proposals."""
+    if proposal.kind is not proposals.ProposalKind.REFUND:
+        return None
+    found = await visit.use.payments.find(visit.signed_in, payment_of(proposal.reference))
+    payment = require_record(found, "payment").payment
+    return payment, refund_amount(payment, -proposal.amount)
+
+
 async def _list(visit: ConsoleVisit, errors: Mapping[str, str], status: int = 200) -> Response:
     found = await visit.use.proposals.list_pending(visit.signed_in)
-    shown = [(each, visit.text(TRANSFER_KINDS[TransferKind(each.proposal.kind.value)])) for each in found]
+    shown = [
+        (
+            each,
+            visit.text(TRANSFER_KINDS[TransferKind(each.proposal.kind.value)]),
+            await _find_refunded(visit, each.proposal),
+        )
+        for each in found
+    ]
     own_id = visit.signed_in.operator.id
     return visit.page(
         "console/proposals.html", status, proposals=shown, own_id=own_id, errors=errors,

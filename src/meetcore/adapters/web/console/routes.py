@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from meetcore.adapters.api.http_common import RequestLimits
 from meetcore.adapters.web import shared_pages, visit, web_app
-from meetcore.adapters.web.console import accounts, health, meetings, money, portal_links, sessions
+from meetcore.adapters.web.console import accounts, health, meetings, money, payments, portal_links, sessions
 from meetcore.adapters.web.cookies import Cookies
 from meetcore.adapters.web.sign_in import ProviderSignInPages, SignInPages
 from meetcore.adapters.web.texts import OPERATOR_ROLES, _
@@ -21,7 +21,7 @@ from meetcore.usecases.members.passkeys import CONSOLE_PAGE
 PAGES: Final[Sequence[visit.ConsolePage]] = (
     *(
         page
-        for room in (accounts, money, meetings, health, sessions)
+        for room in (accounts, money, payments, meetings, health, sessions)
         for page in vars(room).values()
         if isinstance(page, visit.AreaPage)
     ),
@@ -33,6 +33,7 @@ PAGES: Final[Sequence[visit.ConsolePage]] = (
 MENU: Final[tuple[tuple[str, str, OperatorAction], ...]] = (
     ("/console/accounts", _("Accounts"), OperatorAction.VIEW_ACCOUNTS),
     ("/console/proposals", _("Proposals"), OperatorAction.APPROVE_CREDITS),
+    ("/console/payments", _("Payments"), OperatorAction.VIEW_PAYMENTS),
     ("/console/doubts", _("In doubt"), OperatorAction.VIEW_DOUBTS),
     ("/console/hosts", _("Hosts"), OperatorAction.VIEW_HOSTS),
     ("/console/liability", _("Liability"), OperatorAction.VIEW_LIABILITY),

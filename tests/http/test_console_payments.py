@@ -1,0 +1,214 @@
+"""The console's payments over HTTP: the list, doubts, refunds, and the income by month."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.adapters.sandbox.gateway import SandboxGateway
+from meetcore.domain.members.roles import OperatorRole
+from meetcore.domain.money.proposals import ProposalKind
+from meetcore.domain.payments.payments import Doubt, GatewayStatus
+from tests.support.api_harness import Customer
+from tests.support.console_pages import SignIn, logged_of, who_is
+from tests.support.pages import Browser
+from tests.support.texts import assert_contains
+
+PAYMENTS = "/console/payments"
+
+
+async def started(customer: Customer) -> str:
+    answer = await customer.post("/credits/topups", {"package_id": "starter"})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+async def follow(customer: Customer, payment_id: str) -> None:
+    """Have the gateway asked about a payment now."""
+    await customer.query("UPDATE payments SET next_look_at = now() WHERE id = %s RETURNING id", payment_id)
+    use = customer.application.payments.follow
+    assert use is not None
+    while await use():
+        pass
+
+
+def sandbox(customer: Customer) -> SandboxGateway:
+    gateway = customer.application.ports.gateway
+    assert isinstance(gateway, SandboxGateway)
+    return gateway
+
+
+async def paid(customer: Customer, amount: int = 555_000, currency: str = "IDR") -> str:
+    payment_id = await started(customer)
+    await sandbox(customer).state.pay(UUID(payment_id), amount, currency)
+    await follow(customer, payment_id)
+    return payment_id
+
+
+async def shown(browser: Browser, payment_id: str) -> str:
+    return html.unescape((await browser.get(f"{PAYMENTS}/{payment_id}")).text)
+
+
+async def test_payments_in_doubt_come_first_and_all_are_listed(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(OperatorRole.SUPPORT)
+    good, doubtful = await paid(customer), await paid(customer, 1)
+    in_doubt, listed = (await browser.get(PAYMENTS)).text, (await browser.get(f"{PAYMENTS}?show=all")).text
+    assert_contains(in_doubt, f'href="{PAYMENTS}/{doubtful}"', "Another amount was paid", absent=(good,))
+    assert_contains(listed, good, doubtful, "IDR\N{NO-BREAK SPACE}555,000")
+    assert f'href="{PAYMENTS}"' in (await browser.get("/console/accounts")).text
+
+
+async def test_a_list_of_payments_has_pages(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in()
+    first = await started(customer)
+    await customer.query(
+        "INSERT INTO payments (id, status, account_id, gateway, credits, price, tax, currency, created_at, "
+        "expires_at, ended_at, method, looks) SELECT gen_random_uuid(), 'failed', account_id, gateway, "
+        "credits, price, tax, currency, created_at, expires_at, now(), '', 0 FROM payments, "
+        "generate_series(1, 26) WHERE id = %s",
+        first,
+    )
+    page = html.unescape((await browser.get(f"{PAYMENTS}?show=all")).text)
+    older = page.split(f'href="{PAYMENTS}?show=all&before=')[1].split('"')[0]
+    assert (await browser.get(f"{PAYMENTS}?show=all&before={older}")).status_code == 200
+
+
+async def test_one_payment_is_shown_with_everything(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(OperatorRole.SUPPORT)
+    payment_id = await paid(customer)
+    [receipt] = await customer.query("SELECT year, number FROM receipts WHERE payment_id = %s", payment_id)
+    await customer.query(
+        "INSERT INTO payment_messages VALUES (%s, 99, now(), 'look', %s)",
+        payment_id,
+        "<i>" + "x" * 3_000,
+    )
+    raw = (await browser.get(f"{PAYMENTS}/{payment_id}")).text
+    assert_contains(
+        raw, f'href="/console/accounts/{customer.account_id}"', f"{receipt['year']}-{receipt['number']:06d}",
+        "of it tax: IDR\N{NO-BREAK SPACE}55,000", "Answer when asked", "&lt;i&gt;x",
+        absent=("<i>", "x" * 2_000, f"{payment_id}/refund", f"{payment_id}/dismiss"),
+    )  # fmt: skip
+
+
+async def test_late_money_is_accepted_after_a_question(customer: Customer, sign_in: SignIn) -> None:
+    browser, before = await sign_in(OperatorRole.FINANCE), await customer.balance()
+    payment_id = await started(customer)
+    await sandbox(customer).state.end(UUID(payment_id), GatewayStatus.EXPIRED)
+    await follow(customer, payment_id)
+    await sandbox(customer).state.pay(UUID(payment_id), 555_000, "IDR")
+    await follow(customer, payment_id)
+    path = f"{PAYMENTS}/{payment_id}"
+    assert_contains(await shown(browser, payment_id), "It was paid after it had ended", f"{path}/accept")
+    asked = html.unescape((await browser.post(f"{path}/accept", page=path)).text)
+    assert_contains(asked, "Accept the payment?", "500 credits and a receipt of IDR\N{NO-BREAK SPACE}555,000")
+    assert await customer.balance() == before
+    done = await browser.post(f"{path}/accept", page=path, confirmed="yes")
+    assert done.headers["location"] == f"{path}?done=payment_accepted"
+    again = await browser.post(f"{path}/accept", page=path, confirmed="yes")
+    assert again.status_code == 422
+    assert "Only a payment whose money arrived" in again.text
+    assert await customer.balance() == before + 500
+    assert len(await logged_of(customer, "payment.accepted")) == 1
+
+
+async def test_a_doubt_is_closed_with_a_reason(customer: Customer, sign_in: SignIn) -> None:
+    browser, before = await sign_in(OperatorRole.FINANCE), await customer.balance()
+    payment_id = await paid(customer, 5, "USD")
+    path = f"{PAYMENTS}/{payment_id}"
+    assert "Another currency was paid" in await shown(browser, payment_id)
+    refused = await browser.post(f"{path}/dismiss", page=path, reason=" ", confirmed="yes")
+    assert refused.status_code == 422
+    assert_contains(refused.text, "Write 1 to 200 characters.", 'href="#f-reason"', 'id="f-reason"')
+    asked = (await browser.post(f"{path}/dismiss", page=path, reason="sent back")).text
+    assert_contains(html.unescape(asked), "Close the doubt?", "The payment fails.", 'value="sent back"')
+    done = await browser.post(f"{path}/dismiss", page=path, reason="sent back", confirmed="yes")
+    assert done.headers["location"] == f"{path}?done=doubt_closed"
+    assert f"{path}/dismiss" not in await shown(browser, payment_id)
+    assert (await browser.post(f"{path}/dismiss", page=path, reason="x", confirmed="yes")).status_code == 422
+    assert await customer.balance() == before
+    [entry] = await logged_of(customer, "payment.dismissed")
+    assert entry["details"] == {"doubt": Doubt.WRONG_CURRENCY.value, "reason": "sent back"}
+
+
+async def test_a_payment_is_refunded_in_part(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(OperatorRole.FINANCE)
+    payment_id = await paid(customer)
+    before, path = await customer.balance(), f"{PAYMENTS}/{payment_id}"
+    for amount, reason, problems in (
+        ("501", "", ("Write a whole number of credits", "Write 1 to 200 characters.")),
+        ("0", "asked for", ("Write a whole number of credits",)),
+    ):
+        refused = await browser.post(f"{path}/refund", page=path, amount=amount, reason=reason)
+        assert refused.status_code == 422
+        assert_contains(refused.text, *problems, f'value="{amount}"')
+    fields = {"amount": "100", "reason": "asked for"}
+    asked = html.unescape((await browser.post(f"{path}/refund", page=path, **fields)).text)
+    assert_contains(asked, "100 credits leave the account at once", "sends IDR\N{NO-BREAK SPACE}111,000 back")
+    done = await browser.post(f"{path}/refund", page=path, confirmed="yes", **fields)
+    assert done.headers["location"] == f"{path}?done=payment_refunded"
+    assert await customer.balance() == before - 100
+    assert_contains(await shown(browser, payment_id), "Sent back by the gateway", "not yet", "asked for")
+    await follow(customer, payment_id)
+    assert_contains(await shown(browser, payment_id), "sent back", absent=("not yet",))
+    again = await browser.post(f"{path}/refund", page=path, confirmed="yes", **fields)
+    assert again.status_code == 422
+    assert "Only a paid payment can be refunded" in again.text
+    assert await customer.balance() == before - 100
+
+
+async def test_spent_credits_are_not_refunded(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(OperatorRole.FINANCE)
+    payment_id = await paid(customer)
+    path, spent = f"{PAYMENTS}/{payment_id}", await customer.balance() - 5
+    await customer.application.administration.adjust(customer.account_id, -spent, "spent")
+    refused = await browser.post(f"{path}/refund", page=path, amount="6", reason="x", confirmed="yes")
+    assert refused.status_code == 422
+    assert_contains(refused.text, "6 credits", "5 are available", 'value="6"')
+
+
+async def test_a_refund_above_the_limit_waits_for_another_operator(
+    customer: Customer, sign_in: SignIn
+) -> None:
+    maker, other = [await sign_in(OperatorRole.FINANCE) for _ in range(2)]
+    payment_id = await paid(customer)
+    before, console = await customer.balance(), customer.application.console
+    limited = evolve(console.accounts, proposals=evolve(console.proposals, above=100))
+    await limited.move_credits(
+        await who_is(customer.application, maker), None, customer.account_id, ProposalKind.REFUND, -101,
+        "asked for", f"payment:{payment_id}",
+    )  # fmt: skip
+    assert_contains(
+        await shown(maker, payment_id), "A refund of 101 credits waits", absent=(f"{payment_id}/refund",)
+    )
+    page = html.unescape((await other.get("/console/proposals")).text)
+    assert_contains(
+        page, "Refund of a payment: \N{MINUS SIGN}101", f'href="{PAYMENTS}/{payment_id}"',
+        "IDR\N{NO-BREAK SPACE}112,110", absent=(f"payment:{payment_id}",),
+    )  # fmt: skip
+    [proposal] = await customer.query(
+        "SELECT id FROM credit_proposals WHERE account_id = %s", customer.account_id
+    )
+    approved = await other.post(f"/console/proposals/{proposal['id']}/approve")
+    assert approved.status_code == 303
+    assert await customer.balance() == before - 101
+
+
+async def test_the_income_of_a_month_is_shown_and_downloaded(customer: Customer, sign_in: SignIn) -> None:
+    browser = await sign_in(OperatorRole.FINANCE)
+    await paid(customer)
+    answer = await browser.get("/console/income.csv")
+    assert answer.headers["content-disposition"].startswith('attachment; filename="income-')
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
+    [sums] = await customer.query(
+        "SELECT sum(price + tax)::bigint AS received, sum(tax)::bigint AS tax, count(*) AS payments "
+        "FROM payments WHERE status IN ('paid', 'refunded')"
+    )
+    found = {name: sum(int(row[name]) for row in rows) for name in ("received", "tax", "payments")}
+    assert found == sums
+    assert {row["currency"] for row in rows} == {"IDR"}
+    page = (await browser.get("/console/liability")).text
+    assert_contains(page, f"IDR\N{NO-BREAK SPACE}{int(rows[0]['received']):,}", 'href="/console/income.csv"')
