@@ -117,7 +117,7 @@ async def open_ports(
             made(lambda: queue().notifier), made(lambda: queue().notes_notifier),
             made(lambda: there().resolver), made(lambda: _printer(settings)),
             made(lambda: opened()[0]), made(lambda: opened()[1]),
-            open_gateway(settings, pool, keys, stack),
+            None if settings.gateway == "none" else made(lambda: open_gateway(settings, pool, keys, stack)),
             listen=lambda on_notify, threads: _listening(queue(), on_notify, threads),
             metrics=metrics, tracing=tracing,
             lists=await stack.enter_async_context(_open_lists(settings, pool, cipher, metrics, parts)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from attrs import define, evolve, field
@@ -22,6 +22,9 @@ from tests.unit.usecases.fakes import FaultPlan
 
 STARTER = CreditPackage("starter", 500, 500_000, "IDR")
 PACKAGES = PackageCatalogue.of([STARTER], None, 1_100, Seller("PT Rapat", "Jl. Melati 1", "01.234"))
+
+
+T = TypeVar("T")
 
 
 @define
@@ -81,7 +84,7 @@ class FaultyGateway:
     async def refund(self, payment: Payment, refund: Refund) -> None:
         await self._call("refund", lambda: self.gateway.refund(payment, refund))
 
-    async def _call(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def _call(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
         self.crash_point.pass_point()
         await self.faults.meet(name)
         done = await call()
