@@ -30,7 +30,7 @@ from tests.support.program import Site
 from tests.support.visitors import BY_TOKEN, web_routes
 
 PHONE, SMALLEST, DESKTOP = 390, 360, 1400
-FILES = (".csv", ".md", ".pdf", ".zip", ".json")
+FILES = (".csv", ".ics", ".md", ".pdf", ".zip", ".json")
 """Path endings of downloads."""
 
 SIGNED_OUT = (

@@ -13,6 +13,7 @@ GET  /dashboard/meetings                                           owner develop
 GET  /dashboard/meetings/new                                       owner developer
 POST /dashboard/meetings                                           owner developer
 GET  /dashboard/meetings/{id}                                      owner developer viewer
+GET  /dashboard/meetings/{id}.ics                                  owner developer viewer
 POST /dashboard/meetings/{id}/cancel                               owner developer
 GET  /dashboard/notes                                              owner developer viewer
 GET  /dashboard/notes/{id}                                         owner developer viewer

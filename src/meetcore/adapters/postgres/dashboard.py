@@ -53,7 +53,8 @@ class DashboardReads(Reads):
         recordings = () if recording is None else (recording,)
         held = await self._all(MEETINGS["load_sessions"], account_id=account_id, meeting_id=meeting_id)
         sessions = [session(row) for row in held]
-        return pages.MeetingDetails(meeting_with_key(rows[0], self._cipher), recordings, notes, sessions)
+        found, made_by = meeting_with_key(rows[0], self._cipher), rows[0]["made_by"]
+        return pages.MeetingDetails(found, recordings, notes, sessions, made_by)
 
     async def list_titled_notes(
         self, account_id: UUID, limit: int, before: UUID | None

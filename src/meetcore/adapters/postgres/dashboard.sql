@@ -38,7 +38,16 @@ SELECT {NOTE.select}, n.content AS note_content, {RECORDING.select}, r.files AS 
     WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
         SELECT FROM host_reservations e
         WHERE e.host_id = r.host_id AND e.during && tstzrange(NULL, lower(r.during)))
-) AS host_key
+) AS host_key, CASE m.api_key_id WHEN m.account_id THEN (
+    SELECT CASE g.actor_kind WHEN 'member' THEN (SELECT u.email FROM users u WHERE u.id = g.actor_id)
+        ELSE g.actor_name END
+    FROM audit_log g
+    WHERE g.account_id = %(account_id)s AND g.action = 'meeting.created' AND g.target_id = m.id::text
+    ORDER BY g.id LIMIT 1
+) ELSE (
+    SELECT k.name || ' …' || coalesce(k.last_four, '') FROM api_keys k
+    WHERE k.account_id = %(account_id)s AND k.id = m.api_key_id
+) END AS made_by
 FROM meetings m
 LEFT JOIN recordings r ON r.account_id = m.account_id AND r.meeting_id = m.id AND r.status <> 'measuring'
 LEFT JOIN notes n ON n.account_id = m.account_id AND n.meeting_id = m.id AND n.status <> 'erased'

@@ -70,12 +70,17 @@ class Overview:
 
 @frozen
 class MeetingDetails:
-    """A meeting, its recordings, its notes, the newest first, and its sessions, the first one first."""
+    """A meeting, its recordings, its notes, the newest first, and its sessions, the first one first.
+
+    `made_by` is the name of the API key that made it, with the end of its text, or the member who did by
+    hand; `None` where that is not known.
+    """
 
     meeting: Meeting
     recordings: Sequence[Recording] = ()
     notes: Sequence[Note] = ()
     sessions: Sequence[Session] = ()
+    made_by: str | None = None
 
 
 @frozen

@@ -7,7 +7,8 @@ from uuid import UUID
 from attrs import frozen
 from starlette.responses import Response
 
-from meetcore.adapters.web.formats import format_count
+from meetcore.adapters.web.calendar_files import MEDIA_TYPE, CalendarEvent, calendar_file
+from meetcore.adapters.web.formats import format_clock, format_count, format_instant
 from meetcore.adapters.web.forms import (
     PAGE_SIZE,
     apply,
@@ -16,6 +17,7 @@ from meetcore.adapters.web.forms import (
     first_page,
     read_before,
     read_days,
+    send_file,
 )
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.texts import MEETING_STATES, _
@@ -124,6 +126,23 @@ def _problems(visit: Visit, wanted: MeetingRequest) -> dict[str, str]:
     }
 
 
+@Page("GET", f"{ROOT}/{{id}}.ics", Action.VIEW_MEETINGS)
+async def download_event(visit: Visit) -> Response:
+    """Send a meeting as a file for calendars; without its link to operators, and once it is over."""
+    found = await visit.use.reads.find_meeting(visit.signed_in, visit.path_id("meeting"))
+    meeting = found.meeting
+    event = CalendarEvent(
+        meeting.id,
+        meeting.title,
+        meeting.start_at,
+        meeting.end_at,
+        _invitation(visit, meeting) or meeting.description or "",
+        _join_url(visit, meeting) or "",
+        shown_status(meeting, visit.now) is MeetingStatus.CANCELLED,
+    )
+    return send_file(calendar_file(event, visit.now), f"meeting-{meeting.id}.ics", MEDIA_TYPE)
+
+
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_MEETINGS)
 async def show_meeting(visit: Visit) -> Response:
     """Show a meeting with its link, money, recording and notes."""
@@ -180,7 +199,9 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         meeting=meeting,
         state=_state(visit, meeting),
         tier=_tier_name(visit, meeting.pricing_tier_id),
-        join_url=meeting.join_url if is_open and not visit.is_view else None,
+        join_url=_join_url(visit, meeting),
+        invitation=_invitation(visit, meeting),
+        made_by=found.made_by,
         password=meeting.password if is_open and not visit.is_view else None,
         host_key=None if visit.is_view else shown_host_key(meeting, now),
         recordings=found.recordings,
@@ -192,6 +213,29 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         is_refundable=is_open and cancellation.is_refundable(meeting, now),
         form_key=visit.new_form_key(),
     )
+
+
+def _join_url(visit: Visit, meeting: Meeting) -> str | None:
+    """Return the link of a meeting that can be joined; `None` for operators, who do not see it."""
+    is_open = shown_status(meeting, visit.now) in _OPEN
+    return meeting.join_url if is_open and not visit.is_view else None
+
+
+def _invitation(visit: Visit, meeting: Meeting) -> str:
+    """Write the invitation to a meeting that can be joined; empty for any other."""
+    url, language = _join_url(visit, meeting), visit.look.language
+    if url is None:
+        return ""
+    ends = format_clock(meeting.end_at, language)
+    lines = [
+        meeting.title,
+        f"{format_instant(meeting.start_at, language).removesuffix(' WIB')}\N{EN DASH}{ends} WIB (UTC+7)",
+        *(["", meeting.description] if meeting.description else []),
+        "",
+        visit.text(_("Join: %(url)s"), url=url),
+        *([visit.text(_("Password: %(password)s"), password=meeting.password)] if meeting.password else []),
+    ]
+    return "\n".join(lines)
 
 
 def meeting_rows(visit: AreaVisit[Any, Any, Any], meetings: Sequence[Meeting]) -> list[_Row]:
