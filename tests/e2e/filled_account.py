@@ -48,6 +48,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
         note, meeting = _hold_meetings(server.url, api)
         webhook, delivery = _deliver(api, receiver)
         request = _refused(api)
+        payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()["id"]
 
     async def make_links(application: Application) -> tuple[str, str]:
         links = application.access.portal_links
@@ -57,7 +58,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
-        "deliveries": delivery, "requests": request,
+        "deliveries": delivery, "requests": request, "credits": payment,
     }  # fmt: skip
     return FilledAccount(
         account_id, email, operator_email, ids,

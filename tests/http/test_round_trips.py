@@ -158,13 +158,14 @@ async def test_a_page_takes_four_trips_at_most(line: Wire, customer: Customer) -
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
     [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
+    topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     called = LoggedRequest(
         uuid4(), customer.account_id, customer.key.key.id, datetime.now(UTC), "GET", "/me", 200, 1
     )
     await customer.application.ports.request_log.save([called])
     ids = {
         "meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"],
-        "requests": str(called.id),
+        "requests": str(called.id), "credits": topup["id"],
     }  # fmt: skip
     for page in PAGES:
         if page.method == "GET" and page.path not in RECORDED:

@@ -80,6 +80,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, %s, %s, NULL)",
         account, delivery["id"], hostile("attempt error"), hostile("response excerpt"),
     )  # fmt: skip
+    topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     refused = LoggedRequest(
         uuid4(), account, customer.key.key.id, datetime.now(UTC), "POST", "/meetings", 422, 1,
         "unprocessable_entity", message=hostile("refusal message"),
@@ -104,7 +105,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "payments": payment["id"],
         "accounts": str(account), "meetings": recording["meeting_id"], "notes": note_id,
         "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
-        "requests": str(refused.id),
+        "requests": str(refused.id), "credits": topup["id"],
         "statements": f"{datetime.now(WIB):%Y-%m}",
     }  # fmt: skip
 

@@ -21,6 +21,9 @@ GET  /dashboard/notes/{id}/edit                                    owner develop
 POST /dashboard/notes/{id}/edit                                    owner developer
 GET  /dashboard/notes/{id}.md                                      owner developer viewer
 GET  /dashboard/notes/{id}.pdf                                     owner developer viewer
+GET  /dashboard/credits                                            owner developer finance viewer
+POST /dashboard/credits                                            owner finance
+GET  /dashboard/credits/{id}                                       owner developer finance viewer
 GET  /dashboard/ledger                                             owner developer finance viewer
 GET  /dashboard/ledger.csv                                         owner developer finance viewer
 GET  /dashboard/spending                                           owner developer finance viewer

@@ -60,6 +60,7 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
     await note_in(customer, note["id"], "completed")
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     called = LoggedRequest(
         uuid4(), customer.account_id, customer.key.key.id, datetime.now(UTC), "GET", "/me", 200, 1
     )
@@ -76,7 +77,8 @@ async def ids_of(customer: Customer, browser: Browser) -> Mapping[str, str]:
         "notes": note["id"], "webhooks": webhook["id"],
         "deliveries": await one("deliveries"), "requests": str(called.id), "keys": await one("api_keys"),
         "sessions": await one("sessions"), "team": await one("memberships", "user_id"),
-        "invitations": await one("invitations"), "passkeys": await a_passkey(customer),
+        "invitations": await one("invitations"), "credits": topup["id"],
+        "passkeys": await a_passkey(customer),
     }  # fmt: skip
 
 
@@ -251,7 +253,11 @@ def check_headers(answer: httpx.Response) -> None:
     where, headers = f"{answer.request.method} {answer.request.url.path}", answer.headers
     policy = {name: values for name, *values in map(str.split, headers["content-security-policy"].split(";"))}
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == ["'none'"], where
-    assert policy["script-src"] == policy["style-src"] == policy["form-action"] == ["'self'"], where
+    assert policy["script-src"] == policy["style-src"] == ["'self'"], where
+    to_gateway = (
+        ["https:"] if answer.request.url.path == "/dashboard/credits" and "location" not in headers else []
+    )
+    assert policy["form-action"] == ["'self'", *to_gateway], where
     assert headers["x-frame-options"] == "DENY", where
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["cache-control"] == "no-store", where

@@ -11,6 +11,7 @@ from meetcore.adapters.web import shared_pages, sign_up, texts, visit, web_app
 from meetcore.adapters.web.cookies import DASHBOARD, Cookies
 from meetcore.adapters.web.home import home_route
 from meetcore.adapters.web.pages import (
+    credits,
     meetings,
     members,
     money,
@@ -28,14 +29,14 @@ from meetcore.domain.members.sessions import is_view
 from meetcore.domain.members.views import SignedIn
 from meetcore.domain.webhooks.addresses import Network
 from meetcore.usecases.members import dashboard, passkeys
+from meetcore.usecases.payments.start_payment import CREDITS_PAGE
+
+_ROOMS: Final = (
+    overview, meetings, notes, credits, money, statements, requests, webhooks, members, settings,
+)  # fmt: skip
 
 PAGES: Final[Sequence[visit.Page]] = (
-    *(
-        page
-        for room in (overview, meetings, notes, money, statements, requests, webhooks, members, settings)
-        for page in vars(room).values()
-        if isinstance(page, visit.AreaPage)
-    ),
+    *(page for room in _ROOMS for page in vars(room).values() if isinstance(page, visit.AreaPage)),
     shared_pages.audit_page(
         "/dashboard/audit", Action.VIEW_AUDIT, lambda use: use.settings.list_audit_entries
     ),
@@ -47,6 +48,7 @@ MENU: Final[tuple[tuple[str, str, Action], ...]] = (
     ("/dashboard", texts._("Overview"), Action.VIEW_OVERVIEW),
     ("/dashboard/meetings", texts._("Meetings"), Action.VIEW_MEETINGS),
     ("/dashboard/notes", texts._("Notes"), Action.VIEW_NOTES),
+    (CREDITS_PAGE, texts._("Credits"), Action.VIEW_LEDGER),
     ("/dashboard/ledger", texts._("Ledger"), Action.VIEW_LEDGER),
     ("/dashboard/keys", texts._("API keys"), Action.VIEW_KEYS),
     ("/dashboard/webhooks", texts._("Webhooks"), Action.VIEW_WEBHOOKS),

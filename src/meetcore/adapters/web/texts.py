@@ -96,6 +96,9 @@ PAYMENT_STATES: Final[Mapping[PaymentStatus, tuple[str, str]]] = {
 }
 """How a payment stands: the text, and the kind of its mark."""
 
+LOOKED_INTO: Final = (_("being looked into"), "warn")
+"""The mark of a payment in doubt."""
+
 PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
     Doubt.WRONG_AMOUNT: (
         _("Another amount was paid"),

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict
+from meetcore.domain.errors import Conflict, Unprocessable
 from meetcore.domain.ids import parse_id
 from meetcore.domain.machine import find_step, step
 from meetcore.domain.money.ledger import OF_PAYMENTS
@@ -34,6 +34,10 @@ MAX_PENDING: Final = 20
 FIRST_LOOK: Final = timedelta(minutes=2)
 """How long after its beginning a payment is first asked about, where no notification came."""
 _LONGEST_PAUSE: Final = timedelta(hours=1)
+
+
+class TooManyPending(Unprocessable):
+    """An account has `MAX_PENDING` payments that wait to be paid."""
 
 
 class PaymentStatus(StrEnum):

@@ -108,7 +108,7 @@ class StartPayment:
         if earlier is not None:
             return earlier
         if await tx.payments.count_pending(account_id) >= payments.MAX_PENDING:
-            raise Unprocessable(
+            raise payments.TooManyPending(
                 f"{payments.MAX_PENDING} payments wait to be paid. Pay one of them, or let one expire; "
                 "GET /credits/topups lists them."
             )

@@ -1,0 +1,147 @@
+"""Credits: what is on sale, payments, and one payment, to which customers come back from the gateway."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import frozen
+from starlette.responses import RedirectResponse, Response
+
+from meetcore.adapters.web.forms import FORM, PAGE_SIZE, explain, first_page, read_before
+from meetcore.adapters.web.texts import LOOKED_INTO, PAYMENT_STATES, _
+from meetcore.adapters.web.visit import HEADERS, Page, Visit
+from meetcore.domain.errors import DomainError, NotFound, UpstreamError
+from meetcore.domain.members.roles import Action
+from meetcore.domain.money.amounts import read_amount
+from meetcore.domain.money.transfers import InvalidAmount
+from meetcore.domain.payments.packages import WHOLE, CreditOrder, CreditPackage, FreeAmount
+from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatus, TooManyPending
+from meetcore.usecases.payments.start_payment import CREDITS_PAGE as ROOT
+
+_POLICY: Final = HEADERS["Content-Security-Policy"].replace("form-action 'self'", "form-action 'self' https:")
+"""Chromium applies `form-action` to the redirect that answers a form, too: here to the gateway's page."""
+_WITH_RECEIPT: Final = (PaymentStatus.PAID, PaymentStatus.REFUNDED)
+
+
+@frozen
+class _Offer:
+    """A package with its order, and the key of its form."""
+
+    package: CreditPackage
+    order: CreditOrder
+    form_key: str
+
+
+@frozen
+class _Row:
+    """A payment as pages show it; `pay_url` is where it can be paid, for those who may."""
+
+    payment: Payment
+    state: tuple[str, str]
+    pay_url: str
+    has_receipt: bool
+
+
+@Page("GET", ROOT, Action.VIEW_LEDGER)
+async def show_credits(visit: Visit) -> Response:
+    """Show what is on sale, and the payments of the account."""
+    return await _show(visit, {})
+
+
+@Page("POST", ROOT, Action.BUY_CREDITS)
+async def buy_credits(visit: Visit) -> Response:
+    """Start a payment and send the browser to its page at the gateway."""
+    use, who, package_id = visit.use.credits, visit.signed_in, visit.form.get("package_id") or None
+    try:
+        credits = None if package_id else _read_credits(visit, use.show_shop(who, visit.now).free)
+        outcome = await use.buy(who, package_id, credits, visit.sent_form(), visit.look.language.value)
+    except InvalidAmount:
+        text = visit.text(_("Write a whole number of credits within the bounds."))
+        return await _show(visit, {"credits": text})
+    except DomainError as refusal:
+        return await _show(visit, _explain(visit, refusal))
+    if outcome.refusal is not None:
+        return await _show(visit, explain(visit.look, outcome.refusal))
+    return RedirectResponse(str((outcome.record or {})["payment_url"]), 303, HEADERS)
+
+
+def _read_credits(visit: Visit, free: FreeAmount | None) -> int:
+    if free is None:
+        raise NotFound("No package was chosen.")
+    text, language = visit.form.get("credits", ""), visit.look.language
+    return read_amount(text, language, least=free.credits_from, most=free.credits_to)
+
+
+def _explain(visit: Visit, refusal: DomainError) -> dict[str, str]:
+    if isinstance(refusal, NotFound):
+        return {FORM: visit.text(_("This is not on sale any more. Choose another package."))}
+    if isinstance(refusal, UpstreamError):
+        text = _("The payment gateway did not answer. Nothing was paid. Try again in a minute.")
+        return {FORM: visit.text(text)}
+    if isinstance(refusal, TooManyPending):
+        text = _("%(payments)s payments wait to be paid. Pay one of them below, or let one expire.")
+        return {FORM: visit.text(text, payments=MAX_PENDING)}
+    return explain(visit.look, refusal)
+
+
+async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
+    use, who = visit.use.credits, visit.signed_in
+    shop = use.show_shop(who, visit.now)
+    found = await use.list_payments(who, PAGE_SIZE + 1, read_before(visit))
+    shown, older = first_page(visit, found, lambda one: one.id)
+    response = visit.form_page(
+        "credits.html",
+        errors,
+        available=who.account.balance - who.account.held,
+        account_id=who.account.id,
+        is_open=shop.is_open,
+        offers=[_Offer(package, order, _form_key(visit, package.id)) for package, order in shop.packages],
+        free=shop.free,
+        free_key=_form_key(visit, ""),
+        tax_share=use.start.packages.tax_basis_points / WHOLE,
+        typed=visit.form.get("credits", ""),
+        rows=[_row(visit, each) for each in shown],
+        older=older,
+    )
+    response.headers["Content-Security-Policy"] = _POLICY
+    return response
+
+
+def _form_key(visit: Visit, package_id: str) -> str:
+    """Return the key of a form: of the one that was refused its own, so that a retry is the same payment."""
+    is_sent = visit.form.get("package_id", "") == package_id
+    return (visit.form.get("form_key") if is_sent else None) or visit.new_form_key()
+
+
+def _row(visit: Visit, payment: Payment) -> _Row:
+    can_pay = (
+        payment.status is PaymentStatus.PENDING
+        and not payment.is_doubtful
+        and visit.now < payment.expires_at
+        and visit.may(Action.BUY_CREDITS)
+        and not visit.is_view
+    )
+    return _Row(
+        payment,
+        visit.mark(LOOKED_INTO if payment.is_doubtful else PAYMENT_STATES[payment.status]),
+        (payment.payment_url or "") if can_pay else "",
+        payment.status in _WITH_RECEIPT and visit.may(Action.VIEW_STATEMENTS),
+    )
+
+
+@Page("GET", f"{ROOT}/{{id}}", Action.VIEW_LEDGER)
+async def show_payment(visit: Visit) -> Response:
+    """Show one payment; while it is to be paid, the page renews itself."""
+    payment = await visit.use.credits.find(visit.signed_in, visit.path_id("payment"))
+    return visit.page(
+        "payment.html",
+        payment=payment,
+        row=_row(visit, payment),
+        balance=await _balance(visit) if payment.status is PaymentStatus.PAID else None,
+        is_live=payment.status is PaymentStatus.PENDING and not payment.is_doubtful,
+    )
+
+
+async def _balance(visit: Visit) -> int:
+    """Read the balance after the payment: that of the visit may be from before it was paid."""
+    again = await visit.area.find(visit.cookies.read(visit.request, visit.cookies.session))
+    return (again or visit.signed_in).account.balance

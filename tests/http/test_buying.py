@@ -1,0 +1,197 @@
+"""Credits that members buy on the pages of the dashboard, at the sandbox's gateway."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from urllib.parse import urlsplit
+
+import pytest
+from starlette.applications import Starlette
+
+from meetcore.composition.application import Application
+from meetcore.domain.members.roles import Role
+from meetcore.domain.payments.packages import CreditPackage, FreeAmount, PackageCatalogue
+from tests.support.api_harness import Customer, rebuilt
+from tests.support.pages import Browser
+from tests.support.texts import assert_contains
+from tests.support.visitors import Visitors, web_routes
+
+CREDITS = "/dashboard/credits"
+OWNERS_CAN = "Owners of the account and members with the role Finance can buy credits."
+NBSP = "\N{NO-BREAK SPACE}"
+
+
+@pytest.fixture
+async def elsewhere(application: Application) -> AsyncIterator[Callable[[Application], Visitors]]:
+    """Makes visitors of the pages of another application."""
+    made: list[Visitors] = []
+
+    def visitors_of(changed: Application) -> Visitors:
+        made.append(Visitors(Starlette(routes=list(web_routes(changed))), changed))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield visitors_of
+    for visitors in made:
+        for each in visitors.opened:
+            await each.aclose()
+
+
+async def bought(browser: Browser, package: str = "starter") -> str:
+    """Start a payment; return its page at the gateway."""
+    answer = await browser.post(CREDITS, package_id=package, form_key=await browser.form_key(CREDITS))
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+async def act(browser: Browser, payment_url: str, action: str) -> str:
+    """Press a button of the gateway; return the path that leads back."""
+    address = urlsplit(payment_url)
+    answer = await browser.http.post(f"{address.path}/{action}?{address.query}")
+    assert answer.status_code == 303
+    return f"{CREDITS}/{address.path.rpartition('/')[2]}"
+
+
+async def settled(customer: Customer, browser: Browser, path: str) -> str:
+    """Follow payments until this one is settled; return its page."""
+    follow = customer.application.payments.follow
+    assert follow is not None
+    while "data-refresh-s" in (page := (await browser.get(path)).text):
+        await follow()
+    return page
+
+
+async def test_an_owner_buys_credits(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    shop = await browser.get(CREDITS)
+    assert_contains(
+        shop.text, "1,000 credits are available.", f"IDR{NBSP}500,000", f"IDR{NBSP}55,000",
+        f"<strong>IDR{NBSP}555,000</strong>", "Buy 5,000 credits", "No payments yet.", absent=[OWNERS_CAN],
+    )  # fmt: skip
+    url = await bought(browser)
+    listed = (await browser.get(CREDITS)).text
+    assert_contains(listed, "to be paid", f'href="{url}"', "Pay now")
+    path = f"{CREDITS}/{urlsplit(url).path.rpartition('/')[2]}"
+    waiting = (await browser.get(path)).text
+    assert_contains(waiting, 'data-refresh-s="5"', f'href="{url}"', "This page renews itself")
+    assert await act(browser, url, "pay") == path
+    page = await settled(customer, browser, path)
+    assert_contains(page, "500 credits were added. The balance is 1,500 now.", "paid</span>", absent=[url])
+    browser.http.headers["Accept-Language"] = "id"
+    assert "Rp555.000" in (await browser.get(CREDITS)).text
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [("fail", "The payment failed, and no credits were added."), ("expire", "was not made in time")],
+)
+async def test_a_payment_that_is_not_made_says_what_to_do(
+    customer: Customer, visitors: Visitors, action: str, text: str
+) -> None:
+    browser = await visitors.member(customer.account_id, Role.FINANCE)
+    url = await bought(browser)
+    page = await settled(customer, browser, await act(browser, url, action))
+    assert_contains(page, text, f'<a class="button" href="{CREDITS}">Buy credits</a>', absent=[url])
+    assert await customer.balance() == 1000
+
+
+async def test_a_payment_in_doubt_names_the_support_contact(
+    customer: Customer, elsewhere: Callable[[Application], Visitors]
+) -> None:
+    application = rebuilt(customer.application, support_contact="help@rapat.example")
+    browser = await elsewhere(application).member(customer.account_id)
+    payment_id = urlsplit(await bought(browser)).path.rpartition("/")[2]
+    await customer.query("UPDATE payments SET doubt = 'wrong_amount' WHERE id = %s", payment_id)
+    page = (await browser.get(f"{CREDITS}/{payment_id}")).text
+    assert_contains(page, "being looked into", "Help: <a href=", absent=["Pay now", "data-refresh-s"])
+
+
+async def test_a_form_sent_twice_is_one_payment(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    key = await browser.form_key(CREDITS)
+    answers = [await browser.post(CREDITS, package_id="team", form_key=key) for _ in range(2)]
+    assert len({each.headers["location"] for each in answers}) == 1
+    assert (await browser.get(CREDITS)).text.count("Pay now") == 1
+    other = await browser.post(CREDITS, package_id="starter", form_key=key)
+    assert_contains(other.text, "The form was sent before with other values.")
+
+
+@pytest.mark.parametrize("role", [Role.DEVELOPER, Role.VIEWER])
+async def test_others_see_prices_and_who_can_buy(customer: Customer, visitors: Visitors, role: Role) -> None:
+    owner = await visitors.member(customer.account_id)
+    browser = await visitors.member(customer.account_id, role)
+    url = await bought(owner)
+    page = (await browser.get(CREDITS)).text
+    assert_contains(
+        page, f"IDR{NBSP}555,000", OWNERS_CAN, "to be paid", absent=["package_id", "Pay now", url]
+    )
+    path = f"{CREDITS}/{urlsplit(url).path.rpartition('/')[2]}"
+    assert_contains((await browser.get(path)).text, "To be paid until", absent=[url])
+    assert (await browser.post(CREDITS, package_id="starter", form_key="a")).status_code == 403
+    stranger = await visitors.member((await customer.harness.customer()).account_id)
+    assert (await stranger.get(path)).status_code == 404
+
+
+async def test_what_is_not_sold_is_refused_on_the_page(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    for fields in ({"package_id": "gone"}, {"credits": "5"}, {}):
+        refused = await browser.post(CREDITS, form_key="a", **fields)
+        assert refused.status_code == 422
+        assert "This is not on sale any more. Choose another package." in refused.text
+    for _ in range(20):
+        await browser.post(CREDITS, package_id="starter", form_key=await browser.form_key(CREDITS))
+    refused = await browser.post(CREDITS, package_id="starter", form_key="b")
+    assert (refused.status_code, "20 payments wait to be paid." in refused.text) == (422, True)
+    assert 'name="form_key" value="b"' in refused.text, "a retry is the same payment"
+
+
+async def test_payments_are_paged(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    for _ in range(26):
+        await bought(browser)
+        await customer.query(
+            "UPDATE payments SET status = 'failed', ended_at = now() WHERE account_id = %s",
+            customer.account_id,
+        )
+    page = (await browser.get(CREDITS)).text
+    older = re.search(r'href="([^"]+)" rel="next"', page)
+    assert older is not None
+    for path, count in ((CREDITS, 25), (older[1], 1)):
+        assert len(re.findall(rf'href="{CREDITS}/[0-9a-f]', (await browser.get(path)).text)) == count
+
+
+async def test_any_number_of_credits_where_it_is_sold(
+    customer: Customer, elsewhere: Callable[[Application], Visitors]
+) -> None:
+    dollars = CreditPackage("small", 10, 1_050, "USD")
+    packages = PackageCatalogue.of([dollars], FreeAmount(100, 10_000, 1000, "IDR"), 1100)
+    browser = await elsewhere(rebuilt(customer.application, packages=packages)).member(customer.account_id)
+    page = (await browser.get(CREDITS)).text
+    assert_contains(page, f"From 100 to 10,000 credits, at IDR{NBSP}1,000 each and 11% tax.", "$11.66")
+    for text in ("99", "10001", "1.5", ""):
+        refused = await browser.post(CREDITS, credits=text, form_key="a")
+        assert refused.status_code == 422
+        assert_contains(refused.text, 'id="f-credits-error"', f'value="{text}"')
+    answer = await browser.post(CREDITS, credits="1,500", form_key=await browser.form_key(CREDITS))
+    assert answer.status_code == 303
+    assert f"IDR{NBSP}1,665,000" in (await browser.get(CREDITS)).text
+
+
+async def test_a_closed_shop_says_what_a_top_up_needs(
+    customer: Customer, elsewhere: Callable[[Application], Visitors]
+) -> None:
+    application = rebuilt(customer.application, gateway=None, support_contact="help@rapat.example")
+    browser = await elsewhere(application).member(customer.account_id)
+    page = (await browser.get(CREDITS)).text
+    assert_contains(
+        page, "Credits are not sold on this page.", str(customer.account_id), absent=["package_id"]
+    )
+    assert page.count("mailto:help@rapat.example") == 2
+    refused = await browser.post(CREDITS, package_id="starter", form_key="a")
+    assert_contains(refused.text, "Credits are not sold here. Ask the operator of this service for a top-up.")
+
+
+async def test_the_browser_may_follow_the_form_to_the_gateway(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    for path, allowed in ((CREDITS, "form-action 'self' https:;"), ("/dashboard", "form-action 'self';")):
+        assert allowed in (await browser.get(path)).headers["Content-Security-Policy"]
