@@ -156,4 +156,4 @@ def _with_texts(one: ActionItem, texts: TaskTexts | None) -> ActionItem:
 
 
 def _renamed(name: str | None, names: Mapping[str, str]) -> str | None:
-    return name if name is None else names.get(name, name)
+    return name and names.get(name, name)

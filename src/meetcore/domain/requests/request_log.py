@@ -75,8 +75,7 @@ def detail_names(details: Mapping[str, object]) -> tuple[str, ...]:
 
 def _printable(text: str, at_most: int) -> str:
     """Return the beginning of a text, without what a store or a page cannot show: names come from callers."""
-    shown = text[:at_most]
-    return shown if shown.isprintable() else "".join(char if char.isprintable() else "?" for char in shown)
+    return "".join(char if char.isprintable() else "?" for char in text[:at_most])
 
 
 def is_error(status: int) -> bool:
