@@ -16,7 +16,7 @@ from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.requests.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.webhooks.deliveries import LOOK_AT_LEAST
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
-from meetcore.domain.meetings.views import MeetingFilter
+from meetcore.domain.meetings.views import MeetingFilter, StartCursor
 from meetcore.domain.money.ledger import TransferKind
 from meetcore.domain.money.views import TransactionFilter
 from meetcore.domain.notes.views import NoteFilter
@@ -149,6 +149,12 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
         for made_from, made_before in product((None, now - timedelta(days=1)), (None, now)):
             wanted = TransactionFilter(kind, made_from, made_before)
             await queries.list_transactions(account_id, wanted, *page)
+    after = StartCursor(SOON, meeting.id)
+    for status, behind, is_ascending in product(SHOWN, (None, after), (False, True)):
+        wanted_meetings = MeetingFilter(now, status, None if behind else SOON)
+        await queries.list_meetings_by_start(
+            account_id, wanted_meetings, 5, behind, is_ascending=is_ascending
+        )
     (endpoint, *_) = await queries.list_endpoints(account_id, *page)
     statuses = (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED)
     for delivered, event_kind, since in product(statuses, (None, KIND), (None, now)):

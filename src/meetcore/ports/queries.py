@@ -140,6 +140,12 @@ class DashboardQueries(Protocol):
     async def find_note_details(self, account_id: UUID, note_id: UUID) -> pages.NoteDetails | None:
         """Return a note in any state, without the host's key."""
 
+    async def list_meetings_by_start(
+        self, account_id: UUID, wanted: views.MeetingFilter, limit: int, after: views.StartCursor | None,
+        *, is_ascending: bool,
+    ) -> Sequence[meetings.Meeting]:  # fmt: skip
+        """List meetings in the order of their starts; words are not looked for."""
+
     async def describe_entries(
         self, account_id: UUID, entries: Sequence[ledger.Entry]
     ) -> pages.DescribedEntries: ...

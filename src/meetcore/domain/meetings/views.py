@@ -162,6 +162,14 @@ class MeetingFilter:
     words: tuple[str, ...] = ()
 
 
+@frozen
+class StartCursor:
+    """A place in a list by start: lists go on behind this meeting."""
+
+    start_at: datetime
+    id: UUID
+
+
 FREE_START_WITHIN: Final = timedelta(days=7)
 """How far after the wished start a free one is looked for."""
 

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Gone
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting
-from meetcore.domain.meetings.views import MeetingFilter
+from meetcore.domain.meetings.views import MeetingFilter, StartCursor
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.roles import Action, is_allowed
 from meetcore.domain.members.views import SignedIn, check_member
@@ -59,11 +59,11 @@ class MemberReads:
             found.low_threshold,
         )
 
-    async def list_last_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
-        """Return the newest meetings; none for a role that sees no meetings."""
+    async def list_next_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
+        """Return the meetings that start first; none for a role that sees no meetings."""
         if not is_allowed(who.role, Action.VIEW_MEETINGS):
             return []
-        return await self.list_meetings(who, wanted, limit, None)
+        return await self.list_meetings_by_start(who, wanted, limit, None, is_ascending=True)
 
     async def list_requests(
         self, who: SignedIn, wanted: views.RequestFilter, limit: int, before: UUID | None
@@ -152,6 +152,20 @@ class MemberReads:
         """Meetings, the newest first; see `Queries.list_meetings`."""
         check_member(who, Action.VIEW_MEETINGS)
         return await self.queries.list_meetings(who.account.id, wanted, limit, before)
+
+    async def list_meetings_by_start(
+        self,
+        who: SignedIn,
+        wanted: MeetingFilter,
+        limit: int,
+        after: StartCursor | None,
+        *,
+        is_ascending: bool,
+    ) -> Sequence[Meeting]:
+        """Meetings in the order of their starts; see `Queries.list_meetings_by_start`."""
+        check_member(who, Action.VIEW_MEETINGS)
+        list_ = self.queries.list_meetings_by_start
+        return await list_(who.account.id, wanted, limit, after, is_ascending=is_ascending)
 
     async def find_meeting(self, who: SignedIn, meeting_id: UUID) -> MeetingDetails:
         """Find a meeting, with its recording for a role that reads notes; `Gone` past its retention."""

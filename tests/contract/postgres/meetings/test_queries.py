@@ -25,6 +25,7 @@ from meetcore.domain.meetings.views import (
     MAX_ENDS_LOOKED_AT,
     FreeStartQuery,
     MeetingFilter,
+    StartCursor,
 )
 from meetcore.domain.texts import search_words
 from meetcore.ports.queries import MAX_PAGE
@@ -90,6 +91,21 @@ async def _list(
     rig: PostgresRig, customer: Customer, wanted: MeetingFilter, limit: int = MAX_PAGE
 ) -> list[Meeting]:
     return list(await rig.queries.list_meetings(customer.account_id, wanted, limit, None))
+
+
+async def _pages_by_start(
+    rig: PostgresRig, customer: Customer, wanted: MeetingFilter, limit: int, *, is_ascending: bool
+) -> list[Meeting]:
+    """Every page in the order of the starts, joined."""
+    found: list[Meeting] = []
+    while True:
+        after = StartCursor(found[-1].start_at, found[-1].id) if found else None
+        page = await rig.queries.list_meetings_by_start(
+            customer.account_id, wanted, limit, after, is_ascending=is_ascending
+        )
+        found += page
+        if len(page) < limit:
+            return found
 
 
 def _expected(made: Sequence[Meeting], wanted: MeetingFilter) -> list[Meeting]:
@@ -185,6 +201,9 @@ async def test_a_filter_is_that_of_the_domain(
         expected = _expected(made, wanted)
         assert await _list(rig, customer, wanted) == expected
         assert await _list(rig, customer, wanted, limit) == expected[:limit]
+        by_start = sorted(expected, key=lambda one: (one.start_at, one.id))
+        assert await _pages_by_start(rig, customer, wanted, limit, is_ascending=True) == by_start
+        assert await _pages_by_start(rig, customer, wanted, limit, is_ascending=False) == by_start[::-1]
 
 
 NOW = SOON - timedelta(days=1)

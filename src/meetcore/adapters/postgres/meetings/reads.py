@@ -7,6 +7,7 @@ any transaction.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from uuid import UUID
 
 from meetcore.adapters.postgres.columns import Row, utc
@@ -105,6 +106,27 @@ class MeetingReads(Reads):
         found = await self._all(_page_statement(wanted), page)
         return [rows.meeting_with_key(row, self._cipher) for row in found]
 
+    async def list_meetings_by_start(
+        self,
+        account_id: UUID,
+        wanted: views.MeetingFilter,
+        limit: int,
+        after: views.StartCursor | None,
+        *,
+        is_ascending: bool,
+    ) -> Sequence[Meeting]:
+        page: Row = {
+            "account_id": account_id,
+            "now": wanted.now,
+            "from": wanted.starts_from or "-infinity",
+            "to": wanted.starts_before or "infinity",
+            "limit": limit,
+        }
+        if after is not None:
+            page |= {"after_start": after.start_at, "after_id": after.id}
+        statement = _by_start(wanted.status, is_ascending=is_ascending, is_first=after is None)
+        return [rows.meeting(row, self._cipher) for row in await self._all(statement, page)]
+
     async def next_free_start(self, wanted: views.FreeStartQuery) -> datetime | None:
         row = await self._one(SQL["next_free_start"], _free_start_parameters(wanted))
         return None if row is None else utc(row["at"])
@@ -117,6 +139,31 @@ class MeetingReads(Reads):
         parameters = {"provider": provider, "provider_meeting_id": provider_meeting_id}
         row = await self._one(SQL["find_at_provider"], parameters)
         return None if row is None else rows.meeting(row, self._cipher)
+
+
+# The statuses in the table of the meetings that a status shows, in the order of the conditions of `STANDS`.
+_STATUSES: dict[MeetingStatus | None, tuple[str, ...]] = {
+    None: ("scheduled", "cancelling", "started", "ended", "cancelled"),
+    MeetingStatus.SCHEDULED: ("scheduled", "cancelling"),
+    MeetingStatus.STARTED: ("scheduled", "cancelling", "started"),
+    MeetingStatus.ENDED: ("scheduled", "cancelling", "started", "ended"),
+    MeetingStatus.CANCELLED: ("cancelled",),
+}
+
+
+@cache
+def _by_start(status: MeetingStatus | None, *, is_ascending: bool, is_first: bool) -> str:
+    """Compose the page for a shown status: each part walks the index of one status alone, and so needs no sort."""
+    order, follows = ("ASC", ">") if is_ascending else ("DESC", "<")
+    behind = "" if is_first else f" AND (m.start_at, m.id) {follows} (%(after_start)s, %(after_id)s)"
+    stands = " OR ".join(STANDS[status])
+    parts = (
+        f"""(SELECT m.id, m.start_at FROM meetings m WHERE m.account_id = %(account_id)s AND m.status = '{each}'
+            AND m.start_at >= %(from)s AND m.start_at < %(to)s{behind} AND ({stands})
+        ORDER BY m.start_at {order}, m.id {order} LIMIT %(limit)s)"""
+        for each in _STATUSES[status]
+    )
+    return SQL["page_by_start"].replace("{parts}", " UNION ALL ".join(parts)).replace("{order}", order)
 
 
 def _page_statement(wanted: views.MeetingFilter) -> str:

@@ -131,6 +131,12 @@ FROM (SELECT * FROM (
     ) AS walked LIMIT %(limit)s) AS page
 JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id ORDER BY m.id DESC
 
+-- page_by_start: A page of an account's meetings in the order of their starts, merged from one walk of the index for each status.
+SELECT {MEETING.select}
+FROM (SELECT * FROM ({parts}) AS parts ORDER BY start_at {order}, id {order} LIMIT %(limit)s) AS page
+JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+ORDER BY m.start_at {order}, m.id {order}
+
 -- page_in_time: Read the next of an account's meetings in a range of starts: of all there are, or by a scan that skips those
 -- outside. In the scan the start is hidden from the planner, which takes any range for a small one and would sort it.
 WITH probe AS MATERIALIZED (

@@ -1,10 +1,12 @@
 """Meetings: the list, one meeting, and creating and cancelling one by hand with the price shown first."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web.calendar_files import MEDIA_TYPE, CalendarEvent, calendar_file
@@ -15,6 +17,7 @@ from meetcore.adapters.web.forms import (
     explain,
     explain_all,
     first_page,
+    older,
     read_before,
     read_days,
     send_file,
@@ -47,6 +50,17 @@ OPTIONS: Final[Mapping[str, str]] = {
 }
 
 
+class When(StrEnum):
+    """The two lists of meetings, in the order of the page."""
+
+    UPCOMING = "upcoming"
+    PAST = "past"
+
+
+_LISTS: Final[Mapping[When, str]] = {When.UPCOMING: _("Today and later"), When.PAST: _("Earlier")}
+_FILTERS: Final = ("search", "status", "from", "to")
+
+
 @frozen
 class _Row:
     """A meeting in a list; `state` is the text and the kind of its mark, `credits` the price less refunds."""
@@ -58,6 +72,16 @@ class _Row:
     credits: int
 
 
+@frozen
+class MeetingList:
+    """A part of the page: its rows, and the address of the next page with the text of its link."""
+
+    heading: str
+    rows: Sequence[_Row]
+    further: str
+    further_text: str = ""
+
+
 @Page("GET", ROOT, Action.VIEW_MEETINGS)
 async def list_meetings(visit: Visit) -> Response:
     days, text = read_days(visit), visit.query("status")
@@ -65,16 +89,64 @@ async def list_meetings(visit: Visit) -> Response:
     search = visit.query("search").strip()
     words = search_words(search)
     wanted = views.MeetingFilter(visit.now, status, days.begins_at, days.ends_at, words)
-    found = await visit.use.reads.list_meetings(visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit))
-    shown, older = first_page(visit, found, lambda one: one.id, "search", "status", "from", "to")
+    if words:
+        found = await visit.use.reads.list_meetings(
+            visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit)
+        )
+        shown, older = first_page(visit, found, lambda one: one.id, *_FILTERS)
+        lists = [MeetingList(visit.text(_("Found")), meeting_rows(visit, shown), older)]
+    else:
+        when = visit.query("when")
+        lists = [
+            await _by_start(visit, wanted, each)
+            for each in When
+            if when in ("", each) or when not in set(When)
+        ]
     return visit.page(
         "meetings.html",
-        meetings=meeting_rows(visit, shown),
-        older=older,
+        lists=lists,
         errors=days.errors,
         chosen={"from": visit.query("from"), "to": visit.query("to"), "status": text, "search": search},
         statuses=visit.choices((each.value, label) for each, (label, _kind) in MEETING_STATES.items()),
     )
+
+
+def today_begins_at(visit: Visit) -> datetime:
+    """Return when the present day began, in WIB."""
+    return schedule.cap_day_ends_at(schedule.cap_day(visit.now)) - timedelta(days=1)
+
+
+async def _by_start(visit: Visit, wanted: views.MeetingFilter, when: When) -> MeetingList:
+    """Read the meetings of today and later, the first one first, or the earlier ones, the last one first."""
+    is_upcoming, today = when is When.UPCOMING, today_begins_at(visit)
+    if is_upcoming:
+        wanted = evolve(wanted, starts_from=max(wanted.starts_from or today, today))
+    else:
+        wanted = evolve(wanted, starts_before=min(wanted.starts_before or today, today))
+    after = _read_cursor(visit) if visit.query("when") == when else None
+    found = await visit.use.reads.list_meetings_by_start(
+        visit.signed_in, wanted, PAGE_SIZE + 1, after, is_ascending=is_upcoming
+    )
+    shown, further = found[:PAGE_SIZE], ""
+    if len(found) > PAGE_SIZE:
+        last = f"{shown[-1].start_at.isoformat()}_{shown[-1].id}"
+        further = f"{older(visit, last, *_FILTERS)}&when={when}"
+    return MeetingList(
+        visit.text(_LISTS[when]),
+        meeting_rows(visit, shown),
+        further,
+        visit.text(_("Later")) if is_upcoming else "",
+    )
+
+
+def _read_cursor(visit: Visit) -> views.StartCursor | None:
+    """Read the place that a list goes on behind; anything else means its beginning."""
+    text, _mark, id_ = visit.query("before").rpartition("_")
+    try:
+        at = datetime.fromisoformat(text)
+        return views.StartCursor(at, UUID(id_)) if at.utcoffset() is not None else None
+    except ValueError:
+        return None
 
 
 @Page("GET", f"{ROOT}/new", Action.MANAGE_MEETINGS)

@@ -9,7 +9,7 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web import formats, markup
-from meetcore.adapters.web.pages.meetings import meeting_rows
+from meetcore.adapters.web.pages.meetings import meeting_rows, today_begins_at
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.meetings import schedule, views
@@ -35,9 +35,10 @@ class _Warning:
 async def show_overview(visit: Visit) -> Response:
     """Show the balance, the spending and what needs attention."""
     who, reads, today = visit.signed_in, visit.use.reads, schedule.cap_day(visit.now)
+    upcoming = views.MeetingFilter(visit.now, starts_from=today_begins_at(visit))
     found, meetings = await asyncio.gather(
         reads.find_overview(who, today - timedelta(days=DAYS - 1), today),
-        reads.list_last_meetings(who, views.MeetingFilter(visit.now), MEETINGS),
+        reads.list_next_meetings(who, upcoming, MEETINGS),
     )
     days = _every_day(found.spending, today)
     chart = [_bar(visit, each) for each in days]
