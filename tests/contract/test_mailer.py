@@ -19,7 +19,15 @@ from meetcore.adapters.dev_inbox import MailInbox
 from meetcore.adapters.mail_texts import TemplateMailTexts, letters
 from meetcore.adapters.mail_texts.letters import CATALOGUES
 from meetcore.adapters.smtp import Security, SmtpMailer, SmtpServer, server_from_url
-from meetcore.domain.mails.contents import EndpointDisabled, Invitation, LowCredits, MailContent, SignInLink
+from meetcore.domain.mails.contents import (
+    EndpointDisabled,
+    Invitation,
+    LowCredits,
+    MailContent,
+    PaymentEnded,
+    PaymentReceived,
+    SignInLink,
+)
 from meetcore.domain.mails.mails import Sender, parse_sender
 from meetcore.domain.notes.notes import Language
 from meetcore.ports.mails import MailRefused, MailTexts, MailUnavailable
@@ -107,6 +115,18 @@ def test_times_are_those_of_jakarta_and_numbers_those_of_the_language():
     low = LowCredits(1234, 5000, "https://meet.example/")
     assert "1,234 credits left" in texts.write(low, Language.ENGLISH).text
     assert "Tersisa 1.234 kredit" in texts.write(low, Language.INDONESIAN).text
+
+
+def test_a_payment_failed_or_expired_and_its_money_is_in_the_currencys_form():
+    for is_expired, subject in ((True, "A payment has expired"), (False, "A payment has failed")):
+        content = PaymentEnded(500, 55_500, "USD", is_expired, "https://meet.example/")
+        letter = letters.LetterWriter(SITE, Language.ENGLISH).write(content)
+        assert letter.subject == subject
+        assert "$555.00 for 500 credits" in letter.sentences[0]
+    received = PaymentReceived("2026-000007", 500, 555_000, "IDR", "https://meet.example/")
+    letter = letters.LetterWriter(SITE, Language.INDONESIAN).write(received)
+    assert letter.subject == "Pembayaran diterima: kuitansi 2026-000007"
+    assert "Rp555.000" in letter.sentences[0]
 
 
 def test_one_and_several_webhooks_are_told_apart():

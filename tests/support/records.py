@@ -14,6 +14,8 @@ from meetcore.domain.mails.contents import (
     LowCredits,
     MailContent,
     PasskeyChanged,
+    PaymentEnded,
+    PaymentReceived,
     StatementReady,
 )
 from meetcore.domain.mails.contents import Invitation as InvitationMail
@@ -69,6 +71,8 @@ CONTENTS: tuple[MailContent, ...] = (
     LowCredits(9, 10, "https://meet.example/"),
     PasskeyChanged("Dewi's laptop", True, AT, "192.0.2.1", "https://meet.example/"),
     StatementReady(date(2026, 11, 1), "Perkumpulan “Émile”", "https://meet.example/"),
+    PaymentReceived("2026-000001", 500, 555_000, "IDR", "https://meet.example/"),
+    PaymentEnded(500, 555_000, "IDR", True, "https://meet.example/"),
 )
 
 

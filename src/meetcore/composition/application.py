@@ -160,6 +160,12 @@ def build(
     ports = evolve(ports, files=MeasuredFiles(ports.files, ports.metrics, ports.tracing))
     chain_key = policy.chain_keys[0] if policy.chain_keys else None
     runtime = Runtime(ports.clock, ports.entropy, chain_key, ports.metrics, ports.tracing)
+    if policy.sends_mails:
+        from meetcore.usecases.mails import MailQueue
+        from meetcore.usecases.payments.credit_mails import CreditMails
+
+        queue = MailQueue(runtime, policy.base_url, policy.sends_mails, policy.mail_limits)
+        runtime = evolve(runtime, low_mails=CreditMails(queue).low)
     return Application(ports, policy, reports, runtime, origin)
 
 
@@ -182,7 +188,7 @@ class Application:
         ports = self.ports
         built = Administration(
             ports.store, ports.registry, ports.notifier, self.runtime, self.policy.key_prefix,
-            postings=CreditPostings(ports.store, self.reports.failed_batch),
+            postings=CreditPostings(ports.store, self.reports.failed_batch, self.runtime.low_mails),
         )  # fmt: skip
         return built if self.origin is None else built.acting_as(self.origin)
 

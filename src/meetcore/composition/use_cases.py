@@ -51,6 +51,7 @@ from meetcore.usecases.notes.recordings import (
     WorkOnRecordings,
 )
 from meetcore.usecases.notes.sold_recordings import ConcludeRecording
+from meetcore.usecases.payments.credit_mails import CreditMails
 from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
 from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
 from meetcore.usecases.payments.start_payment import StartPayment
@@ -107,7 +108,7 @@ def build_payments(app: Application) -> Payments:
     """Build the use cases."""
     ports, policy, runtime, reports = app.ports, app.policy, app.runtime, app.reports
     store, gateway, notifier = ports.store, ports.gateway, ports.notifier
-    settle = SettlePayment(runtime, policy.packages.seller)
+    settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))
     return Payments(
         StartPayment(store, gateway, policy.packages, runtime, policy.base_url),
         ReceiveNotification(store, notifier, runtime),

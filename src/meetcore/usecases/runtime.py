@@ -1,7 +1,7 @@
 """The runtime of use cases: clock and randomness of a process, leases, retries, concurrency, periods."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import wraps
@@ -12,14 +12,18 @@ from attrs import frozen
 
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
 from meetcore.domain.money.hash_chain import ChainKey
+from meetcore.domain.money.ledger import CreditsFellLow
 from meetcore.ports import observability, runtime, store
+
+LowMails = Callable[[store.Transaction, CreditsFellLow], Awaitable[int]]
+"""Queues the mails about credits that fell low, in a transaction; returns how many."""
 
 
 @frozen
 class Runtime:
     """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`.
 
-    `metrics` and `tracing` are for operators.
+    `metrics` and `tracing` are for operators. `low_mails` is `None` where no mails are sent.
     """
 
     clock: runtime.Clock
@@ -27,6 +31,7 @@ class Runtime:
     chain_key: ChainKey | None = None
     metrics: observability.Metrics = observability.NO_METRICS
     tracing: observability.Tracing = observability.NO_TRACING
+    low_mails: LowMails | None = None
 
     def now(self) -> datetime:
         """Return the present instant, in UTC."""
@@ -35,6 +40,14 @@ class Runtime:
     def new_id(self, at: datetime) -> UUID:
         """Return a UUIDv7 of that instant."""
         return uuid7(at, self.entropy.token_bytes(RANDOM_BYTES))
+
+    def has_mails(self, facts: Sequence[CreditsFellLow]) -> bool:
+        """Return whether mails follow from a posting's facts: then it is written in a transaction."""
+        return bool(facts) and self.low_mails is not None
+
+    async def mail_low(self, tx: store.Transaction, facts: Sequence[CreditsFellLow]) -> int:
+        """Queue the mails that follow from the facts of a posting of `tx`; return how many. Few have any."""
+        return await self.low_mails(tx, facts[-1]) if facts and self.low_mails is not None else 0
 
     def jitter(self) -> float:
         """Return a number from [0, 1)."""

@@ -177,6 +177,7 @@ class ApplicationHarness:
     daily_cap: int | None = None
     clock: StoreClock = field(factory=lambda: StoreClock(START))
     faults: SandboxFaults = field(factory=SandboxFaults)
+    policy: dict[str, Any] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         self.runtime = Runtime(self.clock, RisingEntropy(7))
@@ -249,7 +250,9 @@ class ApplicationHarness:
             notes=NotePorts(self.editor, self.listener, self.scribe, FakeHolidayCalendar()),
             metrics=self.metrics,
         )  # fmt: skip
-        return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))
+        return build(
+            ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | self.policy | policy)
+        )
 
     @property
     def administration(self) -> Administration:

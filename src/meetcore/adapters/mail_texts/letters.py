@@ -12,7 +12,7 @@ from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from meetcore.adapters.catalogues import translations
+from meetcore.adapters.catalogues import format_money, translations
 from meetcore.domain.mails import contents, views
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role
@@ -58,6 +58,10 @@ class LetterWriter:
                 return self._passkey(content)
             case contents.StatementReady():
                 return self._statement(content)
+            case contents.PaymentReceived():
+                return self._received(content)
+            case contents.PaymentEnded():
+                return self._ended(content)
 
     def _sign_in(self, link: contents.SignInLink) -> Letter:
         _ = self._text
@@ -172,6 +176,44 @@ class LetterWriter:
             _("See the statements"),
             ready.page_url,
             after=(_("An owner can switch these e-mails off under Settings."),),
+        )
+
+    def _received(self, paid: contents.PaymentReceived) -> Letter:
+        _ = self._text
+        return Letter(
+            _("Payment received: receipt %(receipt)s", receipt=paid.receipt),
+            (
+                _(
+                    "%(amount)s has arrived, and %(credits)s credits are in the account.",
+                    amount=format_money(paid.amount, paid.currency, self.language),
+                    credits=self._number(paid.credits),
+                ),
+                _("The receipt has the number %(receipt)s.", receipt=paid.receipt),
+            ),
+            _("See the receipt"),
+            paid.page_url,
+        )
+
+    def _ended(self, ended: contents.PaymentEnded) -> Letter:
+        _ = self._text
+        values = {
+            "amount": format_money(ended.amount, ended.currency, self.language),
+            "credits": self._number(ended.credits),
+        }
+        if ended.is_expired:
+            subject = _("A payment has expired")
+            sentence = _(
+                "The payment of %(amount)s for %(credits)s credits was not paid in time and has expired.",
+                **values,
+            )
+        else:
+            subject = _("A payment has failed")
+            sentence = _("The payment of %(amount)s for %(credits)s credits has failed.", **values)
+        return Letter(
+            subject,
+            (sentence, _("No credits were added. To buy them, start a new payment.")),
+            _("See the payment"),
+            ended.page_url,
         )
 
     def _text(self, message: str, **values: str) -> str:

@@ -25,6 +25,8 @@ class MailKind(StrEnum):
     LOW_CREDITS = "low_credits"
     PASSKEY_CHANGED = "passkey_changed"
     STATEMENT_READY = "statement_ready"
+    PAYMENT_RECEIVED = "payment_received"
+    PAYMENT_ENDED = "payment_ended"
 
 
 @frozen
@@ -85,7 +87,32 @@ class StatementReady:
     page_url: str
 
 
-MailContent = SignInLink | Invitation | EndpointDisabled | LowCredits | PasskeyChanged | StatementReady
+@frozen
+class PaymentReceived:
+    """A payment that was paid: its receipt's number, credits, and amount in units of the currency."""
+
+    receipt: str
+    credits: int
+    amount: int
+    currency: str
+    page_url: str
+
+
+@frozen
+class PaymentEnded:
+    """A payment that expired, or failed: nothing was paid. The amount is in units of the currency."""
+
+    credits: int
+    amount: int
+    currency: str
+    is_expired: bool
+    page_url: str
+
+
+MailContent = (
+    SignInLink | Invitation | EndpointDisabled | LowCredits | PasskeyChanged | StatementReady
+    | PaymentReceived | PaymentEnded
+)  # fmt: skip
 
 CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
     MailKind.SIGN_IN_LINK: SignInLink,
@@ -94,6 +121,8 @@ CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
     MailKind.LOW_CREDITS: LowCredits,
     MailKind.PASSKEY_CHANGED: PasskeyChanged,
     MailKind.STATEMENT_READY: StatementReady,
+    MailKind.PAYMENT_RECEIVED: PaymentReceived,
+    MailKind.PAYMENT_ENDED: PaymentEnded,
 }
 """The class of each kind's content."""
 

@@ -246,9 +246,13 @@ async def settle(
 
 
 async def _settle(
-    tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime, charge_id: UUID
-) -> tuple[Outcome, Funds, CapUsage] | None:
-    """Settle as `settle` does, by a charge of this id; return the funds and the usage after it, too."""
+    tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime, charge_id: UUID, *,
+    can_mail: bool = True,
+) -> tuple[Outcome, Funds, CapUsage] | None:  # fmt: skip
+    """Settle as `settle` does, by a charge of this id; return the funds and the usage after it, too.
+
+    Without `can_mail` a charge that mails follow from is not written: `None`.
+    """
     if view.hold is None:
         return None
     settled = holds.settle(
@@ -256,6 +260,8 @@ async def _settle(
     )
     posting = settled.posting
     assert posting.entry is not None  # a settlement always posts
+    if not can_mail and runtime.has_mails(posting.facts):
+        return None
     meeting, fact = mark_scheduled(view.meeting, made, posting.entry.transfer.id)
     outcome = Outcome(created_record(meeting))
     due = await tx.meetings.save_scheduled(
@@ -263,7 +269,10 @@ async def _settle(
         events_of(runtime, at, fact, posting),
         None if view.claim is None else encode_outcome(outcome),
     )  # fmt: skip
-    return None if due is None else (evolve(outcome, due=due), posting.funds, settled.usage)
+    if due is None:
+        return None
+    due += await runtime.mail_low(tx, posting.facts)
+    return evolve(outcome, due=due), posting.funds, settled.usage
 
 
 async def abandon(
@@ -299,8 +308,9 @@ class Provisioner:
         """Settle the meeting that the provider has `made`; `None` when the lease is lost.
 
         The view is tried as it is, by one statement, or in turn with others of the account. Where the account
-        has changed, it is read again under its lock. A settlement whose answer was lost is looked up. Raises
-        `OutcomeUnknown`: the commit was lost, and its outcome was not found; `NumberTaken`.
+        has changed, or its credits fall low, it is read again under its lock. A settlement whose answer was
+        lost is looked up. Raises `OutcomeUnknown`: the commit was lost, and its outcome was not found;
+        `NumberTaken`.
         """
         charge_id = self.runtime.new_id(at)
         try:
@@ -322,7 +332,7 @@ class Provisioner:
 
         async def attempt(tx: Transaction, state: AccountState) -> tuple[Outcome, AccountState] | None:
             present = evolve(view, version=state.version, funds=state.funds, usage=state.usage)
-            done = await _settle(tx, self.runtime, present, made, at, charge_id)
+            done = await _settle(tx, self.runtime, present, made, at, charge_id, can_mail=False)
             return None if done is None else (done[0], evolve(state, funds=done[1], usage=done[2]))
 
         spender = Spender(view.meeting.account_id, view.hold.api_key_id, view.hold.cap_day)

@@ -2,7 +2,8 @@
 
 The funds that a posting left are remembered. The next posting of the account is decided on them and written
 by one statement that commits by itself, if the account is still as remembered and has no such operation. Else
-the decision is made again under the account's lock: so is every refusal, and every known operation.
+the decision is made again under the account's lock: so is every refusal, every known operation, and, for its
+mails, a posting that makes credits low.
 
 Requests for an account that come while it is posted to are decided together, each on the funds that the one
 before it leaves, and the postings of several accounts at one time are one statement. Between processes the
@@ -23,12 +24,12 @@ from attrs import define, evolve, field, frozen
 from meetcore.domain.errors import DomainError, own_copy
 from meetcore.domain.members.audit import ActionOrigin, AuditEntry, Detail
 from meetcore.domain.money import ledger, transfers, views
-from meetcore.domain.money.ledger import Entry, Funds, Posting
+from meetcore.domain.money.ledger import CreditsFellLow, Entry, Funds, Posting
 from meetcore.domain.webhooks.events import Event
 from meetcore.ports.store import CommitLost, OutcomeUnknown, Store, StoreUnavailable, Transaction
 from meetcore.usecases.members.audit import action_of
 from meetcore.usecases.money.turns import FailedBatch, Turns, failure_of_waiting, no_report
-from meetcore.usecases.runtime import Runtime, repeated_when_lost
+from meetcore.usecases.runtime import LowMails, Runtime, repeated_when_lost
 
 REMEMBERED: Final = 1_000
 """Accounts whose funds are remembered."""
@@ -55,7 +56,7 @@ class PostingRequest:
 class Posted:
     """An entry in the ledger, and the balance that it left; the present one where the reference was known.
 
-    `due` counts the deliveries that became due with the batch.
+    `due` counts the deliveries and mails that became due with the batch.
     """
 
     entry: Entry
@@ -71,6 +72,7 @@ class _Decided:
     funds: Funds
     outcomes: list[Posted | Exception]
     postings: views.AccountPostings | None
+    facts: Sequence[CreditsFellLow] = ()
 
     @property
     def is_refused(self) -> bool:
@@ -90,6 +92,7 @@ class CreditPostings:
 
     store: Store
     report: Callable[[FailedBatch], object] = no_report
+    low_mails: LowMails | None = None
     _known: dict[UUID, Funds] = field(factory=dict, init=False, repr=False)
     _accounts: Turns[UUID, PostingRequest, Posted | Exception] = field(init=False, repr=False)
     _statements: Turns[None, views.AccountPostings, int | Exception | None] = field(init=False, repr=False)
@@ -114,7 +117,8 @@ class CreditPostings:
         funds, lost, due = self._known.pop(account_id, None), None, None
         if funds is not None:
             decided = _decide(funds, {}, requests)
-            if decided.postings is not None and not decided.is_refused:
+            has_mails = bool(decided.facts) and self.low_mails is not None
+            if decided.postings is not None and not decided.is_refused and not has_mails:
                 try:
                     due = await self._statements.run(None, decided.postings)
                 except CommitLost as error:
@@ -183,7 +187,7 @@ class CreditPostings:
         self, account_id: UUID, requests: Sequence[PostingRequest]
     ) -> Sequence[Posted | Exception]:
         async with self.store.begin() as tx:
-            decided, due = await _decide_locked(tx, account_id, requests)
+            decided, due = await _decide_locked(tx, account_id, requests, self.low_mails)
         self._remember(decided.funds)
         return decided.written(due)
 
@@ -212,9 +216,9 @@ class CreditPostings:
             del self._known[next(iter(self._known))]
 
 
-async def post_within(tx: Transaction, request: PostingRequest) -> Posted:
+async def post_within(tx: Transaction, runtime: Runtime, request: PostingRequest) -> Posted:
     """Post in a transaction of the caller's; raise what `decide` does."""
-    decided, due = await _decide_locked(tx, request.account_id, [request])
+    decided, due = await _decide_locked(tx, request.account_id, [request], runtime.low_mails)
     outcome = decided.written(due)[0]
     if isinstance(outcome, Exception):
         raise outcome
@@ -222,13 +226,16 @@ async def post_within(tx: Transaction, request: PostingRequest) -> Posted:
 
 
 async def _decide_locked(
-    tx: Transaction, account_id: UUID, requests: Sequence[PostingRequest]
+    tx: Transaction, account_id: UUID, requests: Sequence[PostingRequest], low_mails: LowMails | None
 ) -> tuple[_Decided, int]:
     view = await tx.postings.load_locked(account_id, [each.operation for each in requests])
     decided = _decide(view.funds, view.entries, requests)
     if decided.postings is None:
         return decided, 0
-    return decided, (await tx.postings.append_if_unchanged([decided.postings]))[account_id]
+    due = (await tx.postings.append_if_unchanged([decided.postings]))[account_id]
+    if decided.facts and low_mails is not None:
+        due += await low_mails(tx, decided.facts[-1])
+    return decided, due
 
 
 def _decide(before: Funds, entries: Mapping[str, Entry], requests: Sequence[PostingRequest]) -> _Decided:
@@ -238,6 +245,7 @@ def _decide(before: Funds, entries: Mapping[str, Entry], requests: Sequence[Post
     made: list[Entry] = []
     events: list[Event] = []
     actions: list[AuditEntry] = []
+    facts: list[CreditsFellLow] = []
     for each in requests:
         try:
             posting, described, action = each.context.run(_decide_one, each, funds, known.get(each.operation))
@@ -253,9 +261,10 @@ def _decide(before: Funds, entries: Mapping[str, Entry], requests: Sequence[Post
         made.append(posting.entry)
         events += described
         actions += action
+        facts += posting.facts
         outcomes.append(Posted(posting.entry, funds.balance, is_new=True))
     postings = views.AccountPostings(before, funds, made, events, actions) if made else None
-    return _Decided(funds, outcomes, postings)
+    return _Decided(funds, outcomes, postings, facts)
 
 
 def _decide_one(

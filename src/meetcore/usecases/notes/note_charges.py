@@ -162,7 +162,7 @@ async def fail_note(
 async def complete_note(
     tx: Transaction, runtime: Runtime, settlement: NoteSettlement, credits: int, at: datetime
 ) -> tuple[Note, int]:
-    """Charge a written note and show it, under its account's lock; return how many deliveries are due."""
+    """Charge a written note and show it, under its account's lock; return how many are due, mails too."""
     settled = holds.settle(
         settlement.funds, settlement.usage, settlement.hold, credits, runtime.new_id(at), at,
         runtime.chain_key,
@@ -174,7 +174,7 @@ async def complete_note(
     due = await tx.notes.save_completed(
         note, settlement.hold, posting.funds, settled.usage, posting.entry, events
     )
-    return note, due
+    return note, due + await runtime.mail_low(tx, posting.facts)
 
 
 @frozen

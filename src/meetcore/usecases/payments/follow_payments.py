@@ -29,8 +29,10 @@ from meetcore.ports.payments import (
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
 from meetcore.usecases.money.credit_postings import Posted, post_within, top_up_request
+from meetcore.usecases.payments.credit_mails import CreditMails
 from meetcore.usecases.runtime import Runtime, gather_all, repeated_when_lost
 
+_UNPAID: Final = frozenset({PaymentStatus.FAILED, PaymentStatus.EXPIRED})
 LEASE_S: Final = 30.0
 """How long a look may take: longer than the time limits of a gateway's calls."""
 
@@ -75,21 +77,23 @@ class SettlePayment:
 
     runtime: Runtime
     seller: Seller
+    mails: CreditMails
 
     async def __call__(self, tx: Transaction, payment: Payment, now: datetime) -> Posted:
-        """Post the credits of a payment that has just become paid, and write its receipt."""
+        """Post the credits of a payment that has just become paid, write its receipt, and queue its mail."""
         request = top_up_request(
             self.runtime, SERVICE, now, payment.account_id, payment.credits,
             payments.topup_reference(payment.id), None,
         )  # fmt: skip
-        posted = await post_within(tx, request)
+        posted = await post_within(tx, self.runtime, request)
         buyer = await tx.payments.find_buyer(payment.account_id)
         receipt = Receipt(
             payment_id=payment.id, account_id=payment.account_id, year=receipt_year(now), number=0,
             issued_at=now, seller=self.seller, buyer=buyer,
         )  # fmt: skip
-        await tx.payments.add_receipt(receipt)
-        return posted
+        numbered = await tx.payments.add_receipt(receipt)
+        mailed = await self.mails.received(tx, payment, numbered)
+        return evolve(posted, due=posted.due + mailed)
 
 
 @frozen
@@ -154,6 +158,7 @@ class FollowPayments:
         """Write what the gateway says; `None` where it does not know the payment."""
         now = self.runtime.now()
         posted: Posted | None = None
+        mailed = 0
         async with self.store.begin() as tx:
             before, is_erased = await tx.payments.load_locked(claimed.id)
             if record is None:
@@ -163,9 +168,13 @@ class FollowPayments:
                 await tx.payments.add_message(before.id, now, MessageSource.LOOK, record.body)
             if after.status is PaymentStatus.PAID and before.status is not PaymentStatus.PAID:
                 posted = await self.settle(tx, after, now)
+            if after.status in _UNPAID and before.status is PaymentStatus.PENDING:
+                mailed = await self.settle.mails.ended(tx, after)
             await tx.payments.save(_kept_due(claimed, before, after, now))
         if posted is not None:
             self._report_posted(after, posted)
+        if mailed:
+            self.notifier.notify()
         if after.is_doubtful and not before.is_doubtful:
             self.report(PaymentReport(after))
 

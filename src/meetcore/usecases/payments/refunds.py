@@ -56,7 +56,7 @@ async def refund_within(
         return events_of(runtime, now, posting), entry_of_audit
 
     request = PostingRequest(payment.account_id, refund_operation(payment.id), transfer_id, decide, describe)
-    posted = await post_within(tx, request)
+    posted = await post_within(tx, runtime, request)
     after, refund = decided[-1]
     await tx.payments.add_refund(refund)
     await tx.payments.save(after)
@@ -122,6 +122,9 @@ class ConsolePayments:
             after = payments.dismiss(before, now)
             await tx.payments.save(after)
             await self._record(tx, who, client_address, now, "payment.dismissed", after, reason=reason)
+            mailed = 0 if after.status is before.status else await self.settle.mails.ended(tx, after)
+        if mailed:
+            self.notifier.notify()
         return after
 
     async def _record(

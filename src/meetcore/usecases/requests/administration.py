@@ -267,7 +267,7 @@ class Administration:
     ) -> Posted:  # fmt: skip
         """Adjust in a transaction of the caller's, who counts and notifies."""
         request = adjustment_request(self.runtime, self.origin, now, account_id, amount, reason, reference)
-        return await post_within(tx, request)
+        return await post_within(tx, self.runtime, request)
 
     async def suspend_account(self, account_id: UUID) -> views.StoredAccount:
         """Refuse an account's keys from their next request on.
@@ -315,7 +315,7 @@ class Administration:
     ) -> Posted:  # fmt: skip
         """Top up in a transaction of the caller's, who counts and notifies."""
         request = top_up_request(self.runtime, self.origin, now, account_id, amount, reference, reason)
-        return await post_within(tx, request)
+        return await post_within(tx, self.runtime, request)
 
     async def _record(
         self, tx: Transaction, now: datetime, action: str, account_id: UUID | None, target_id: UUID,

@@ -27,6 +27,8 @@ CONTENTS: tuple[contents.MailContent, ...] = (
     contents.LowCredits(1, 10, "https://meet.example/"),
     contents.PasskeyChanged("A", False, NOW, None, "https://meet.example/"),
     contents.StatementReady(NOW.date(), "A", "https://meet.example/"),
+    contents.PaymentReceived("2026-000001", 5, 5_000, "IDR", "https://meet.example/"),
+    contents.PaymentEnded(5, 5_000, "IDR", True, "https://meet.example/"),
 )
 
 

@@ -112,7 +112,7 @@ class PaymentHarness:
         sandbox = SandboxGateway(self.payments, "http://sandbox", bytes(32), self.harness.now)
         store = application.ports.store if crash_point is None else DyingStore(application.ports.store, point)
         ports = evolve(application.ports, gateway=FaultyGateway(sandbox, self.faults, point), store=store)
-        return build(ports, Policy(packages=PACKAGES, four_eyes_above=100))
+        return build(ports, Policy(packages=PACKAGES, four_eyes_above=100, **self.harness.policy))
 
     async def buy(self, key: str | None = None, crash_point: CrashPoint | None = None) -> Outcome:
         """Start a payment of the starter's package."""

@@ -792,7 +792,10 @@ CREATE TABLE mails (
     account_id     uuid REFERENCES accounts,
     recipient      text NOT NULL,
     kind           text NOT NULL
-        CHECK (kind IN ('sign_in_link', 'invitation', 'endpoint_disabled', 'low_credits', 'passkey_changed', 'statement_ready')),
+        CHECK (kind IN (
+            'sign_in_link', 'invitation', 'endpoint_disabled', 'low_credits', 'passkey_changed', 'statement_ready',
+            'payment_received', 'payment_ended'
+        )),
     language       text NOT NULL CHECK (language IN ('id', 'en')),
     content        bytea,
     created_at     timestamptz NOT NULL,
