@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.local_notes.actions import actions_in
-from meetcore.adapters.local_notes.decisions import decided_in
+from meetcore.adapters.local_notes.decisions import decided_in, recaps_in
 from meetcore.adapters.local_notes.due_phrases import due_in, without_due
 from meetcore.adapters.local_notes.model import shipped
 from meetcore.adapters.local_notes.reading import Meeting, read
@@ -118,7 +118,7 @@ def meeting_of(*said: str | tuple[str, str]) -> Meeting:
     ),
     (("Kita sepakat naik harga.", "Cek stok.", "Maaf, tidak jadi, harga tetap."), {0}, set(), False),
     (("Let's go with A.", "Ben, print the poster.", "No, scrap that, we stick with B."), {0, 2}, {2}, False),
-    (("Rilis kita tanggal 1.", "Oke.", "Jadwal rilis kita geser ke tanggal 8."), {0, 2}, {0, 2}, False),
+    (("Iuran naik tanggal 1.", "Oke.", "Jadwal rilis kita geser ke tanggal 8."), {0, 2}, {0, 2}, False),
     (("Jadwal rilis kita tanggal 1.", "Oke.", "Jadwal rilis digeser ke tanggal 8."), {0, 2}, {2}, False),
     (("Kita sepakat naik harga.", "Oke.", "Gue gak jadi beli kopi."), {0}, {0}, False),
     (("Kita sepakat naik harga.", "Oke.", "Apa tidak jadi saja?"), {0}, {0}, False),
@@ -150,6 +150,14 @@ def test_an_owner_by_what_is_said_around(
     scores = [1.0 if number == at else -5.0 for number in range(len(said))]
     ((place, item),) = actions_in(meeting_of(*said), scores, shipped())
     assert (place, item.owner, item.due) == (at, owner, due)
+
+
+def test_what_only_repeats_earlier_items_at_the_end_is_none():
+    meeting = meeting_of(
+        "Kita sewa gudang Cirebon.", "Oke.", "Rudi pesan tenda putih.", "Siap.", "Halo.", "Gerimis.",
+        "Dingin.", "Jadi gudang Cirebon disewa, tenda putih dipesan Rudi.", "Gudang Cirebon besok dicat.",
+    )  # fmt: skip
+    assert recaps_in(meeting, (0, 2, 7, 8)) == {7}
 
 
 def test_a_due_date_may_stand_in_the_next_sentence():

@@ -6,7 +6,7 @@ decision, if that was just made.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -32,8 +32,13 @@ _REVOKES: Final = re.compile(
     re.IGNORECASE,
 )
 _CHANGES: Final = re.compile(
-    r"\b(?:(?:di)?(?:tangguhkan|tunda|ubah|ganti|geser|revisi|undur|pindah)(?:kan|in)?|majuin|mundurin|switch|instead|move[ds]?"
-    r"|revert|go\s+back|split|tetap|tetep|bukan\s+(?:\w+\s+){1,3}(?:lagi|tapi))\b",
+    r"\b(?:(?:di)?(?:tangguhkan|tunda|ubah|ganti|geser|undur)(?:kan|in)?|majuin|mundurin|pindahin|switch|instead|moved?"
+    r"|revert|split)\b",
+    re.IGNORECASE,
+)
+# What may also be said of something else.
+_KEEPS: Final = re.compile(
+    r"\b(?:tetap|tetep|(?:di)?(?:revisi|pindah(?:kan)?)|bukan\s+(?:\w+\s+){1,3}(?:lagi|tapi))\b",
     re.IGNORECASE,
 )
 _REFERS: Final = re.compile(
@@ -76,10 +81,23 @@ def decided_in(meeting: Meeting, scores: Sequence[float]) -> tuple[dict[int, Dec
     return standing, [Struck(begin, end, _about(meeting, begin) - others) for begin, end in revoked]
 
 
+def recaps_in(meeting: Meeting, found: Iterable[int]) -> set[int]:
+    """Return the sentences, of those found, that only repeat earlier ones at the end of a meeting."""
+    earlier: dict[int, frozenset[str]] = {}
+    recaps: set[int] = set()
+    for at in found:
+        about = frozenset(term for term in _about(meeting, at) if not _counts(term))
+        alike = sum(len(about & other) > 1 for before, other in earlier.items() if before < at - _AT_ONCE)
+        if alike > 1 and at > len(meeting.readings) // 2:
+            recaps.add(at)
+        else:
+            earlier[at] = about
+    return recaps
+
+
 def _about(meeting: Meeting, at: int) -> frozenset[str]:
-    """Return the terms of a sentence but days, numbers, and what any decision is said with."""
-    terms = meeting.readings[at].terms - words_of("decision cues") - _CALENDAR
-    return frozenset(term for term in terms if not term.isdecimal())
+    """Return the terms of a sentence but those that any decision is said with."""
+    return meeting.readings[at].terms - words_of("decision cues")
 
 
 def _revoked_by(meeting: Meeting, at: int, score: float, standing: Collection[int]) -> int | None:
@@ -88,13 +106,21 @@ def _revoked_by(meeting: Meeting, at: int, score: float, standing: Collection[in
     text = one.sentence.text.replace("\u2019", "'")
     if not standing or one.asks or "ASK" in one.flags:
         return None
-    revokes, refers = _REVOKES.search(text) is not None, _REFERS.search(text) is not None
-    if not (revokes and (refers or score > _NEARLY)) and not (score > 0 and _CHANGES.search(text)):
+    refers = _REFERS.search(text) is not None
+    revokes = _REVOKES.search(text) is not None and (refers or score > _NEARLY)
+    changes = _CHANGES.search(text) is not None
+    if not revokes and (score <= 0 or not (changes or _KEEPS.search(text))):
         return None
-    shared = {number: len(_about(meeting, at) & _about(meeting, number)) for number in standing}
+    about = _about(meeting, at) if revokes else {term for term in _about(meeting, at) if not _counts(term)}
+    shared = {number: len(about & _about(meeting, number)) for number in standing}
     most = max(shared.values())
-    if most >= (1 if revokes else 2):
+    if most >= (1 if revokes or changes else 2):
         return max(number for number, count in shared.items() if count == most)
     last = max(standing)
     is_near = meeting.turn_of[at] - meeting.turn_of[last] <= _REACH
     return last if revokes and refers and is_near else None
+
+
+def _counts(term: str) -> bool:
+    """Return whether a term is a number or a day, which different things share."""
+    return term.isdecimal() or term in _CALENDAR

@@ -56,18 +56,20 @@ _WHEN_ID: Final = rf"""
   | (?:sebelum\s+(?:jam\s+)?|jam\s+)makan\s+siang | minggu-minggu\s+ini | sesuk
   | (?:nanti|ntar|entar)\s+(?:siang|sore|malam|malem)
   | (?:(?:bsk|besok)(?:\s+lusa)?|lusa){_PART_ID}
+  | (?:minggu|pekan)\s+(?:pertama|kedua|ketiga|keempat)(?:\s+(?:{_MONTH}|bulan\s+(?:ini|depan)))?
   | (?:jam|pukul)\s+(?:\d{{1,2}}(?:[.:]\d{{2}})?|{_NUMBER})(?:\s+an)?{_PART_ID}
   | (?:dalam\s+(?:waktu\s+)?)?(?:{_NUMBER}\s+|se)(?:jam|hari|minggu|pekan|bulan)\s+(?:lagi|ke\s+depan
   |dari\s+sekarang)
   | dalam\s+(?:waktu\s+)?(?:{_NUMBER}\s+|se)(?:jam|hari|minggu|pekan|bulan)
   | (?:setelah|sesudah|habis|abis|sehabis|selesai)\s+(?:rapat|meeting|acara|ini|makan\s+siang)(?:\s+ini)?
-  | (?:setiap|tiap)\s+(?:{_DAY_ID}|hari|pagi|sore|malam|malem|minggu|bulan|akhir\s+bulan|awal\s+bulan)
+  | (?:setiap|tiap)\s+(?:(?:tanggal|tgl)\s+{_NUMBER}|(?:{_DAY_ID}){_PART_ID}|hari|pagi
+  |sore|malam|malem|minggu|bulan|akhir\s+bulan|awal\s+bulan)
   | {_EVENT_ID}\s+(?:berikutnya|selanjutnya|depan|mendatang)
   | weekend\s+(?:ini|depan) | secepatnya | sesegera\s+mungkin | secepat\s+mungkin
 """
 _SPOKEN_BY_ID: Final = (
     rf"(?:sebelum|sebelom|sampai|pas|saat|h\+?1\s+setelah)\s+(?:{_HOLIDAY}|{_EVENT_ID}(?:\s+(?:dimulai"
-    rf"|mulai|ini))?|dia\s+masuk)|(?:sebelum|sebelom)\s+(?!nya)\w+(?:\s+\w+)?(?=\s*(?:ya|yah|pak|bu"
+    rf"|mulai|ini))?|dia\s+masuk)|(?:sebelum|sebelom)\s+(?!nya)\w+(?:\s+\w+){{0,2}}(?=\s*(?:ya|yah|pak|bu"
     rf"|dong)?[\s.,!?]*$)"
 )
 _WHEN_EN: Final = rf"""
@@ -97,6 +99,7 @@ _WHEN_EN: Final = rf"""
 _SPOKEN_BY_EN: Final = (
     rf"(?:before|by|until)\s+(?:{_HOLIDAY}|the\s+{_EVENT_EN}|our\s+next\s+{_EVENT_EN}|lunch)"
     r"|before\s+(?:we|they|the|our|he|she)\s+\w+(?:\s+\w+)?(?=\s*(?:please)?[.,!?]*$)"
+    r"|before\s+\w+(?=[.,!?]*$)"
 )
 
 
@@ -104,8 +107,13 @@ def _phrase(by: str, when: str, spoken: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:(?:{by})?(?:{when})|{spoken})(?![\w-])", re.IGNORECASE | re.VERBOSE)
 
 
+_SPOKEN: Final = re.compile(f"{_SPOKEN_BY_ID}|{_SPOKEN_BY_EN}", re.IGNORECASE)
 _PHRASES: Final = (_phrase(_BY_ID, _WHEN_ID, _SPOKEN_BY_ID), _phrase(_BY_EN, _WHEN_EN, _SPOKEN_BY_EN))
 _PAST: Final = re.compile(r"\b(?:tadi|kemarin|kemaren|sejak|dari|since|last)\s+$", re.IGNORECASE)
+# The day of a thing, by which nothing is due: "risalah rapat hari ini".
+_OF_A_THING: Final = re.compile(
+    r"\b(?:(?<!habis\s)(?<!setelah\s)rapat|notul\w*|risalah|undangan)\s+(?:hari\s+ini|rapat\s)", re.IGNORECASE
+)
 _DEADLINE: Final = re.compile(
     r"(?:paling|selambat|sebelum|deadline|tenggat|batas|by\b|before|until|no\s+later|due\b)", re.IGNORECASE
 )
@@ -137,20 +145,23 @@ def due_at(text: str, begin: int) -> int:
 
 def due_spans(text: str) -> list[tuple[int, int]]:
     """Return the due phrases of a text, in order; those that follow one another directly are one."""
+    things = [found.end() for found in _OF_A_THING.finditer(text)]
     spans = sorted(found.span() for phrase in _PHRASES for found in phrase.finditer(text))
-    spans = [span for span in spans if not _PAST.search(text, 0, span[0])]
     joined: list[tuple[int, int]] = []
     for begin, end in spans:
-        if joined and begin < joined[-1][1]:
+        if _PAST.search(text, 0, begin) or any(begin < thing <= end for thing in things):
+            continue
+        if joined and (begin < joined[-1][1] or not text[joined[-1][1] : begin].strip(" ,")):
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        elif joined and text[joined[-1][1] : begin].strip(" ,") == "":
-            joined[-1] = (joined[-1][0], end)
         else:
             joined.append((begin, end))
     return joined
 
 
 def _found(text: str) -> tuple[int, int] | None:
-    joined = due_spans(text)
-    deadlines = [span for span in joined if _DEADLINE.match(text, span[0])]
-    return next(iter(deadlines or joined), None)
+    """Find the due phrase: a deadline before another day, and a day before other words."""
+
+    def rank(span: tuple[int, int]) -> tuple[bool, bool]:
+        return _SPOKEN.fullmatch(text, *span) is not None, _DEADLINE.match(text, span[0]) is None
+
+    return min(due_spans(text), key=rank, default=None)

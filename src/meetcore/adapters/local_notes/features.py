@@ -6,6 +6,9 @@ from typing import Final
 
 from meetcore.adapters.local_notes.reading import Meeting, Reading
 
+_PAIRED: Final = ("LEAD", "DUE", "ME")
+_SUFFIXES: Final = ("nya", "kan", "in", "i", "an")
+_PREFIXES: Final = ("meng", "mem", "men", "me", "nge", "ng", "ny", "di", "ber", "ter", "pe")
 _NEAR_TURNS: Final = ((0, 0), (-2, -1), (1, 2), (-6, -1), (1, 6), (-20, -1), (1, 20))
 
 
@@ -17,8 +20,7 @@ def features_of(meeting: Meeting) -> list[list[str]]:
 def _features(meeting: Meeting, at: int) -> Iterator[str]:
     flags = _flags(meeting, at)
     yield from (f"c:{flag}" for flag in flags)
-    if "LEAD" in flags:
-        yield from (f"lead:{flag}" for flag in flags)
+    yield from (f"{key}:{flag}" for key in _PAIRED if key in flags for flag in flags)
     if not meeting.is_short:
         yield from _history(meeting, at)
     yield from _words(meeting.readings[at])
@@ -56,6 +58,7 @@ def _words(one: Reading) -> Iterator[str]:
             yield f"u:{token.word}"
         elif token.word == token.name:
             yield from (f"affix:{affix}" for affix in _affixes(token.word))
+            yield f"stem:{_stem(token.word)}"
     yield from (f"b:{one} {other}" for one, other in pairwise(["^", *names, "$"]))
     said = [name for name in names if name[0].isalnum()]
     yield from (f"first:{name}" for name in said[:1])
@@ -67,6 +70,14 @@ def _affixes(word: str) -> Iterator[str]:
     if len(word) > 4:
         yield from (each for each in ("di", "me", "nge", "ny") if word.startswith(each))
         yield from (each for each in ("nya", "in", "kan") if word.endswith(each))
+
+
+def _stem(word: str) -> str:
+    """Return roughly the stem of an Indonesian word."""
+    suffix = next((each for each in _SUFFIXES if word.endswith(each) and len(word) - len(each) > 3), "")
+    word = word.removesuffix(suffix)
+    prefix = next((each for each in _PREFIXES if word.startswith(each) and len(word) - len(each) > 3), "")
+    return word.removeprefix(prefix)[:5]
 
 
 def _turn(meeting: Meeting, at: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ part of the model, a feature and its weight. Scores are log odds, moved so that 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from math import fsum
 from typing import Final
 
 from meetcore.adapters.local_notes.features import context_of, features_of
@@ -34,13 +35,16 @@ def shipped() -> Model:
 
 
 def total(weights: Weights, features: Iterable[str]) -> float:
-    """Return the score of features."""
-    return weights.get(BIAS, 0.0) + sum(weights.get(feature, 0.0) for feature in features)
+    """Return the score of features, whatever their order."""
+    return fsum((weights.get(BIAS, 0.0), *(weights.get(feature, 0.0) for feature in features)))
 
 
 def scores_of(meeting: Meeting, model: Model) -> Sequence[Sequence[float]]:
-    """Return the scores of every sentence, as a decision and as an action."""
+    """Return the scores of every sentence, as a decision and as an action; the better one counts."""
     features = features_of(meeting)
     first = [[total(model[kind], each) for each in features] for kind in KINDS]
     context = context_of(meeting, features, first)
-    return [[total(model[kind + CONTEXT], each) for each in context] for kind in KINDS]
+    decided, given = ([total(model[kind + CONTEXT], each) for each in context] for kind in KINDS)
+    return [
+        min(one, 0.0) if other > max(one, 0.0) else one for one, other in zip(decided, given, strict=True)
+    ], given

@@ -20,5 +20,7 @@ def terms_of(text: str) -> frozenset[str]:
     """Return words and numbers by which two sentences are about the same thing, without endings."""
     stopwords = words_of("stopwords")
     found = (word.casefold() for word in _TERM.findall(text))
-    ended = (word[:-3] if word.endswith("nya") and len(word) > 5 else word for word in found)
+    ended = (
+        word[:-3].removesuffix("-") if word.endswith("nya") and len(word) > 5 else word for word in found
+    )
     return frozenset(word for word in ended if word not in stopwords and (len(word) > 2 or word.isdecimal()))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from meetcore.adapters.local_notes.actions import actions_in
-from meetcore.adapters.local_notes.decisions import decided_in
+from meetcore.adapters.local_notes.decisions import decided_in, recaps_in
 from meetcore.adapters.local_notes.mechanics import is_small_talk
 from meetcore.adapters.local_notes.model import Model, scores_of, shipped
 from meetcore.adapters.local_notes.reading import read
@@ -105,10 +105,12 @@ def draft_by(model: Model, transcript: transcripts.Transcript, language: notes.L
     """Write notes by the weights of a model."""
     sentences = sentences_of(transcript)
     meeting = read(sentences)
-    decision_scores, action_scores = scores_of(meeting, model)
-    standing, struck = decided_in(meeting, decision_scores)
+    scores = scores_of(meeting, model)
+    recaps = recaps_in(meeting, (at for at, both in enumerate(zip(*scores, strict=True)) if max(both) > 0))
+    deciding, giving = ([0.0 if at in recaps else one for at, one in enumerate(each)] for each in scores)
+    standing, struck = decided_in(meeting, deciding)
     actions = (
-        item for at, item in actions_in(meeting, action_scores, model)
+        item for at, item in actions_in(meeting, giving, model)
         if not any(one.end == at or one.covers(at, item.quote) for one in struck)
     )  # fmt: skip
     lines = [_line(one) for one in _summary(sentences, standing)]
