@@ -112,6 +112,7 @@ POST /console/proposals/{proposal_id}/reject                       admin finance
 """
 
 EVERYONE = """
+GET  /
 GET  /dashboard/assets/{digest}/{name}
 GET  /dashboard/{rest:path}
 GET  /console/{rest:path}
