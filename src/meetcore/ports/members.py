@@ -10,6 +10,7 @@ from meetcore.domain.members.members import Invitation, InvitationCounts, Member
 from meetcore.domain.members.operators import Operator, OperatorToken
 from meetcore.domain.members.passkeys import Challenge, ChallengePurpose, Passkey, PasskeyOwner
 from meetcore.domain.members.sign_in import SignInLink, SignUp
+from meetcore.domain.notes.notes import Language
 
 
 class AuditLog(Protocol):
@@ -27,6 +28,9 @@ class MemberRepository(Protocol):
 
         Concurrent calls with one address write one user, and all return it.
         """
+
+    async def set_language(self, user_id: UUID, language: Language, *, is_first: bool = False) -> None:
+        """Change the language of mails to a user; `is_first` where they have none yet."""
 
     async def load_members(self, account_id: UUID) -> Sequence[Membership]: ...
     async def load_memberships(self, user_id: UUID) -> Sequence[Membership]: ...

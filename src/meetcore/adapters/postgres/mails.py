@@ -13,6 +13,7 @@ from meetcore.domain.mails.contents import CONTENT_OF
 from meetcore.domain.mails.mails import LIMIT_WINDOW, NEVER_DROPPED, Mail, MailLimits, Recipient
 from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailView
 from meetcore.domain.members.roles import Role
+from meetcore.domain.notes.notes import Language
 from meetcore.ports.runtime import Cipher, CipherRefused, Lease
 
 log = structlog.get_logger("meetcore.postgres")
@@ -74,7 +75,7 @@ class PostgresMailRepository(Repository):
     ) -> Sequence[Recipient]:
         named = {"account_id": account_id, "roles": [role.value for role in roles]}
         found = await self._all(SQL["find_recipients"], named)
-        return [Recipient(row["email"]) for row in found]
+        return [Recipient(row["email"], Language(row["language"] or Language.INDONESIAN)) for row in found]
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
         """Take due mails. One that does not open is logged and left to its lease, as a delivery is."""

@@ -17,7 +17,7 @@ WHERE NOT %(is_limited)s OR %(per_recipient)s > (
 
 -- find_recipients: Find the recipients of mails about an account's webhooks: its owners and developers, the oldest
 -- first.
-SELECT u.email FROM memberships b JOIN users u ON u.id = b.user_id
+SELECT u.email, u.language FROM memberships b JOIN users u ON u.id = b.user_id
 WHERE b.account_id = %(account_id)s AND b.role = ANY(%(roles)s)
 ORDER BY b.created_at, b.account_id, b.user_id
 

@@ -161,7 +161,7 @@ class SignInPages(Generic[Who, Use, Allowed]):
         earlier = await area.find(cookies.read(request, cookies.session))
         session = earlier.session if isinstance(earlier, views.SignedIn) else None
         agent, address = request.headers.get("user-agent", ""), self.site.client_address(request)
-        begun = await begin(Browser(browser, agent, address, session))
+        begun = await begin(Browser(browser, agent, address, session, look.language))
         # The cookie is about to be replaced: without it that session cannot be ended.
         if earlier is not None:
             await area.use.sessions.end(earlier.session)

@@ -13,16 +13,21 @@ from attrs import frozen
 
 from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.members.roles import Role
+from meetcore.domain.notes.notes import Language
 
 
 @frozen
 class User:
-    """A person who signs in, known by an e-mail address."""
+    """A person who signs in, known by an e-mail address.
+
+    `language` is that of mails to them: of the browser at the first sign-in, until they choose one.
+    """
 
     id: UUID
     email: str
     full_name: str
     created_at: datetime
+    language: Language | None = None
 
 
 @frozen

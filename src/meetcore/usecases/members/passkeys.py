@@ -154,7 +154,8 @@ class Passkeys:
         await record_action(tx, self.runtime, now, origin, action, account_id, passkey.id, name=passkey.name)
         page = CONSOLE_PAGE if account_id is None else DASHBOARD_PAGE
         content = PasskeyChanged(passkey.name, was_added, now, visitor.client_address, self.base_url + page)
-        recipient = Recipient(_email(signed_in), visitor.language)
+        chosen = signed_in.user.language if isinstance(signed_in, SignedIn) and signed_in.user else None
+        recipient = Recipient(_email(signed_in), chosen or visitor.language)
         return await self.mails.add(tx, [recipient], content, account_id)
 
 

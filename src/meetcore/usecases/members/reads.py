@@ -15,7 +15,7 @@ from meetcore.domain.members.roles import Action, is_allowed
 from meetcore.domain.members.views import SignedIn, check_member
 from meetcore.domain.money.ledger import Entry
 from meetcore.domain.money.views import EntriesOfKey, TransactionFilter
-from meetcore.domain.notes.notes import NoteStatus
+from meetcore.domain.notes.notes import Language, NoteStatus
 from meetcore.domain.records.pages import (
     DescribedEntries,
     DescribedEntry,
@@ -214,6 +214,13 @@ class AccountSettings:
         check_member(who, Action.MANAGE_SETTINGS)
         acting = self.administration.acting_as(who.origin(client_address))
         await acting.set_low_threshold(who.account.id, credits)
+
+    async def set_language(self, who: SignedIn, language: Language) -> None:
+        """Change the language of mails to the member; nothing for guests and operators, who get none."""
+        check_member(who, Action.VIEW_SETTINGS)
+        if who.user is not None:
+            async with self.administration.store.begin() as tx:
+                await tx.members.set_language(who.user.id, language)
 
     async def set_statement_mails(self, who: SignedIn, client_address: str | None, *, is_on: bool) -> None:
         """Mail owners and finance when the statement of a month is there, or stop."""

@@ -130,13 +130,15 @@ class Browser:
     """Who signs in: the browser's own cookie, its description, and the client's address.
 
     `earlier` is the customer's session that the new one replaces: a user of several accounts stays in its
-    account, and an invitation to a user is accepted in it alone.
+    account, and an invitation to a user is accepted in it alone. `language` is that of its pages: mails to a
+    user are in the one of the first sign-in, until another is chosen.
     """
 
     cookie: str | None = field(default=None, repr=False)
     user_agent: str = ""
     client_address: str | None = None
     earlier: Session | None = field(default=None, repr=False)
+    language: Language | None = None
 
     @property
     def account_id(self) -> UUID | None:
@@ -334,6 +336,8 @@ async def start_session(
         impersonated_by=impersonated_by, is_pinned=is_pinned,
     )  # fmt: skip
     await tx.sign_in.add_session(session, sign_in.token_digest(token))
+    if user_id is not None and browser.language is not None:
+        await tx.members.set_language(user_id, browser.language, is_first=True)
     if how is not None:
         actor = audit.guest_actor(session.id, guest_role) if user_id is None else audit.member_actor(user_id)
         origin = audit.ActionOrigin(actor, browser.client_address)

@@ -79,6 +79,7 @@ def member_line(member: members.Member) -> dict[str, object]:
         "id": str(member.user.id),
         "email": member.user.email,
         "full_name": member.user.full_name,
+        "language": member.user.language,
         "role": member.membership.role.value,
         "created_at": utc_text(member.membership.created_at),
     }

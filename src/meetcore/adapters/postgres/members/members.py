@@ -15,6 +15,7 @@ from meetcore.domain.members.members import (
     User,
 )
 from meetcore.domain.members.operators import Operator, OperatorToken
+from meetcore.domain.notes.notes import Language
 
 USER = columns.Columns(User, "u", "user_")
 MEMBERSHIP = columns.Columns(Membership, "b", "membership_")
@@ -42,6 +43,9 @@ class PostgresMemberRepository(repository.Repository):
         row = await self._one(SQL["ensure_user"], USER.parameters(user))
         assert row is not None
         return USER.read(row)
+
+    async def set_language(self, user_id: UUID, language: Language, *, is_first: bool = False) -> None:
+        await self._run(SQL["set_language"], id=user_id, language=language.value, is_first=is_first)
 
     async def load_members(self, account_id: UUID) -> Sequence[Membership]:
         return await self._list(MEMBERSHIP, SQL["load_members"], account_id=account_id)

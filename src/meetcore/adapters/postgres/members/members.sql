@@ -3,6 +3,9 @@
 INSERT INTO users AS u ({USER.names}) VALUES ({USER.values})
 ON CONFLICT (lower(email)) DO UPDATE SET email = u.email RETURNING {USER.select}
 
+-- set_language: The language of mails to a user; the first one only where there is none yet.
+UPDATE users SET language = %(language)s WHERE id = %(id)s AND (language IS NULL OR NOT %(is_first)s)
+
 -- load_members: The members of an account, the oldest first.
 SELECT {MEMBERSHIP.select} FROM memberships b WHERE b.account_id = %(account_id)s
 ORDER BY b.created_at, b.account_id, b.user_id

@@ -82,7 +82,8 @@ CREATE TABLE users (
     id          uuid PRIMARY KEY,
     email       text NOT NULL,
     full_name   text NOT NULL,
-    created_at  timestamptz NOT NULL
+    created_at  timestamptz NOT NULL,
+    language    text CHECK (language IN ('id', 'en'))
 );
 CREATE UNIQUE INDEX users_by_email ON users (lower(email));
 

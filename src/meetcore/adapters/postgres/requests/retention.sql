@@ -146,7 +146,7 @@ SELECT u.id, u.email FROM known JOIN users u ON u.id = known.user_id
 WHERE NOT EXISTS (SELECT FROM memberships o WHERE o.user_id = u.id AND o.account_id <> %(account_id)s)
 
 -- erase_user: A user without name and address.
-UPDATE users SET email = %(email)s, full_name = %(erased)s WHERE id = %(id)s
+UPDATE users SET email = %(email)s, full_name = %(erased)s, language = NULL WHERE id = %(id)s
 
 -- delete_passkeys: The passkeys of a user, and who that is at an OpenID provider.
 WITH identities AS (

@@ -6,6 +6,7 @@ from typing import Final
 from starlette.responses import Response
 
 from meetcore.adapters.api.streams import PacedResponse
+from meetcore.adapters.web.formats import NAMES
 from meetcore.adapters.web.forms import attachment
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit, see_other
@@ -13,6 +14,7 @@ from meetcore.domain.members.roles import Action
 from meetcore.domain.members.sessions import Session, is_view
 from meetcore.domain.money.amounts import MAX_TYPED, read_amount
 from meetcore.domain.money.transfers import InvalidAmount
+from meetcore.domain.notes.notes import Language
 
 ROOT: Final = "/dashboard/settings"
 GUEST: Final = _("guest, by a link of the provider")
@@ -47,6 +49,15 @@ async def change_statement_mails(visit: Visit) -> Response:
     return see_other(f"{ROOT}?done=settings_changed")
 
 
+@Page("POST", f"{ROOT}/language", Action.VIEW_SETTINGS)
+async def change_language(visit: Visit) -> Response:
+    """Change the language of mails to the member."""
+    language = visit.form.get("mail_language", "")
+    if language in set(Language):
+        await visit.use.settings.set_language(visit.signed_in, Language(language))
+    return see_other(f"{ROOT}?done=settings_changed")
+
+
 @Page("POST", f"{ROOT}/sessions/{{id}}/end", Action.VIEW_SETTINGS)
 async def end_session(visit: Visit) -> Response:
     """End another session of the member."""
@@ -62,7 +73,7 @@ async def end_other_sessions(visit: Visit) -> Response:
 
 async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
     """Show the settings with the errors of a form."""
-    settings = await visit.use.settings.find(visit.signed_in)
+    settings, user = await visit.use.settings.find(visit.signed_in), visit.signed_in.user
     return visit.form_page(
         "settings.html",
         errors,
@@ -70,6 +81,8 @@ async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
         low_threshold=visit.form.get("low_threshold", settings.low_threshold),
         sessions=await _sessions(visit),
         own_id=visit.signed_in.session.id,
+        mail_language=None if user is None else (user.language or visit.look.language).value,
+        mail_languages=[(each.value, name) for each, name in NAMES.items()],
     )
 
 

@@ -1,0 +1,70 @@
+"""The language of mails to a user: of the browser at the first sign-in, until the user chooses one."""
+
+from __future__ import annotations
+
+from meetcore.composition.application import Application
+from meetcore.domain.mails.mails import Recipient
+from meetcore.domain.members.roles import Role
+from meetcore.domain.notes.notes import Language
+from tests.support.api_harness import BASE_URL, Customer
+from tests.support.pages import Browser
+from tests.support.visitors import Visitors
+
+SETTINGS = "/dashboard/settings"
+
+
+async def signed_in(
+    customer: Customer, visitors: Visitors, accepted: str, cookie: str = ""
+) -> tuple[Browser, Language]:
+    """A browser of the account's owner that accepts a language, and the language of mails after that."""
+    link = await customer.application.access.portal_links.for_member(customer.account_id, customer.email)
+    browser, path = visitors.stranger(), link.url.removeprefix(BASE_URL)
+    browser.http.headers["Accept-Language"] = accepted
+    if cookie:
+        await browser.post("/dashboard/language", language=cookie)
+    entered = await browser.post(path, page=path)
+    assert entered.status_code == 303, entered.text
+    return browser, await language_of(customer)
+
+
+async def language_of(customer: Customer) -> Language:
+    async with customer.application.ports.store.begin() as tx:
+        [recipient] = await tx.mails.find_recipients(customer.account_id)
+    assert recipient == Recipient(customer.email, recipient.language)
+    return recipient.language
+
+
+async def test_the_first_sign_in_sets_the_language_and_settings_change_it(
+    customer: Customer, visitors: Visitors
+) -> None:
+    assert await language_of(customer) is Language.INDONESIAN  # before the first sign-in
+    browser, first = await signed_in(customer, visitors, "en-GB,id;q=0.5")
+    assert first is Language.ENGLISH
+    _, second = await signed_in(customer, visitors, "id")
+    assert second is Language.ENGLISH
+    assert '<option value="en" selected>' in (await browser.get(SETTINGS)).text
+    changed = await browser.post(f"{SETTINGS}/language", page=SETTINGS, mail_language="id")
+    assert changed.headers["location"] == f"{SETTINGS}?done=settings_changed"
+    assert await language_of(customer) is Language.INDONESIAN
+    await browser.post(f"{SETTINGS}/language", page=SETTINGS, mail_language="xx")
+    assert await language_of(customer) is Language.INDONESIAN
+    assert '<option value="id" selected>' in (await browser.get(SETTINGS)).text
+
+
+async def test_the_language_that_was_chosen_for_the_pages_comes_before_the_browsers(
+    customer: Customer, visitors: Visitors
+) -> None:
+    _, language = await signed_in(customer, visitors, "en", cookie="id")
+    assert language is Language.INDONESIAN
+    [row] = await customer.query("SELECT language FROM users WHERE id = %s", customer.user_id)
+    assert row == {"language": "id"}
+
+
+async def test_guests_have_no_language_of_mails(
+    customer: Customer, visitors: Visitors, application: Application
+) -> None:
+    guest = await visitors.member(customer.account_id, Role.VIEWER)
+    assert "mail_language" not in (await guest.get(SETTINGS)).text
+    await guest.post(f"{SETTINGS}/language", page=SETTINGS, mail_language="en")
+    [row] = await customer.query("SELECT language FROM users WHERE id = %s", customer.user_id)
+    assert row == {"language": None}
