@@ -33,7 +33,8 @@ MAX_PENDING: Final = 20
 """Payments of an account that may be pending at once."""
 FIRST_LOOK: Final = timedelta(minutes=2)
 """How long after its beginning a payment is first asked about, where no notification came."""
-_LONGEST_PAUSE: Final = timedelta(hours=1)
+_PAUSES_MIN: Final = (2, 4, 8, 16, 32, 60)
+"""Minutes between one look and the next; the last one repeats."""
 
 
 class TooManyPending(Unprocessable):
@@ -193,7 +194,7 @@ def asked_again(payment: Payment, now: datetime) -> Payment:
 
 
 def _next_look(payment: Payment, now: datetime) -> datetime:
-    return now + min(FIRST_LOOK * (1 << min(payment.looks, 10)), _LONGEST_PAUSE)
+    return now + timedelta(minutes=_PAUSES_MIN[min(payment.looks, len(_PAUSES_MIN) - 1)])
 
 
 def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool = False) -> Payment:
@@ -205,9 +206,10 @@ def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased:
         return _follow_paid(payment, answer, now, is_erased=is_erased)
     if answer.status is GatewayStatus.REVERSED and payment.status is PaymentStatus.PAID:
         return _doubted(payment, Doubt.REVERSED)
-    event = _ENDED.get(answer.status)
-    status = None if event is None else find_step(TRANSITIONS, payment.status, event)
-    return looked(payment, now) if status is None else _ended(payment, status, now)
+    if answer.status is GatewayStatus.PENDING:
+        return looked(payment, now)
+    status = find_step(TRANSITIONS, payment.status, _ENDED[answer.status])
+    return evolve(payment, next_look_at=None) if status is None else _ended(payment, status, now)
 
 
 _ENDED: Final = {
@@ -219,7 +221,7 @@ _ENDED: Final = {
 
 def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool) -> Payment:
     if payment.status in (PaymentStatus.PAID, PaymentStatus.REFUNDED):
-        return looked(payment, now)
+        return evolve(payment, next_look_at=None)
     said = evolve(payment, method=answer.method)
     if answer.currency != payment.currency:
         return _doubted(said, Doubt.WRONG_CURRENCY)
