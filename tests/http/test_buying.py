@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import AsyncIterator, Callable
 from urllib.parse import urlsplit
 
+import httpx
+import pypdf
 import pytest
 from starlette.applications import Starlette
 
+from meetcore.adapters.web.formats import format_day
 from meetcore.composition.application import Application
 from meetcore.domain.members.roles import Role
+from meetcore.domain.notes.notes import Language
 from meetcore.domain.payments.packages import CreditPackage, FreeAmount, PackageCatalogue
 from tests.support.api_harness import Customer, rebuilt
-from tests.support.pages import Browser
+from tests.support.pages import Browser, form_fields
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors, web_routes
 
@@ -59,6 +64,13 @@ async def settled(customer: Customer, browser: Browser, path: str) -> str:
     while "data-refresh-s" in (page := (await browser.get(path)).text):
         await follow()
     return page
+
+
+def text_of(answer: httpx.Response) -> str:
+    """The text of a PDF on one line."""
+    assert answer.status_code == 200, answer.text
+    pages = pypdf.PdfReader(io.BytesIO(answer.content)).pages
+    return " ".join(" ".join(page.extract_text() for page in pages).split())
 
 
 async def test_an_owner_buys_credits(customer: Customer, visitors: Visitors) -> None:
@@ -195,3 +207,59 @@ async def test_the_browser_may_follow_the_form_to_the_gateway(customer: Customer
     browser = await visitors.member(customer.account_id)
     for path, allowed in ((CREDITS, "form-action 'self' https:;"), ("/dashboard", "form-action 'self';")):
         assert allowed in (await browser.get(path)).headers["Content-Security-Policy"]
+
+
+async def test_a_receipt_names_seller_buyer_and_money(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id, Role.FINANCE)
+    billing = {"name": "PT Sinar <b>", "address": "Jl. Mawar 2\r\n\r\n Jakarta ", "tax_number": "09.876"}
+    assert (await browser.post(f"{CREDITS}/billing", **billing)).status_code == 303
+    path = await act(browser, await bought(browser), "pay")
+    page = await settled(customer, browser, path)
+    assert f'href="{path}/receipt.pdf"' in page
+    assert f'href="{path}/receipt.pdf"' in (await browser.get(CREDITS)).text
+    [row] = await customer.query("SELECT year, number FROM receipts WHERE payment_id = %s", path[-36:])
+    number = f"{row['year']}-{row['number']:06d}"
+    answer = await browser.get(f"{path}/receipt.pdf")
+    assert answer.headers["content-disposition"] == f'attachment; filename="receipt-{number}.pdf"'
+    today = format_day(customer.application.runtime.now(), Language.ENGLISH)
+    text = text_of(answer)
+    assert_contains(
+        text, f"Receipt {number}", today, "PT Rapat Daring", "Jl. Melati 1, Bandung", "01.234.567.8-901.000",
+        "PT Sinar <b>", "Jl. Mawar 2", "Jakarta", "Tax number: 09.876", "starter", "IDR 500,000",
+        "IDR 55,000", "IDR 555,000", "paid", "sandbox", path[-36:],
+    )  # fmt: skip
+    await browser.post(f"{CREDITS}/billing", name="PT Lain")
+    again = await browser.get(f"{path}/receipt.pdf")
+    assert again.content == answer.content, "a receipt stays as it was issued"
+    assert_contains(
+        text_of(await browser.get(f"{path}/receipt.pdf?lang=id")), "Kuitansi", "Rp555.000", "dibayar"
+    )
+    for role, status in ((Role.VIEWER, 403), (Role.DEVELOPER, 403)):
+        reader = await visitors.member(customer.account_id, role)
+        assert (await reader.get(f"{path}/receipt.pdf")).status_code == status
+        assert "receipt.pdf" not in (await reader.get(path)).text
+
+
+async def test_an_unpaid_payment_has_no_receipt(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    path = f"{CREDITS}/{urlsplit(await bought(browser)).path.rpartition('/')[2]}"
+    assert (await browser.get(f"{path}/receipt.pdf")).status_code == 404
+
+
+async def test_billing_details_are_checked_beside_their_fields(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    assert form_fields((await browser.get(CREDITS)).text, f"{CREDITS}/billing")["name"] == "Sari Dewi"
+    wrong = {"name": " ", "address": "A" * 501, "tax_number": "9" * 51}
+    refused = await browser.post(f"{CREDITS}/billing", **wrong)
+    assert refused.status_code == 422
+    for field, text in (("name", " "), ("address", "A" * 501), ("tax_number", "9" * 51)):
+        assert f'id="f-buyer_{field}-error"' in refused.text
+        assert form_fields(refused.text, f"{CREDITS}/billing")[field] == text
+    saved = {"name": "PT Sinar", "address": "Jl. Mawar 2\nJakarta", "tax_number": ""}
+    assert (await browser.post(f"{CREDITS}/billing", **saved)).status_code == 303
+    kept = form_fields((await browser.get(CREDITS)).text, f"{CREDITS}/billing")
+    assert {name: kept[name] for name in saved} == saved
+    developer = await visitors.member(customer.account_id, Role.DEVELOPER)
+    assert "PT Sinar" not in (await developer.get(CREDITS)).text

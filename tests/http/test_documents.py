@@ -71,7 +71,8 @@ async def test_a_statement_leads_from_one_balance_to_the_other(
     text = text_of(answer.content)
     lines = [" ".join(line.split()) for line in text.splitlines()]
     for line in (
-        "Account Sari Dewi", "Opening balance 100,000", "Closing balance 70,485",
+        "Account Sari Dewi", "Seller", "PT Rapat Daring", "Jl. Melati 1, Bandung", "Buyer", "Sari Dewi",
+        "Opening balance 100,000", "Closing balance 70,485",
         "Adjustment 4 \N{MINUS SIGN}29,515", "Sum 4 \N{MINUS SIGN}29,515",
     ):  # fmt: skip
         assert line in lines, text

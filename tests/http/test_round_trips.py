@@ -40,6 +40,7 @@ from meetcore.usecases.members.sign_in_links import (
 )
 from tests.support.api_contract import Contract
 from tests.support.api_harness import BASE_URL, Customer, api_on, client_of, code_of
+from tests.support.paid_payments import a_paid_payment
 from tests.support.sandbox_recordings import a_recording, note_in
 
 PAGE_TRIPS = 4
@@ -158,14 +159,13 @@ async def test_a_page_takes_four_trips_at_most(line: Wire, customer: Customer) -
     webhook = await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})
     [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
-    topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     called = LoggedRequest(
         uuid4(), customer.account_id, customer.key.key.id, datetime.now(UTC), "GET", "/me", 200, 1
     )
     await customer.application.ports.request_log.save([called])
     ids = {
         "meetings": recording["meeting_id"], "notes": note["id"], "webhooks": webhook["id"],
-        "requests": str(called.id), "credits": topup["id"],
+        "requests": str(called.id), "credits": await a_paid_payment(customer),
     }  # fmt: skip
     for page in PAGES:
         if page.method == "GET" and page.path not in RECORDED:

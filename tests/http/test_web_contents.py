@@ -20,6 +20,7 @@ from meetcore.domain.notes.transcripts import Utterance
 from meetcore.domain.requests.request_log import LoggedRequest
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import Browser
+from tests.support.paid_payments import a_paid_payment
 from tests.support.sandbox_recordings import a_recording, note_in
 from tests.support.visitors import Visitors
 
@@ -80,7 +81,6 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, %s, %s, NULL)",
         account, delivery["id"], hostile("attempt error"), hostile("response excerpt"),
     )  # fmt: skip
-    topup = (await customer.post("/credits/topups", {"package_id": "starter"})).json()
     refused = LoggedRequest(
         uuid4(), account, customer.key.key.id, datetime.now(UTC), "POST", "/meetings", 422, 1,
         "unprocessable_entity", message=hostile("refusal message"),
@@ -105,7 +105,7 @@ async def write_everywhere(customer: Customer, member: Browser, operator: Browse
         "payments": payment["id"],
         "accounts": str(account), "meetings": recording["meeting_id"], "notes": note_id,
         "webhooks": webhook["id"], "deliveries": str(delivery["id"]),
-        "requests": str(refused.id), "credits": topup["id"],
+        "requests": str(refused.id), "credits": await a_paid_payment(customer),
         "statements": f"{datetime.now(WIB):%Y-%m}",
     }  # fmt: skip
 

@@ -23,7 +23,9 @@ GET  /dashboard/notes/{id}.md                                      owner develop
 GET  /dashboard/notes/{id}.pdf                                     owner developer viewer
 GET  /dashboard/credits                                            owner developer finance viewer
 POST /dashboard/credits                                            owner finance
+POST /dashboard/credits/billing                                    owner finance
 GET  /dashboard/credits/{id}                                       owner developer finance viewer
+GET  /dashboard/credits/{id}/receipt.pdf                           owner finance
 GET  /dashboard/ledger                                             owner developer finance viewer
 GET  /dashboard/ledger.csv                                         owner developer finance viewer
 GET  /dashboard/spending                                           owner developer finance viewer

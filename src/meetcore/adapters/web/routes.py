@@ -17,6 +17,7 @@ from meetcore.adapters.web.pages import (
     money,
     notes,
     overview,
+    receipts,
     requests,
     settings,
     statements,
@@ -32,7 +33,7 @@ from meetcore.usecases.members import dashboard, passkeys
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 _ROOMS: Final = (
-    overview, meetings, notes, credits, money, statements, requests, webhooks, members, settings,
+    overview, meetings, notes, credits, receipts, money, statements, requests, webhooks, members, settings,
 )  # fmt: skip
 
 PAGES: Final[Sequence[visit.Page]] = (

@@ -181,13 +181,13 @@ ROLE_TEXTS: Final[Mapping[roles.Role, str]] = {
 }
 
 ROLE_MEANINGS: Final[Mapping[roles.Role, str]] = {
-    roles.Role.OWNER: _("May do everything, down to members, exports and erasing the account."),
+    roles.Role.OWNER: _("May do everything: buy credits, manage members, export and erase the account."),
     roles.Role.DEVELOPER: _(
         "Makes meetings, corrects notes, manages API keys and webhooks. Sees the ledger and the team."
     ),
     roles.Role.FINANCE: _(
-        "Sees the ledger, statements, API keys and the team; changes caps and settings. Opens neither "
-        "meetings nor notes."
+        "Buys credits; sees the ledger, receipts, statements, API keys and the team; changes caps and "
+        "settings. Opens neither meetings nor notes."
     ),
     roles.Role.VIEWER: _(
         "Sees meetings, notes, the ledger, API keys, webhooks and requests. Changes nothing."

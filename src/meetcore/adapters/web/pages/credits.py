@@ -1,6 +1,6 @@
 """Credits: what is on sale, payments, and one payment, to which customers come back from the gateway."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -8,13 +8,14 @@ from starlette.responses import RedirectResponse, Response
 
 from meetcore.adapters.web.forms import FORM, PAGE_SIZE, explain, first_page, read_before
 from meetcore.adapters.web.texts import LOOKED_INTO, PAYMENT_STATES, _
-from meetcore.adapters.web.visit import HEADERS, Page, Visit
-from meetcore.domain.errors import DomainError, NotFound, UpstreamError
+from meetcore.adapters.web.visit import HEADERS, Page, Visit, see_other
+from meetcore.domain.errors import DomainError, InvalidRequest, NotFound, UpstreamError
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.amounts import read_amount
 from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.payments.packages import WHOLE, CreditOrder, CreditPackage, FreeAmount
 from meetcore.domain.payments.payments import MAX_PENDING, Payment, PaymentStatus, TooManyPending
+from meetcore.domain.payments.receipts import MAX_BUYER, Buyer
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE as ROOT
 
 _POLICY: Final = HEADERS["Content-Security-Policy"].replace("form-action 'self'", "form-action 'self' https:")
@@ -101,6 +102,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         typed=visit.form.get("credits", ""),
         rows=[_row(visit, each) for each in shown],
         older=older,
+        buyer=await _buyer(visit),
     )
     response.headers["Content-Security-Policy"] = _POLICY
     return response
@@ -145,3 +147,42 @@ async def _balance(visit: Visit) -> int:
     """Read the balance after the payment: that of the visit may be from before it was paid."""
     again = await visit.area.find(visit.cookies.read(visit.request, visit.cookies.session))
     return (again or visit.signed_in).account.balance
+
+
+@Page("POST", f"{ROOT}/billing", Action.BUY_CREDITS)
+async def change_billing(visit: Visit) -> Response:
+    """Change whom later receipts and statements are made out to."""
+    fields = {name: _lines(visit.form.get(name, "")) for name in MAX_BUYER}
+    try:
+        await visit.use.credits.save_buyer(visit.signed_in, Buyer(**fields), visit.sent_form())
+    except InvalidRequest as refusal:
+        return await _show(visit, _billing_errors(visit, explain(visit.look, refusal)))
+    except DomainError as refusal:
+        return await _show(visit, explain(visit.look, refusal))
+    return see_other(f"{ROOT}?done=settings_changed")
+
+
+def _billing_errors(visit: Visit, wrong: Container[str]) -> dict[str, str]:
+    """Explain the fields of the billing details that are wrong, in the order of the form."""
+    texts = {"name": _("Write 1 to %(most)s characters.")}
+    other = _("Write at most %(most)s characters.")
+    return {
+        f"buyer_{name}": visit.text(texts.get(name, other), most=most)
+        for name, most in MAX_BUYER.items()
+        if name in wrong
+    }
+
+
+def _lines(text: str) -> str:
+    """Return a text without blank lines and the spaces around its lines."""
+    return "\n".join(line for each in text.splitlines() if (line := each.strip()))
+
+
+async def _buyer(visit: Visit) -> Buyer | None:
+    """Return whom receipts are made out to, as it is or as it was typed; `None` where the role sees none."""
+    if not visit.may(Action.VIEW_STATEMENTS):
+        return None
+    typed = visit.typed(f"{ROOT}/billing")
+    if typed:
+        return Buyer(**{name: typed.get(name, "") for name in MAX_BUYER})
+    return await visit.use.credits.find_buyer(visit.signed_in)

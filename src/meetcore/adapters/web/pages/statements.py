@@ -15,12 +15,14 @@ from meetcore.adapters.web.formats import (
 )
 from meetcore.adapters.web.forms import send_file
 from meetcore.adapters.web.pages.money import about, key_label, payer
+from meetcore.adapters.web.pages.receipts import parties
 from meetcore.adapters.web.texts import BY_HAND, PAGE_OF, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.spending import MAX_ENTRIES_SUMMED, Payer, Spent
 from meetcore.domain.money.statements import Month, Statement, is_closed, read_month
 from meetcore.domain.money.views import TransactionFilter
+from meetcore.domain.payments.receipts import Buyer
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
 from meetcore.domain.records.pages import DescribedEntry, KeyName
 
@@ -78,14 +80,16 @@ async def download_statement(visit: Visit) -> Response:
     newest = await visit.use.reads.list_entries(who, wanted, MAX_LISTED, None)
     described = await visit.use.reads.describe_entries(who, newest)
     payers = [(_payer_name(visit, each, keys), spent) for each, spent in spending.payers]
-    document = statement_document(visit, statement, payers, described.entries)
+    buyer = await visit.use.credits.find_buyer(who)
+    document = statement_document(visit, statement, buyer, payers, described.entries)
     made = await visit.use.printer.print_pdf(who.account.id, document)
     return send_file(made, f"statement-{month}.pdf", "application/pdf")
 
 
 def statement_document(
-    visit: Visit, statement: Statement, payers: Sequence[tuple[str, Spent]], entries: Sequence[DescribedEntry]
-) -> Document:
+    visit: Visit, statement: Statement, buyer: Buyer, payers: Sequence[tuple[str, Spent]],
+    entries: Sequence[DescribedEntry],
+) -> Document:  # fmt: skip
     """Build the document of a statement, in the language of the visit."""
     month, language = statement.month, visit.look.language
     title = visit.text(_("Statement of %(month)s"), month=format_month(month.first_day, language))
@@ -96,6 +100,7 @@ def statement_document(
         visit.text(PAGE_OF),
         [
             _statement_facts(visit, statement),
+            *parties(visit.look, visit.use.credits.start.packages.seller, buyer),
             *_by_kind(visit, statement),
             *_by_payer(visit, payers),
             *_by_day(visit, statement),

@@ -1,0 +1,70 @@
+"""Receipts of payments as PDF, and the names of seller and buyer on documents."""
+
+from collections.abc import Sequence
+
+from attrs import evolve
+from starlette.responses import Response
+
+from meetcore.adapters.catalogues import format_money
+from meetcore.adapters.web.formats import format_count, format_day
+from meetcore.adapters.web.forms import send_file
+from meetcore.adapters.web.texts import PAGE_OF, PAYMENT_STATES, _
+from meetcore.adapters.web.visit import Look, Page, Visit
+from meetcore.domain.members.roles import Action
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.payments.packages import Seller
+from meetcore.domain.payments.receipts import Buyer
+from meetcore.domain.payments.views import PaidReceipt
+from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
+from meetcore.usecases.payments.start_payment import CREDITS_PAGE
+
+
+@Page("GET", f"{CREDITS_PAGE}/{{id}}/receipt.pdf", Action.VIEW_STATEMENTS)
+async def download_receipt(visit: Visit) -> Response:
+    """Send the receipt of a payment as PDF, in the language of the page or that of `lang`."""
+    found = await visit.use.credits.find_receipt(visit.signed_in, visit.path_id("receipt"))
+    chosen = visit.query("lang")
+    look = evolve(visit.look, language=Language(chosen)) if chosen in set(Language) else visit.look
+    made = await visit.use.printer.print_pdf(visit.signed_in.account.id, receipt_document(look, found))
+    return send_file(made, f"receipt-{found.receipt.text}.pdf", "application/pdf")
+
+
+def receipt_document(look: Look, found: PaidReceipt) -> Document:
+    """Build the document of a receipt."""
+    receipt, payment, language = found.receipt, found.payment, look.language
+    money = [format_money(each, payment.currency, language) for each in (payment.price, payment.tax)]
+    total = format_money(payment.amount, payment.currency, language)
+    credits = format_count(payment.credits, language)
+    bought = look.text(_("%(credits)s credits"), credits=credits)
+    head = [look.text(text) for text in (_("Package"), _("Credits"), _("Price"), _("Tax"), _("Total"))]
+    row = [payment.package_id or bought, credits, *money, total]
+    facts = [
+        (look.text(_("Receipt number")), receipt.text),
+        (look.text(_("Date (WIB)")), format_day(receipt.issued_at, language)),
+        (look.text(_("Status")), look.text(PAYMENT_STATES[payment.status][0])),
+        *([(look.text(_("Method")), payment.method)] if payment.method else []),
+        (look.text(_("Payment id")), str(payment.id)),
+    ]
+    return Document(
+        look.text(_("Receipt %(number)s"), number=receipt.text),
+        language.value,
+        receipt.issued_at,
+        look.text(PAGE_OF),
+        [
+            Facts(facts),
+            *parties(look, receipt.seller, receipt.buyer),
+            Heading(look.text(_("Credits"))),
+            Table(head, [row], (4, 2, 3, 3, 3), (1, 2, 3, 4)),
+        ],
+    )
+
+
+def parties(look: Look, seller: Seller, buyer: Buyer) -> Sequence[Block]:
+    """Name who sells, unless the settings name none, and who buys, each with address and tax number."""
+    named: list[tuple[str, Seller | Buyer]] = [(_("Seller"), seller)] if seller.name else []
+    blocks: list[Block] = []
+    for heading, party in (*named, (_("Buyer"), buyer)):
+        number = look.text(_("Tax number: %(number)s"), number=party.tax_number) if party.tax_number else ""
+        lines = (party.name, party.address, number)
+        blocks += [Heading(look.text(heading)), Paragraph("\n".join(line for line in lines if line))]
+    return blocks
