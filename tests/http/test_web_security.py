@@ -154,6 +154,7 @@ async def test_no_form_is_taken_from_another_site(
 GOES_ON = {
     "/dashboard/accounts/{id}/enter", "/dashboard/settings/sessions/{id}/end",
     "/dashboard/settings/sessions/end-others", "/dashboard/settings/export", "/dashboard/settings/erase",
+    "/dashboard/settings/language", "/dashboard/settings/mails",
     "/dashboard/passkeys", "/dashboard/passkeys/options", "/dashboard/passkeys/{id}/remove",
 }  # fmt: skip
 """Forms that members of a suspended account may still send."""
