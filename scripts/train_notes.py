@@ -102,7 +102,8 @@ class Matrix:
 
     def __init__(self, rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
         places = {name: at for at, name in enumerate(columns)}
-        found = [[*(places[name] for name in row if name in places), len(columns)] for row in rows]
+        # In order, so that sums are the same in every process.
+        found = [[*sorted(places[name] for name in row if name in places), len(columns)] for row in rows]
         self.columns = np.fromiter(chain.from_iterable(found), dtype=np.int64)
         counts = np.array([len(each) for each in found])
         self.rows = np.repeat(np.arange(len(rows)), counts)
