@@ -285,6 +285,51 @@ async def test_overview_warns_below_threshold_of_the_account(customer: Customer,
     assert f"1,000 credits are available, {words} 1,001." in (await browser.get("/dashboard")).text
 
 
+BUY, ASK = (
+    '<a href="/dashboard/credits">Buy credits</a>',
+    "An owner of the account, or a member with the role",
+)
+
+
+async def test_few_credits_are_one_warning_with_a_way_to_get_more(
+    harness: ApiHarness, visitors: Visitors
+) -> None:
+    poor = await harness.customer(credits=25)
+    owner, viewer = [await visitors.member(poor.account_id, role) for role in (Role.OWNER, Role.VIEWER)]
+    await poor.application.administration.set_low_threshold(poor.account_id, 20)
+    await poor.make_meeting()
+    assert_contains(
+        (await owner.get("/dashboard")).text, "15 credits are available, fewer than", BUY, absent=[ASK]
+    )
+    await poor.application.administration.set_low_threshold(poor.account_id, 0)
+    await poor.make_meeting()
+    page = (await owner.get("/dashboard")).text
+    assert_contains(page, "The credits last for less than a week", BUY, absent=["fewer than"])
+    page = (await viewer.get("/dashboard")).text
+    assert_contains(page, ASK, "less than a week", absent=[BUY])
+    assert page.count("notice warn") == 1
+
+
+async def test_a_new_account_gets_one_hint(harness: ApiHarness, visitors: Visitors) -> None:
+    new = await harness.customer(credits=0)
+    page = (await (await visitors.member(new.account_id)).get("/dashboard")).text
+    assert_contains(
+        page, '<p class="notice ">There are no credits.', BUY, absent=["notice warn", "fewer than"]
+    )
+
+
+async def test_the_form_of_a_meeting_says_how_to_get_credits(harness: ApiHarness, visitors: Visitors) -> None:
+    poor, rich = await harness.customer(credits=12), await harness.customer()
+    owner, developer = [await visitors.member(poor.account_id, role) for role in (Role.OWNER, Role.DEVELOPER)]
+    few, form = "There are too few credits for this meeting.", "/dashboard/meetings/new"
+    assert few not in (await owner.get(form)).text
+    _, page = await price(owner, harness, with_recording="on")
+    assert_contains(page, few, BUY, "15 credits will be charged")
+    _, page = await price(developer, harness, with_recording="on", seen_credits="15")
+    assert_contains(page, "This needs 15 credits, and 12 are available.", few, ASK, absent=[BUY])
+    assert few not in (await (await visitors.member(rich.account_id)).get(form)).text
+
+
 @pytest.mark.parametrize(
     ("language", "one", "many"), [("en", "1 credit<", "10 credits<"), ("id", "1 kredit<", "10 kredit<")]
 )

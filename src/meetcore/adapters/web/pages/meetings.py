@@ -22,6 +22,7 @@ from meetcore.adapters.web.forms import (
     read_days,
     send_file,
 )
+from meetcore.adapters.web.pages.hints import buy_hint
 from meetcore.adapters.web.pages.notes import note_state, player_of
 from meetcore.adapters.web.texts import MEETING_STATES, _
 from meetcore.adapters.web.visit import AreaVisit, Page, Question, Visit, see_other
@@ -173,7 +174,7 @@ async def create_meeting(visit: Visit) -> Response:
         return _form(visit, form, explain(visit.look, refusal))
     record, refused = await apply(visit, lambda sent: use.create_meeting(who, wanted, sent))
     return (
-        _form(visit, form, errors or refused)
+        _form(visit, form, errors or refused, needed=quote.credits)
         if refused
         else see_other(f"{ROOT}/{record['id']}?done=meeting_created")
     )
@@ -329,15 +330,22 @@ def _state(visit: AreaVisit[Any, Any, Any], meeting: Meeting) -> tuple[str, str]
 
 
 def _form(
-    visit: Visit, values: Mapping[str, str], errors: Mapping[str, str], *, quote: Quote | None = None
-) -> Response:
+    visit: Visit, values: Mapping[str, str], errors: Mapping[str, str], *, quote: Quote | None = None,
+    needed: int | None = None,
+) -> Response:  # fmt: skip
+    """Show the form; `needed` are the credits of a meeting without a quote, else those of the cheapest."""
     tiers = visit.use.by_hand.api.catalogue.on_sale()
+    available = visit.signed_in.account.balance - visit.signed_in.account.held
+    if needed is None:
+        needed = min((tier.credits for tier in tiers), default=0) if quote is None else quote.credits
+    too_few = visit.text(_("There are too few credits for this meeting."))
     return visit.form_page(
         "new_meeting.html",
         errors,
         values=values,
         quote=quote,
-        available=visit.signed_in.account.balance - visit.signed_in.account.held,
+        available=available,
+        short=buy_hint(visit, too_few) if available < needed else None,
         tiers=[_tier_row(visit, tier) for tier in tiers],
         options=[(name, visit.text(label)) for name, label in OPTIONS.items()],
         form_key=values.get("form_key") or visit.new_form_key(),

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Final
 
-from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web import formats, markup
+from meetcore.adapters.web.pages.hints import Hint, buy_hint
 from meetcore.adapters.web.pages.meetings import meeting_rows, today_begins_at
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit
@@ -20,15 +20,6 @@ DAYS: Final = 30
 MEETINGS: Final = 5
 NEARLY: Final = 0.8
 """The share of a cap or of the days left from which the page warns."""
-
-
-@frozen
-class _Warning:
-    """Something that needs attention, with the page where it is dealt with."""
-
-    text: str
-    path: str
-    link: str
 
 
 @Page("GET", "/dashboard", Action.VIEW_OVERVIEW)
@@ -48,8 +39,7 @@ async def show_overview(visit: Visit) -> Response:
         held=who.account.held,
         spent_today=days[-1].meetings + days[-1].notes,
         warnings=[
-            *_below(visit, found.low_threshold),
-            *_low(visit, days),
+            *_short(visit, found.low_threshold, days),
             *_capped(visit, found.capped_keys),
             *_troubled(visit, found.troubled),
         ],
@@ -80,33 +70,33 @@ def _bar(visit: Visit, each: DaySpending) -> markup.Bar:
     return markup.Bar((max(each.meetings, 0), max(each.notes, 0)), title)
 
 
-def _below(visit: Visit, low_threshold: int) -> list[_Warning]:
-    """Warn where the available credits are below the threshold of the account, as `credit.low` does."""
+def _short(visit: Visit, low_threshold: int, days: Sequence[DaySpending]) -> list[Hint]:
+    """Warn once where few credits are available.
+
+    That is below the threshold of the account, as `credit.low` does, or what is spent in a week. An account
+    that has none and spends none is no more than reminded.
+    """
     available, language = visit.signed_in.account.balance - visit.signed_in.account.held, visit.look.language
-    if available >= low_threshold:
-        return []
-    text = visit.text(
-        _("%(credits)s credits are available, fewer than the threshold of %(threshold)s."),
-        credits=formats.format_count(available, language),
-        threshold=formats.format_count(low_threshold, language),
-    )
-    return [_Warning(text, "/dashboard/ledger", visit.text(_("Ledger")))]
-
-
-def _low(visit: Visit, days: Sequence[DaySpending]) -> list[_Warning]:
-    """Warn where the credits last less than a week at the pace of the last seven days."""
+    if available == 0 and not any(each.meetings or each.notes for each in days):
+        return [buy_hint(visit, visit.text(_("There are no credits. They pay for meetings and notes.")), "")]
     week = sum(max(each.meetings + each.notes, 0) for each in days[-7:])
-    available = visit.signed_in.account.balance - visit.signed_in.account.held
-    if available > week or (week == 0 and available > 0):
+    if available < low_threshold:
+        text = visit.text(
+            _("%(credits)s credits are available, fewer than the threshold of %(threshold)s."),
+            credits=formats.format_count(available, language),
+            threshold=formats.format_count(low_threshold, language),
+        )
+    elif available <= week:
+        text = visit.text(_("The credits last for less than a week at the pace of the last seven days."))
+    else:
         return []
-    text = visit.text(_("The credits last for less than a week at the pace of the last seven days."))
-    return [_Warning(text, "/dashboard/ledger", visit.text(_("Ledger")))]
+    return [buy_hint(visit, text)]
 
 
-def _capped(visit: Visit, keys: Sequence[CappedKey]) -> list[_Warning]:
+def _capped(visit: Visit, keys: Sequence[CappedKey]) -> list[Hint]:
     near = [key.name for key in keys if key.spent >= key.daily_cap * NEARLY]
     return [
-        _Warning(
+        Hint(
             visit.text(_("The key %(name)s has used most of its cap for today."), name=name),
             "/dashboard/keys",
             visit.text(_("API keys")),
@@ -115,13 +105,13 @@ def _capped(visit: Visit, keys: Sequence[CappedKey]) -> list[_Warning]:
     ]
 
 
-def _troubled(visit: Visit, endpoints: Sequence[TroubledEndpoint]) -> list[_Warning]:
+def _troubled(visit: Visit, endpoints: Sequence[TroubledEndpoint]) -> list[Hint]:
     texts = {
         True: _("The webhook %(url)s was disabled by failures."),
         False: _("Deliveries to %(url)s fail."),
     }
     return [
-        _Warning(
+        Hint(
             visit.text(texts[each.is_disabled], url=each.url.partition("?")[0]),
             f"/dashboard/webhooks/{each.id}",
             visit.text(_("Look at it")),
