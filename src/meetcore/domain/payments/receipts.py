@@ -35,7 +35,7 @@ def check_buyer(buyer: Buyer) -> Buyer:
         if len(getattr(buyer, name)) > most
     }
     for name, most in MAX_BUYER.items():
-        if not getattr(buyer, name).replace("\n", "").isprintable():
+        if not all(line.isprintable() for line in getattr(buyer, name).split("\n")):
             problems[name] = [f"must be at most {most} characters without control characters"]
     if not buyer.name.strip():
         problems["name"] = ["must not be empty"]
