@@ -53,6 +53,7 @@ ENUMS: dict[str, type[StrEnum]] = {
     "ledger_transfers.source": Book,
     "mails.kind": MailKind,
     "mails.language": Language,
+    "users.language": Language,
     "meetings.status": MeetingStatus,
     "notes.language": Language,
     "notes.status": NoteStatus,

@@ -3,14 +3,14 @@
 A mail is added in the transaction of its cause, claimed under a lease, and recorded by the claim's token.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 from meetcore.domain.mails.contents import MailContent
 from meetcore.domain.mails.mails import Mail, MailLimits, Recipient
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailText, MailView, OutgoingMail
-from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
 from meetcore.ports.runtime import Lease
 
@@ -62,10 +62,18 @@ class MailRepository(Protocol):
         ...
 
     async def find_recipients(
-        self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
+        self, account_id: UUID, topic: MailTopic = MailTopic.WEBHOOKS
     ) -> Sequence[Recipient]:
-        """Return an account's members of these roles, the oldest first."""
+        """Return an account's members who get mails of a topic, the oldest first."""
         ...
+
+    async def find_topics(self, account_id: UUID, user_id: UUID) -> Mapping[MailTopic, bool]:
+        """Return the topics that a member has chosen, or chosen not to get."""
+        ...
+
+    async def save_topics(
+        self, account_id: UUID, user_id: UUID, topics: Mapping[MailTopic, bool]
+    ) -> None: ...
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]: ...
     async def load_claimed(self, claimed: ClaimedMail) -> MailView | None:

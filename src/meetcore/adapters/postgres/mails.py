@@ -1,6 +1,6 @@
 """The outbox of mails: content sealed, claimed under leases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -11,6 +11,7 @@ from meetcore.adapters.postgres.columns import Columns, Row, utc
 from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository, load_statements
 from meetcore.domain.mails.contents import CONTENT_OF
 from meetcore.domain.mails.mails import LIMIT_WINDOW, NEVER_DROPPED, Mail, MailLimits, Recipient
+from meetcore.domain.mails.topics import MailTopic, may_read, reads_by_default
 from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailView
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
@@ -71,11 +72,22 @@ class PostgresMailRepository(Repository):
         return sum(added)
 
     async def find_recipients(
-        self, account_id: UUID, roles: Sequence[Role] = (Role.OWNER, Role.DEVELOPER)
+        self, account_id: UUID, topic: MailTopic = MailTopic.WEBHOOKS
     ) -> Sequence[Recipient]:
-        named = {"account_id": account_id, "roles": [role.value for role in roles]}
-        found = await self._all(SQL["find_recipients"], named)
+        found = await self._all(
+            SQL["find_recipients"], account_id=account_id, topic=topic.value,
+            readers=[role.value for role in Role if may_read(role, topic)],
+            by_default=[role.value for role in Role if reads_by_default(role, topic)],
+        )  # fmt: skip
         return [Recipient(row["email"], Language(row["language"] or Language.INDONESIAN)) for row in found]
+
+    async def find_topics(self, account_id: UUID, user_id: UUID) -> Mapping[MailTopic, bool]:
+        row = await self._one(SQL["find_topics"], account_id=account_id, user_id=user_id)
+        return {} if row is None else {MailTopic(name): is_on for name, is_on in row["mail_topics"].items()}
+
+    async def save_topics(self, account_id: UUID, user_id: UUID, topics: Mapping[MailTopic, bool]) -> None:
+        text = msgspec.json.encode({topic.value: is_on for topic, is_on in topics.items()}).decode()
+        await self._run(SQL["save_topics"], account_id=account_id, user_id=user_id, topics=text)
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[ClaimedMail]:
         """Take due mails. One that does not open is logged and left to its lease, as a delivery is."""

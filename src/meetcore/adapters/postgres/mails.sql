@@ -15,11 +15,18 @@ WHERE NOT %(is_limited)s OR %(per_recipient)s > (
         SELECT count(*) FROM mails m WHERE m.account_id = %(account_id)s AND m.kind = %(mail_kind)s
             AND m.created_at > statement_timestamp() - %(window_s)s * interval '1 second')
 
--- find_recipients: Find the recipients of mails about an account's webhooks: its owners and developers, the oldest
--- first.
+-- find_recipients: Find the members of an account who get mails of a topic: those who chose it, else those of some
+-- roles; the oldest first.
 SELECT u.email, u.language FROM memberships b JOIN users u ON u.id = b.user_id
-WHERE b.account_id = %(account_id)s AND b.role = ANY(%(roles)s)
+WHERE b.account_id = %(account_id)s AND b.role = ANY(%(readers)s)
+    AND COALESCE((b.mail_topics ->> %(topic)s)::boolean, b.role = ANY(%(by_default)s))
 ORDER BY b.created_at, b.account_id, b.user_id
+
+-- find_topics: The topics of mails that a member has chosen.
+SELECT mail_topics FROM memberships WHERE account_id = %(account_id)s AND user_id = %(user_id)s
+
+-- save_topics: The topics of mails that a member chooses.
+UPDATE memberships SET mail_topics = %(topics)s::jsonb WHERE account_id = %(account_id)s AND user_id = %(user_id)s
 
 -- claim_due_mails: Take due rows, the longest due first, and skip those that another worker has locked.
 WITH due AS (

@@ -1,6 +1,6 @@
 """What the pages of the dashboard read, by role."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from datetime import date
 from typing import Final
 from uuid import UUID
@@ -8,6 +8,7 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Gone
+from meetcore.domain.mails.topics import MailTopic, topics_of
 from meetcore.domain.meetings.meetings import VISIBLE, Meeting
 from meetcore.domain.meetings.views import MeetingFilter, StartCursor
 from meetcore.domain.members.audit import AuditEntry
@@ -221,6 +222,22 @@ class AccountSettings:
         if who.user is not None:
             async with self.administration.store.begin() as tx:
                 await tx.members.set_language(who.user.id, language)
+
+    async def find_topics(self, who: SignedIn) -> Mapping[MailTopic, bool]:
+        """Return the topics that the member can choose, and whether mails of each come; none for guests."""
+        check_member(who, Action.VIEW_SETTINGS)
+        if who.user is None:
+            return {}
+        async with self.administration.store.begin() as tx:
+            return topics_of(who.role, await tx.mails.find_topics(who.account.id, who.user.id))
+
+    async def set_topics(self, who: SignedIn, chosen: Collection[str]) -> None:
+        """Choose the topics of mails to the member, of those that the role allows."""
+        check_member(who, Action.VIEW_SETTINGS)
+        if who.user is not None:
+            topics = {topic: topic in chosen for topic in topics_of(who.role, {})}
+            async with self.administration.store.begin() as tx:
+                await tx.mails.save_topics(who.account.id, who.user.id, topics)
 
     async def set_statement_mails(self, who: SignedIn, client_address: str | None, *, is_on: bool) -> None:
         """Mail owners and finance when the statement of a month is there, or stop."""

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.mails.contents import StatementReady
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
 from meetcore.domain.members import roles, views
@@ -100,7 +101,7 @@ class MailStatements:
             await tx.registry.set_statements_mailed(account_id, month)
             if not has_statement or account.suspended_at is not None:
                 return 0
-            recipients = await tx.mails.find_recipients(account_id, (roles.Role.OWNER, roles.Role.FINANCE))
+            recipients = await tx.mails.find_recipients(account_id, MailTopic.STATEMENTS)
             content = StatementReady(month, account.full_name, self.mails.base_url + SPENDING_PAGE)
             return await self.mails.add(tx, recipients, content, account_id)
 

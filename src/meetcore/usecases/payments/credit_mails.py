@@ -1,19 +1,15 @@
-"""Mails about credits, to owners and finance: payments, and credits that run low."""
-
-from typing import Final
+"""Mails about credits, by default to owners and finance: payments, and credits that run low."""
 
 from attrs import frozen
 
 from meetcore.domain.mails.contents import LowCredits, MailContent, PaymentEnded, PaymentReceived
-from meetcore.domain.members.roles import Role
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.money.ledger import CreditsFellLow
 from meetcore.domain.payments.payments import Payment, PaymentStatus
 from meetcore.domain.payments.receipts import Receipt
 from meetcore.ports.store import Transaction
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
-
-_ROLES: Final = (Role.OWNER, Role.FINANCE)
 
 
 @frozen
@@ -45,7 +41,7 @@ class CreditMails:
     async def low(self, tx: Transaction, low: CreditsFellLow) -> int:
         """Queue the mails about an account whose credits fell below its threshold."""
         content = LowCredits(low.available, low.threshold, self.mails.base_url + CREDITS_PAGE)
-        recipients = await tx.mails.find_recipients(low.account_id, _ROLES)
+        recipients = await tx.mails.find_recipients(low.account_id, MailTopic.CREDITS)
         return await self.mails.add(tx, recipients, content, low.account_id)
 
     def _page(self, payment: Payment) -> str:
@@ -54,5 +50,5 @@ class CreditMails:
     async def _add(self, tx: Transaction, payment: Payment, content: MailContent) -> int:
         if not self.mails.is_on:
             return 0
-        recipients = await tx.mails.find_recipients(payment.account_id, _ROLES)
+        recipients = await tx.mails.find_recipients(payment.account_id, MailTopic.PAYMENTS)
         return await self.mails.add(tx, recipients, content, payment.account_id)

@@ -9,6 +9,7 @@ from attrs import evolve
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.domain.mails.contents import MailContent, PasskeyChanged
 from meetcore.domain.mails.mails import LIMIT_WINDOW, Mail, MailLimits, Recipient
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Role
 from tests.support.postgres_rig import PostgresRig
 from tests.support.records import CONTENTS, add_mails, claim_mails, new_mail, put_member, record_mail
@@ -51,10 +52,28 @@ async def test_owners_and_developers_are_mailed(rig: PostgresRig, customer: Cust
             Recipient(member.email) for member in members[:2]
         ]
         assert await tx.mails.find_recipients(new_id()) == []
-        of_finance = await tx.mails.find_recipients(customer.account_id, (Role.FINANCE,))
-        assert {one.email for one in of_finance}.isdisjoint(
-            one.email for one in await tx.mails.find_recipients(customer.account_id)
-        )
+        assert await tx.mails.find_recipients(customer.account_id, MailTopic.PAYMENTS) == [
+            Recipient(members[0].email), Recipient(members[2].email),
+        ]  # fmt: skip
+
+
+async def test_members_choose_the_topics_of_their_mails(rig: PostgresRig, customer: Customer) -> None:
+    owner, developer, finance, viewer = [await put_member(rig, customer.account_id, role) for role in Role]
+    id = customer.account_id
+    async with rig.store.begin() as tx:
+        assert await tx.mails.find_topics(id, owner.id) == {}
+        await tx.mails.save_topics(id, owner.id, {MailTopic.PAYMENTS: False, MailTopic.CREDITS: False})
+        await tx.mails.save_topics(id, viewer.id, {MailTopic.PAYMENTS: True, MailTopic.CREDITS: True})
+        assert await tx.mails.find_topics(id, owner.id) == {
+            MailTopic.PAYMENTS: False, MailTopic.CREDITS: False,
+        }  # fmt: skip
+        found = {topic: await tx.mails.find_recipients(id, topic) for topic in MailTopic}
+    assert {topic: {one.email for one in of_topic} for topic, of_topic in found.items()} == {
+        MailTopic.CREDITS: {finance.email, viewer.email},
+        MailTopic.PAYMENTS: {finance.email},  # a viewer sees no payments
+        MailTopic.STATEMENTS: {owner.email, finance.email},
+        MailTopic.WEBHOOKS: {owner.email, developer.email},
+    }
 
 
 async def test_workers_share_the_mails_that_are_due(rig: PostgresRig) -> None:

@@ -87,12 +87,14 @@ CREATE TABLE users (
 );
 CREATE UNIQUE INDEX users_by_email ON users (lower(email));
 
--- Who belongs to which account, changed under the account's lock: an account keeps an owner.
+-- Who belongs to which account, changed under the account's lock: an account keeps an owner. `mail_topics` has the topics
+-- of mails that a member has chosen, true or false; of the others the role decides.
 CREATE TABLE memberships (
     account_id  uuid NOT NULL REFERENCES accounts,
     user_id     uuid NOT NULL REFERENCES users,
     role        text NOT NULL CHECK (role IN ('owner', 'developer', 'finance', 'viewer')),
     created_at  timestamptz NOT NULL,
+    mail_topics jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(mail_topics) = 'object'),
     PRIMARY KEY (account_id, user_id)
 );
 CREATE INDEX memberships_of_user ON memberships (user_id);

@@ -10,6 +10,7 @@ from meetcore.adapters.web.formats import NAMES
 from meetcore.adapters.web.forms import attachment
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit, see_other
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Action
 from meetcore.domain.members.sessions import Session, is_view
 from meetcore.domain.money.amounts import MAX_TYPED, read_amount
@@ -17,6 +18,12 @@ from meetcore.domain.money.transfers import InvalidAmount
 from meetcore.domain.notes.notes import Language
 
 ROOT: Final = "/dashboard/settings"
+_TOPICS: Final[Mapping[MailTopic, str]] = {
+    MailTopic.CREDITS: _("credits that run low"),
+    MailTopic.PAYMENTS: _("payments: received, failed or expired"),
+    MailTopic.STATEMENTS: _("monthly statements, where the account has them sent"),
+    MailTopic.WEBHOOKS: _("webhooks that failures disabled"),
+}
 GUEST: Final = _("guest, by a link of the provider")
 OPERATOR: Final = _("operator, who looks at this account")
 
@@ -58,6 +65,14 @@ async def change_language(visit: Visit) -> Response:
     return see_other(f"{ROOT}?done=settings_changed")
 
 
+@Page("POST", f"{ROOT}/mails", Action.VIEW_SETTINGS)
+async def change_topics(visit: Visit) -> Response:
+    """Choose the topics of mails to the member."""
+    chosen = [topic for topic in MailTopic if visit.form.get(topic.value) == "on"]
+    await visit.use.settings.set_topics(visit.signed_in, chosen)
+    return see_other(f"{ROOT}?done=settings_changed")
+
+
 @Page("POST", f"{ROOT}/sessions/{{id}}/end", Action.VIEW_SETTINGS)
 async def end_session(visit: Visit) -> Response:
     """End another session of the member."""
@@ -73,6 +88,7 @@ async def end_other_sessions(visit: Visit) -> Response:
 
 async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
     """Show the settings with the errors of a form."""
+    topics = await visit.use.settings.find_topics(visit.signed_in)
     settings, user = await visit.use.settings.find(visit.signed_in), visit.signed_in.user
     return visit.form_page(
         "settings.html",
@@ -82,6 +98,7 @@ async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
         sessions=await _sessions(visit),
         own_id=visit.signed_in.session.id,
         mail_language=None if user is None else (user.language or visit.look.language).value,
+        topics=[(topic.value, visit.text(_TOPICS[topic]), is_on) for topic, is_on in topics.items()],
         mail_languages=[(each.value, name) for each, name in NAMES.items()],
     )
 

@@ -1,13 +1,15 @@
-"""The language of mails to a user: of the browser at the first sign-in, until the user chooses one."""
+"""Mails as members choose them: their language, that of the browser at first, and their topics."""
 
 from __future__ import annotations
 
 from meetcore.composition.application import Application
 from meetcore.domain.mails.mails import Recipient
+from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
 from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import Browser
+from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
 SETTINGS = "/dashboard/settings"
@@ -68,3 +70,19 @@ async def test_guests_have_no_language_of_mails(
     await guest.post(f"{SETTINGS}/language", page=SETTINGS, mail_language="en")
     [row] = await customer.query("SELECT language FROM users WHERE id = %s", customer.user_id)
     assert row == {"language": None}
+
+
+async def test_members_choose_their_mails_under_settings(customer: Customer, visitors: Visitors) -> None:
+    browser, _ = await signed_in(customer, visitors, "en")
+    page = (await browser.get(SETTINGS)).text
+    for topic in MailTopic:
+        assert f'name="{topic}" checked' in page
+    changed = await browser.post(f"{SETTINGS}/mails", page=SETTINGS, webhooks="on", statements="on")
+    assert changed.headers["location"] == f"{SETTINGS}?done=settings_changed"
+    page = (await browser.get(SETTINGS)).text
+    assert_contains(
+        page, 'name="webhooks" checked', 'name="statements" checked', 'name="payments">',
+        absent=('name="payments" checked', 'name="credits" checked'),
+    )  # fmt: skip
+    async with customer.application.ports.store.begin() as tx:
+        assert await tx.mails.find_recipients(customer.account_id, MailTopic.PAYMENTS) == []
