@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import AsyncIterator, Callable
+from datetime import date
 from urllib.parse import urlsplit
 
 import httpx
@@ -84,6 +85,7 @@ async def test_an_owner_buys_credits(customer: Customer, visitors: Visitors) -> 
     listed = (await browser.get(CREDITS)).text
     assert_contains(listed, "to be paid", f'href="{url}"', "Pay now")
     path = f"{CREDITS}/{urlsplit(url).path.rpartition('/')[2]}"
+    assert "On sale until" not in shop.text
     waiting = (await browser.get(path)).text
     assert_contains(waiting, 'data-refresh-s="5"', f'href="{url}"', "This page renews itself")
     assert await act(browser, url, "pay") == path
@@ -175,11 +177,13 @@ async def test_payments_are_paged(customer: Customer, visitors: Visitors) -> Non
 async def test_any_number_of_credits_where_it_is_sold(
     customer: Customer, elsewhere: Callable[[Application], Visitors]
 ) -> None:
-    dollars = CreditPackage("small", 10, 1_050, "USD")
+    dollars = CreditPackage("small", 10, 1_050, "USD", date(2099, 12, 31))
     packages = PackageCatalogue.of([dollars], FreeAmount(100, 10_000, 1000, "IDR"), 1100)
     browser = await elsewhere(rebuilt(customer.application, packages=packages)).member(customer.account_id)
     page = (await browser.get(CREDITS)).text
-    assert_contains(page, f"From 100 to 10,000 credits, at IDR{NBSP}1,000 each and 11% tax.", "$11.66")
+    assert_contains(
+        page, f"From 100 to 10,000 credits, at IDR{NBSP}1,000 each and 11% tax.", "$11.66", "31 Dec 2099"
+    )
     for text in ("99", "10001", "1.5", ""):
         refused = await browser.post(CREDITS, credits=text, form_key="a")
         assert refused.status_code == 422
