@@ -236,7 +236,7 @@ async def test_a_receipt_names_seller_buyer_and_money(customer: Customer, visito
     again = await browser.get(f"{path}/receipt.pdf")
     assert again.content == answer.content, "a receipt stays as it was issued"
     assert_contains(
-        text_of(await browser.get(f"{path}/receipt.pdf?lang=id")), "Kuitansi", "Rp555.000", "dibayar"
+        text_of(await browser.get(f"{path}/receipt.pdf?lang=id")), "Kuitansi", "Rp555.000", "lunas"
     )
     for role, status in ((Role.VIEWER, 403), (Role.DEVELOPER, 403)):
         reader = await visitors.member(customer.account_id, role)
