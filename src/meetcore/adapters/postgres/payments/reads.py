@@ -37,11 +37,13 @@ class PaymentReads(Reads):
         row = await self._one(SQL["find_payment_page"], id=payment_id)
         if row is None:
             return None
-        messages = await self._all(SQL["list_messages"], id=payment_id)
+        messages = [
+            views.GatewayMessage(utc(at), views.MessageSource(source), body)
+            for at, source, body in zip(row["times"], row["sources"], row["bodies"], strict=True)
+        ]
         return views.PaymentPage(
-            PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row),
-            [views.GatewayMessage(utc(each["at"]), views.MessageSource(each["source"]), each["body"]) for each in messages],
-        )  # fmt: skip
+            PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row), messages
+        )
 
     async def list_income(self) -> Sequence[views.MonthIncome]:
         return [views.MonthIncome(**row) for row in await self._all(SQL["list_income"])]

@@ -17,14 +17,17 @@ WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
 WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL ORDER BY p.id DESC LIMIT %(limit)s
 
--- find_payment_page: A payment of any account, with its refund and receipt.
-SELECT {PAYMENT.select}, a.full_name, {REFUND.select}, {RECEIPT.select}
+-- find_payment_page: A payment of any account, with its refund, its receipt and its messages, the latest first.
+SELECT {PAYMENT.select}, a.full_name, {REFUND.select}, {RECEIPT.select}, said.times, said.sources, said.bodies
 FROM payments p JOIN accounts a ON a.id = p.account_id
 LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(at ORDER BY number DESC), ARRAY[]::timestamptz[]) AS times,
+        coalesce(array_agg(source::text ORDER BY number DESC), ARRAY[]::text[]) AS sources,
+        coalesce(array_agg(body ORDER BY number DESC), ARRAY[]::text[]) AS bodies
+    FROM payment_messages WHERE payment_id = p.id
+) AS said
 WHERE p.id = %(id)s
-
--- list_messages: What the gateway said of a payment, the latest first.
-SELECT at, source, body FROM payment_messages WHERE payment_id = %(id)s ORDER BY number DESC
 
 -- list_income: The money of paid payments by month (WIB) and currency, and what was sent back by its month.
 SELECT month, currency, sum(received)::bigint AS received, sum(tax)::bigint AS tax, sum(refunded)::bigint AS refunded,
