@@ -58,7 +58,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
-        "deliveries": delivery, "requests": request, "credits": payment,
+        "deliveries": delivery, "requests": request, "credits": payment, "payments": payment,
     }  # fmt: skip
     return FilledAccount(
         account_id, email, operator_email, ids,

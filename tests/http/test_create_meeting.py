@@ -170,7 +170,9 @@ async def test_credits_that_do_not_suffice(harness: ApiHarness) -> None:
     customer = await harness.customer(credits=14)
     answer = await customer.post("/meetings", harness.body(auto_notulen=True))
     assert code_of(answer) == (422, "insufficient_credits")
-    assert answer.json()["error"]["details"] == {"required": 15, "available": 14}
+    assert answer.json()["error"]["details"] == {
+        "required": 15, "available": 14, "topup_url": f"{BASE_URL}/dashboard/credits",
+    }  # fmt: skip
     assert await customer.funds() == Funds(14, 0, 1)
     assert await customer.hosts_taken() == 0
     assert (await customer.post("/meetings", harness.body())).status_code == 201

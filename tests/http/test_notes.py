@@ -7,7 +7,16 @@ import asyncio
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from tests.support.api_harness import TIER_CREDITS, ApiHarness, Customer, code_of, fields_of, new_key, until
+from tests.support.api_harness import (
+    BASE_URL,
+    TIER_CREDITS,
+    ApiHarness,
+    Customer,
+    code_of,
+    fields_of,
+    new_key,
+    until,
+)
 from tests.support.sandbox_recordings import a_recording, hold_meeting, note_in, recording_of, store_recording
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
@@ -176,7 +185,9 @@ async def test_the_credits_and_the_cap_must_allow_it(customer: Customer) -> None
     recording = await store_recording(uncovered, media_s=30.0)
     short = await uncovered.post("/notes", {"recording_id": recording["id"]})
     assert code_of(short) == (422, "insufficient_credits")
-    assert short.json()["error"]["details"] == {"required": 1, "available": 0}
+    assert short.json()["error"]["details"] == {
+        "required": 1, "available": 0, "topup_url": f"{BASE_URL}/dashboard/credits",
+    }  # fmt: skip
     recording = await store_recording(customer)
     capped = await customer.another_key(daily_cap=0)
     refused = await capped.post("/notes", {"recording_id": recording["id"]})
