@@ -49,6 +49,7 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
         webhook, delivery = _deliver(api, receiver)
         request = _refused(api)
         payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()["id"]
+        doubtful = _pay_too_little(api)
 
     async def make_links(application: Application) -> tuple[str, str]:
         links = application.access.portal_links
@@ -58,12 +59,20 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
-        "deliveries": delivery, "requests": request, "credits": payment, "payments": payment,
+        "deliveries": delivery, "requests": request, "credits": payment, "payments": doubtful,
     }  # fmt: skip
     return FilledAccount(
         account_id, email, operator_email, ids,
         lambda: with_application(site, server.url, make_links),
     )  # fmt: skip
+
+
+def _pay_too_little(api: httpx.Client) -> str:
+    """Pay another amount at the sandbox, so that an operator has to look; return the id of the payment."""
+    payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()
+    page, _, query = payment["payment_url"].partition("?")
+    assert httpx.post(f"{page}/pay?{query}&amount=1").status_code == 303
+    return str(payment["id"])
 
 
 def _refused(api: httpx.Client) -> str:

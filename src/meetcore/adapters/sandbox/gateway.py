@@ -88,7 +88,8 @@ class SandboxGateway:
         status = self.status_of(found)
         amount = found.amount if found.paid_amount is None else found.paid_amount
         answer = GatewayAnswer(status, amount, found.paid_currency or found.currency, NAME)
-        return ports.GatewayRecord(answer, _body(found.payment_id, status))
+        body = _body(found.payment_id, status, amount=answer.amount, currency=answer.currency)
+        return ports.GatewayRecord(answer, body)
 
     def status_of(self, payment: SandboxPayment) -> GatewayStatus:
         """Return the state of a payment; one that is not paid in time has expired."""
@@ -112,8 +113,8 @@ class SandboxGateway:
         return ports.Notification(payment.payment_id, _body(payment.payment_id, self.status_of(payment)))
 
 
-def _body(payment_id: UUID, status: GatewayStatus) -> str:
-    return json.dumps({"payment_id": str(payment_id), "status": status.value})
+def _body(payment_id: UUID, status: GatewayStatus, **paid: object) -> str:
+    return json.dumps({"payment_id": str(payment_id), "status": status.value} | paid)
 
 
 def sign(body: bytes, signing_key: bytes) -> str:
