@@ -23,7 +23,8 @@ from meetcore.usecases.notes.downloads import MeasuredFiles
 from meetcore.usecases.runtime import Runtime
 
 if TYPE_CHECKING:
-    from meetcore.composition.use_cases import Access, Meetings, Notes, Payments, Recordings
+    from meetcore.composition.payments import Payments
+    from meetcore.composition.use_cases import Access, Meetings, Notes, Recordings
     from meetcore.ports.ai import AudioEditor, NoteWriter, Transcriber
     from meetcore.ports.figures import CheckHealth, HealthCheck
     from meetcore.ports.identity import IdentityProvider, PasskeyVerifier
@@ -272,7 +273,7 @@ class Application:
     @cached_property
     def payments(self) -> Payments:
         """The use cases of payments."""
-        from meetcore.composition.use_cases import build_payments
+        from meetcore.composition.payments import build_payments
 
         return build_payments(self)
 

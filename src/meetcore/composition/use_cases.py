@@ -51,10 +51,7 @@ from meetcore.usecases.notes.recordings import (
     WorkOnRecordings,
 )
 from meetcore.usecases.notes.sold_recordings import ConcludeRecording
-from meetcore.usecases.payments.credit_mails import CreditMails
-from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification, SettlePayment
-from meetcore.usecases.payments.refunds import ConsolePayments, refund_within
-from meetcore.usecases.payments.start_payment import StartPayment
+from meetcore.usecases.payments.refunds import refund_within
 from meetcore.usecases.requests import admit, console, erasure, idempotency
 from meetcore.usecases.runtime import PeriodicTask
 from meetcore.usecases.webhooks import deliver, endpoints
@@ -91,33 +88,6 @@ class Notes:
 
     work_on_recordings: WorkOnRecordings
     write: write_notes.WriteNotes
-
-
-@frozen
-class Payments:
-    """The use cases of payments; `follow` where a gateway is set."""
-
-    start: StartPayment
-    receive_notification: ReceiveNotification
-    settle: SettlePayment
-    follow: FollowPayments | None
-    console: ConsolePayments
-
-
-def build_payments(app: Application) -> Payments:
-    """Build the use cases."""
-    ports, policy, runtime, reports = app.ports, app.policy, app.runtime, app.reports
-    store, gateway, notifier = ports.store, ports.gateway, ports.notifier
-    settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))
-    return Payments(
-        StartPayment(store, gateway, policy.packages, runtime, policy.base_url),
-        ReceiveNotification(store, notifier, runtime),
-        settle,
-        None if gateway is None else FollowPayments(
-            store, gateway, settle, notifier, runtime, reports.payment
-        ),
-        ConsolePayments(store, ports.queries, settle, notifier, runtime),
-    )  # fmt: skip
 
 
 def build_recordings(app: Application) -> Recordings:

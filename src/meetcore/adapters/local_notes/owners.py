@@ -14,13 +14,13 @@ Features = dict[Owner, list[str]]
 
 
 def owner_of(meeting: Meeting, at: int, model: Model) -> Owner:
-    """Return the names of those who have the task of a sentence; none where nobody is meant."""
+    """Return the names of those who have the task of a sentence; none where it is open."""
     found = candidates(meeting, at)
     return max(found, key=lambda owner: total(model[OWNER], found[owner]))
 
 
 def candidates(meeting: Meeting, at: int) -> Mapping[Owner, Sequence[str]]:
-    """Return all who can have a task, nobody included, with the features that speak for them."""
+    """Return all who can have a task, and the empty choice, with the features that speak for them."""
     one = meeting.readings[at]
     speaker = one.sentence.speaker
     found: Features = {(): ["none", *_with("none", one), *(f"none^{name}" for name in one.names[:1])]}
@@ -52,7 +52,7 @@ def _with(who: str, one: Reading) -> Iterator[str]:
 
 
 def _around(who: str, one: Reading, place: int) -> list[str]:
-    """Return the words before and after somebody."""
+    """Return the words before and after a name."""
     padded = ["^^", "^", *one.names, "$", "$$"]
     first, before, _, after, last = padded[place : place + 5]
     return [
@@ -96,7 +96,7 @@ def _grouped(one: Reading, places: Sequence[int]) -> list[str]:
 
 
 def _add_turns(meeting: Meeting, at: int, found: Features, *, alone: bool) -> None:
-    """Add who spoke before and who speaks next; `alone`: the sentence names nobody."""
+    """Add who spoke before and who speaks next; `alone`: the sentence names no one else."""
     one = meeting.readings[at]
     for step in (-2, -1, 1, 2):
         turn = meeting.turn(at, step)

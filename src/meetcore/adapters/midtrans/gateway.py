@@ -68,7 +68,7 @@ METHODS: Final = (
 )  # fmt: skip
 """What customers can pay by, as far as the merchant has it: all that Midtrans names but `dana`.
 
-The status of a payment by DANA is told by Midtrans's own id alone, which only a notification has.
+The status of a payment by DANA can be asked by Midtrans's own id alone, which only a notification has.
 """
 
 KEPT: Final = below(

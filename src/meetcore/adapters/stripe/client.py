@@ -1,6 +1,6 @@
 """Stripe's library over bounded HTTP, and what its errors mean for a call of the port.
 
-The library sends no telemetry and no description of this machine. It repeats nothing: whoever calls does,
+The library sends no telemetry and no description of this machine. It repeats nothing: its caller does,
 with the same idempotency key.
 """
 
