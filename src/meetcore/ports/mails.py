@@ -12,6 +12,7 @@ from meetcore.domain.mails.mails import Mail, MailLimits, Recipient
 from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailText, MailView, OutgoingMail
 from meetcore.domain.notes.notes import Language
+from meetcore.domain.requests.views import StoredAccount
 from meetcore.ports.runtime import Lease
 
 
@@ -49,6 +50,12 @@ class MailQueries(Protocol):
         """List the mails about an account, the newest first."""
         ...
 
+    async def find_settings(
+        self, account_id: UUID, user_id: UUID | None
+    ) -> tuple[StoredAccount, Mapping[MailTopic, bool]]:
+        """Return an account, and the topics of mails that a member has chosen, or chosen not to get."""
+        ...
+
 
 class MailRepository(Protocol):
     """The outbox of mails."""
@@ -65,10 +72,6 @@ class MailRepository(Protocol):
         self, account_id: UUID, topic: MailTopic = MailTopic.WEBHOOKS
     ) -> Sequence[Recipient]:
         """Return an account's members who get mails of a topic, the oldest first."""
-        ...
-
-    async def find_topics(self, account_id: UUID, user_id: UUID) -> Mapping[MailTopic, bool]:
-        """Return the topics that a member has chosen, or chosen not to get."""
         ...
 
     async def save_topics(

@@ -9,12 +9,15 @@ from attrs import asdict
 
 from meetcore.adapters.postgres.columns import Columns, Row, utc
 from meetcore.adapters.postgres.repository import NEWEST, Reads, Repository, load_statements
+from meetcore.adapters.postgres.requests.registry import ACCOUNT
+from meetcore.domain.errors import require_record
 from meetcore.domain.mails.contents import CONTENT_OF
 from meetcore.domain.mails.mails import LIMIT_WINDOW, NEVER_DROPPED, Mail, MailLimits, Recipient
 from meetcore.domain.mails.topics import MailTopic, may_read, reads_by_default
 from meetcore.domain.mails.views import ClaimedMail, MailSummary, MailView
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
+from meetcore.domain.requests.views import StoredAccount
 from meetcore.ports.runtime import Cipher, CipherRefused, Lease
 
 log = structlog.get_logger("meetcore.postgres")
@@ -81,10 +84,6 @@ class PostgresMailRepository(Repository):
         )  # fmt: skip
         return [Recipient(row["email"], Language(row["language"] or Language.INDONESIAN)) for row in found]
 
-    async def find_topics(self, account_id: UUID, user_id: UUID) -> Mapping[MailTopic, bool]:
-        row = await self._one(SQL["find_topics"], account_id=account_id, user_id=user_id)
-        return {} if row is None else {MailTopic(name): is_on for name, is_on in row["mail_topics"].items()}
-
     async def save_topics(self, account_id: UUID, user_id: UUID, topics: Mapping[MailTopic, bool]) -> None:
         text = msgspec.json.encode({topic.value: is_on for topic, is_on in topics.items()}).decode()
         await self._run(SQL["save_topics"], account_id=account_id, user_id=user_id, topics=text)
@@ -109,7 +108,7 @@ class PostgresMailRepository(Repository):
 
 _SUMMARY = Columns(MailSummary, "m", "mail_")
 
-SQL = load_statements(__file__, MAIL=MAIL, SUMMARY=_SUMMARY)
+SQL = load_statements(__file__, MAIL=MAIL, SUMMARY=_SUMMARY, ACCOUNT=ACCOUNT)
 
 
 class MailReads(Reads):
@@ -118,3 +117,11 @@ class MailReads(Reads):
     async def list_mails(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[MailSummary]:
         page = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
         return await self._list(_SUMMARY, SQL["list_mails"], page)
+
+    async def find_settings(
+        self, account_id: UUID, user_id: UUID | None
+    ) -> tuple[StoredAccount, Mapping[MailTopic, bool]]:
+        row = await self._one(SQL["find_settings"], account_id=account_id, user_id=user_id)
+        found = require_record(row, "account")
+        topics = {MailTopic(name): is_on for name, is_on in found["mail_topics"].items()}
+        return ACCOUNT.read(found), topics

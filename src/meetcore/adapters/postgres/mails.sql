@@ -22,8 +22,10 @@ WHERE b.account_id = %(account_id)s AND b.role = ANY(%(readers)s)
     AND COALESCE((b.mail_topics ->> %(topic)s)::boolean, b.role = ANY(%(by_default)s))
 ORDER BY b.created_at, b.account_id, b.user_id
 
--- find_topics: The topics of mails that a member has chosen.
-SELECT mail_topics FROM memberships WHERE account_id = %(account_id)s AND user_id = %(user_id)s
+-- find_settings: An account, and the topics of mails that a member has chosen.
+SELECT {ACCOUNT.select}, COALESCE(b.mail_topics, '{}') AS mail_topics
+FROM accounts a LEFT JOIN memberships b ON b.account_id = a.id AND b.user_id = %(user_id)s
+WHERE a.id = %(account_id)s
 
 -- save_topics: The topics of mails that a member chooses.
 UPDATE memberships SET mail_topics = %(topics)s::jsonb WHERE account_id = %(account_id)s AND user_id = %(user_id)s

@@ -205,10 +205,15 @@ class AccountSettings:
     administration: Administration
     queries: Queries
 
-    async def find(self, who: SignedIn) -> views.StoredAccount:
-        """Return the account."""
+    async def find(self, who: SignedIn) -> tuple[views.StoredAccount, Mapping[MailTopic, bool]]:
+        """Return the account, and whether mails come of each topic that the member can choose.
+
+        Guests and operators choose none.
+        """
         check_member(who, Action.VIEW_SETTINGS)
-        return await self.administration.registry.find_account(who.account.id)
+        user_id = None if who.user is None else who.user.id
+        account, chosen = await self.queries.find_settings(who.account.id, user_id)
+        return account, {} if user_id is None else topics_of(who.role, chosen)
 
     async def set_low_threshold(self, who: SignedIn, client_address: str | None, credits: int) -> None:
         """Change the balance, in credits, below which `credit.low` is sent."""
@@ -222,14 +227,6 @@ class AccountSettings:
         if who.user is not None:
             async with self.administration.store.begin() as tx:
                 await tx.members.set_language(who.user.id, language)
-
-    async def find_topics(self, who: SignedIn) -> Mapping[MailTopic, bool]:
-        """Return the topics that the member can choose, and whether mails of each come; none for guests."""
-        check_member(who, Action.VIEW_SETTINGS)
-        if who.user is None:
-            return {}
-        async with self.administration.store.begin() as tx:
-            return topics_of(who.role, await tx.mails.find_topics(who.account.id, who.user.id))
 
     async def set_topics(self, who: SignedIn, chosen: Collection[str]) -> None:
         """Choose the topics of mails to the member, of those that the role allows."""

@@ -60,14 +60,14 @@ async def test_owners_and_developers_are_mailed(rig: PostgresRig, customer: Cust
 async def test_members_choose_the_topics_of_their_mails(rig: PostgresRig, customer: Customer) -> None:
     owner, developer, finance, viewer = [await put_member(rig, customer.account_id, role) for role in Role]
     id = customer.account_id
+    assert (await rig.queries.find_settings(id, owner.id))[1] == {}
     async with rig.store.begin() as tx:
-        assert await tx.mails.find_topics(id, owner.id) == {}
         await tx.mails.save_topics(id, owner.id, {MailTopic.PAYMENTS: False, MailTopic.CREDITS: False})
         await tx.mails.save_topics(id, viewer.id, {MailTopic.PAYMENTS: True, MailTopic.CREDITS: True})
-        assert await tx.mails.find_topics(id, owner.id) == {
-            MailTopic.PAYMENTS: False, MailTopic.CREDITS: False,
-        }  # fmt: skip
         found = {topic: await tx.mails.find_recipients(id, topic) for topic in MailTopic}
+    account, topics = await rig.queries.find_settings(id, owner.id)
+    assert (account.id, topics) == (id, {MailTopic.PAYMENTS: False, MailTopic.CREDITS: False})
+    assert (await rig.queries.find_settings(id, None))[1] == {}
     assert {topic: {one.email for one in of_topic} for topic, of_topic in found.items()} == {
         MailTopic.CREDITS: {finance.email, viewer.email},
         MailTopic.PAYMENTS: {finance.email},  # a viewer sees no payments

@@ -88,8 +88,8 @@ async def end_other_sessions(visit: Visit) -> Response:
 
 async def show_with_errors(visit: Visit, errors: Mapping[str, str]) -> Response:
     """Show the settings with the errors of a form."""
-    topics = await visit.use.settings.find_topics(visit.signed_in)
-    settings, user = await visit.use.settings.find(visit.signed_in), visit.signed_in.user
+    user = visit.signed_in.user
+    settings, topics = await visit.use.settings.find(visit.signed_in)
     return visit.form_page(
         "settings.html",
         errors,
