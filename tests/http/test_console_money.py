@@ -170,7 +170,8 @@ async def test_the_report_agrees_with_the_ledger(customer: Customer, sign_in: Si
     assert [each["month"] for each in months] == sorted(by_month, reverse=True)
     for each in months:
         moved = by_month[each["month"]]
-        assert int(each["sold"]) == moved.get("topup", 0) + moved.get("topup_refund", 0)
+        assert int(each["sold"]) == moved.get("topup", 0)
+        assert int(each["paid_back"]) == -moved.get("topup_refund", 0)
         assert int(each["charged"]) == -moved.get("meeting_charge", 0) - moved.get("notulen_charge", 0)
         assert int(each["refunded"]) == moved.get("meeting_refund", 0)
         assert int(each["adjusted"]) == moved.get("adjustment", 0)

@@ -71,14 +71,14 @@ def test_a_due_date_is_kept_as_written(text: str, due: str | None, text_without_
 def test_every_label_quotes_its_utterance(file: Path):
     meeting = note_scores.load(file)
     labels = (*meeting.decisions, *meeting.actions)
-    assert len(meeting.transcript) >= 100
-    assert len(labels) >= 13
+    assert len(meeting.transcript) >= 100 or meeting.kind == "short"
+    assert len(labels) >= 13 or meeting.kind == "short"
     assert all(each.sentence in meeting.transcript[each.utterance].text for each in labels)
     assert not any(mark in one.text for one in meeting.transcript for mark in "{|}")
 
 
 @pytest.mark.parametrize(("folder", "least", "false"), [
-    (".", (0.95, 0.92, 0.92, 0.92), 0.06), ("kept_apart", (0.72, 0.69, 0.62, 0.66), 0.11),
+    (".", (0.95, 0.92, 0.92, 0.92), 0.06), ("kept_apart", (0.84, 0.75, 0.66, 0.72), 0.08),
 ])  # fmt: skip
 def test_the_shipped_weights_on_whole_meetings(folder: str, least: tuple[float, ...], false: float):
     """The weights were learned from the first four, among others, and not from those kept apart."""

@@ -169,12 +169,13 @@ class ConsolePrices:
 class MonthReport:
     """The movements of all balances in a month (WIB), in credits. `month` is the first day of it.
 
-    `sold`, `charged` and `refunded` are not negative. `owed` is the sum of all balances at the end of the
-    month, or now for the present one.
+    `sold`, `paid_back` (refunds of payments), `charged` and `refunded` are not negative. `owed` is the sum of
+    all balances at the end of the month, or now for the present one.
     """
 
     month: date
     sold: int
+    paid_back: int
     charged: int
     refunded: int
     adjusted: int
@@ -221,6 +222,7 @@ def _by_month(totals: Sequence[MonthTotal]) -> Iterable[MonthReport]:
         yield MonthReport(
             month,
             credits[TransferKind.TOPUP],
+            -credits[TransferKind.TOPUP_REFUND],
             -credits[TransferKind.MEETING_CHARGE] - credits[TransferKind.NOTULEN_CHARGE],
             credits[TransferKind.MEETING_REFUND],
             credits[TransferKind.ADJUSTMENT],

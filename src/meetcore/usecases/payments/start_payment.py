@@ -116,7 +116,8 @@ class StartPayment:
         payment = payments.Payment(
             id=self.runtime.new_id(now), account_id=account_id, gateway=self.gateway.name,
             credits=order.credits, price=order.price, tax=order.tax, currency=order.currency, created_at=now,
-            expires_at=now + payments.PAYABLE_FOR, package_id=order.package_id, api_key_id=caller.actor_id,
+            expires_at=now + payments.PAYABLE_FOR, package_id=order.package_id,
+            api_key_id=caller.key.id if caller.origin is None else None,
             next_look_at=now + payments.FIRST_LOOK,
         )  # fmt: skip
         await tx.payments.add(payment)

@@ -167,6 +167,7 @@ async def test_an_operator_accepts_late_money(shop: PaymentHarness) -> None:
     page = await console.find(ONE, payment_id)
     assert page is not None
     assert {message.source for message in page.messages} == {"checkout", "notification", "look"}
+    assert page.payment.account_id == shop.harness.caller.account.id
     assert page.receipt is not None
     assert page.receipt.seller.name == "PT Rapat"
     assert "payment.accepted" in [entry.action for entry in shop.harness.audit_log()]
@@ -175,7 +176,9 @@ async def test_an_operator_accepts_late_money(shop: PaymentHarness) -> None:
 async def test_who_may_settle_payments(shop: PaymentHarness) -> None:
     payment_id = await shop.bought()
     console = shop.process().console.payments
-    assert await console.find(SUPPORT, payment_id) is not None
+    page = await console.find(SUPPORT, payment_id)
+    assert page is not None
+    assert (page.payment.account_id, page.receipt) == (shop.harness.caller.account.id, None)
     assert await console.list_payments(SUPPORT, 10, None, in_doubt=True) == []
     for attempt in (
         console.accept(SUPPORT, WHERE, payment_id),

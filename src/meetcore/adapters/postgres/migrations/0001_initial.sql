@@ -342,7 +342,8 @@ CREATE FUNCTION count_day_totals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO ledger_day_totals AS total (account_id, day, kind, credits, entries)
     SELECT account_id, ((at AT TIME ZONE 'UTC') + interval '7 hours')::date,
-        CASE book WHEN 'topups' THEN 'topup' WHEN 'notulen' THEN 'notulen_charge' WHEN 'adjustments' THEN 'adjustment'
+        CASE book WHEN 'notulen' THEN 'notulen_charge' WHEN 'adjustments' THEN 'adjustment'
+            WHEN 'topups' THEN CASE WHEN amount < 0 THEN 'topup' ELSE 'topup_refund' END
             ELSE CASE WHEN amount < 0 THEN 'meeting_refund' ELSE 'meeting_charge' END END,
         -sum(amount)::bigint, count(*)
     FROM added WHERE book <> 'customer' GROUP BY 1, 2, 3

@@ -17,8 +17,9 @@ WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
 WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL ORDER BY p.id DESC LIMIT %(limit)s
 
--- find_payment_page: A payment of any account, with its refund, its receipt and its messages, the latest first.
-SELECT {PAYMENT.select}, a.full_name, {REFUND.select}, {RECEIPT.select}, said.times, said.sources, said.bodies
+-- find_payment_page: A payment of any account, with its refund, its receipt and its messages, the latest first. The
+-- payment is selected last: the account of all three is one column, which the other two may lack.
+SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}, a.full_name, said.times, said.sources, said.bodies
 FROM payments p JOIN accounts a ON a.id = p.account_id
 LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
 CROSS JOIN LATERAL (

@@ -21,7 +21,7 @@ from meetcore.domain.payments.payments import Payment, payment_of
 from meetcore.domain.payments.refunds import refund_amount
 
 LIABILITY: Final = "/console/liability"
-_COLUMNS: Final = ("month", "sold", "charged", "refunded", "adjusted", "owed_at_end", "entries")
+_COLUMNS: Final = ("month", "sold", "paid_back", "charged", "refunded", "adjusted", "owed_at_end", "entries")
 _INCOME_COLUMNS: Final = ("month", "currency", "received", "tax", "refunded", "payments")
 
 
@@ -40,6 +40,7 @@ async def download_liability(visit: ConsoleVisit) -> Response:
         (
             f"{each.month:%Y-%m}",
             each.sold,
+            each.paid_back,
             each.charged,
             each.refunded,
             each.adjusted,
