@@ -79,6 +79,7 @@ def test_every_label_quotes_its_utterance(file: Path):
 
 @pytest.mark.parametrize(("folder", "least", "false"), [
     (".", (0.95, 0.92, 0.92, 0.92), 0.06), ("kept_apart", (0.84, 0.75, 0.66, 0.72), 0.08),
+    ("kept_apart_short", (0.6, 0.7, 0.5, 0.7), 0.08),
 ])  # fmt: skip
 def test_the_shipped_weights_on_whole_meetings(folder: str, least: tuple[float, ...], false: float):
     """The weights were learned from the first four, among others, and not from those kept apart."""

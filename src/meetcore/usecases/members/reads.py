@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Gone
 from meetcore.domain.mails.topics import MailTopic, topics_of
-from meetcore.domain.meetings.meetings import VISIBLE, Meeting
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
 from meetcore.domain.meetings.views import MeetingFilter, StartCursor
 from meetcore.domain.members.audit import AuditEntry
 from meetcore.domain.members.roles import Action, is_allowed
@@ -36,6 +36,9 @@ from meetcore.usecases.requests.streams import in_place, take_place
 MAX_FILES: Final = 4
 """Ledgers that one process writes as files at a time."""
 FILE_PAGE: Final = 50
+_LOOKED_AT: Final = 50
+"""Meetings of today and later among which the next ones are found: the first of today may be over."""
+_TO_COME: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
 """Entries of a file that are read and written without a pause: other requests wait for no more."""
 
 
@@ -61,10 +64,11 @@ class MemberReads:
         )
 
     async def list_next_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:
-        """Return the meetings that start first; none for a role that sees no meetings."""
+        """Return the meetings that start first and are not over; none for a role that sees no meetings."""
         if not is_allowed(who.role, Action.VIEW_MEETINGS):
             return []
-        return await self.list_meetings_by_start(who, wanted, limit, None, is_ascending=True)
+        found = await self.list_meetings_by_start(who, wanted, _LOOKED_AT, None, is_ascending=True)
+        return [each for each in found if shown_status(each, wanted.now) in _TO_COME][:limit]
 
     async def list_requests(
         self, who: SignedIn, wanted: views.RequestFilter, limit: int, before: UUID | None
