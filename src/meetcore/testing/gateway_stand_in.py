@@ -99,7 +99,7 @@ class GatewayStandIn(StandIn[Fault]):
 
     @abstractmethod
     def pay(self, payment_id: UUID, amount: int | None = None, currency: str | None = None) -> None:
-        """Let a customer pay on the latest page: what was ordered, unless it is told otherwise."""
+        """Let a customer pay on the latest page: what was ordered, unless another amount is given."""
 
     @abstractmethod
     def pay_everywhere(self, payment_id: UUID) -> int:

@@ -7,7 +7,7 @@ a session whose address was lost, refunds, and reversals. The API key needs the 
 transactions.
 
 A session has no documented idempotency key, and is not found by its reference: a repeated checkout may make
-a second session. The address of the first was given to nobody then.
+a second session. The address of the first was not handed out then.
 """
 
 import base64

@@ -64,7 +64,7 @@ class OpenInvitation:
 
 
 def inviter_name(full_name: str, email: str) -> str:
-    """Name a member to somebody who may not know the account."""
+    """Name a member for readers outside the account."""
     return f"{full_name} ({email})"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from attrs import Attribute, field, frozen
 
 from meetcore.domain.checks import whole
-from meetcore.domain.errors import InvalidRequest, NotFound
+from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.money.transfers import MAX_CREDITS
 
@@ -132,12 +132,14 @@ class PackageCatalogue:
         return self._order(package.credits, package.price, package.currency, package.id)
 
     def order_credits(self, credits: int) -> CreditOrder:
-        """Price a number of credits; raise `InvalidRequest` where it is not sold."""
+        """Price a number of credits; raise `Unprocessable` where it is not sold."""
         free = self.free
         if free is None:
-            raise InvalidRequest({"credits": ["is not sold: give the package_id of GET /credit-packages"]})
+            raise Unprocessable(
+                "Packages of credits are sold only: give the package_id of GET /credit-packages."
+            )
         if not free.credits_from <= credits <= free.credits_to:
-            raise InvalidRequest({"credits": [f"must be from {free.credits_from} to {free.credits_to}"]})
+            raise Unprocessable(f"From {free.credits_from} to {free.credits_to} credits are sold at once.")
         return self._order(credits, credits * free.price_per_credit, free.currency)
 
     def _order(self, credits: int, price: int, currency: str, package_id: str | None = None) -> CreditOrder:

@@ -52,7 +52,7 @@ class GatewayPlay(Protocol):
     """Customers and banks at a gateway; amounts are in the units of `CheckoutOrder`."""
 
     async def pay(self, payment_id: UUID, amount: int | None = None, currency: str | None = None) -> None:
-        """Pay on the latest page of a payment: what was ordered, unless it is told otherwise."""
+        """Pay on the latest page of a payment: what was ordered, unless another amount is given."""
 
     async def pay_everywhere(self, payment_id: UUID) -> int:
         """Pay on every page that was made for a payment; return how often money was taken."""
@@ -142,7 +142,7 @@ class PaymentGatewayContract:
 
     Attributes:
         takes_money_once: a repeated checkout takes money once. A gateway without idempotency keys may make a
-            second page whose address nobody has; then the money of both is found, as another amount.
+            second page whose address was not handed out; then the money of both is found, as another amount.
         refunds_parts: a part of a payment can be sent back.
         currencies: what else payments can be made in.
     """

@@ -224,10 +224,10 @@ ANSWERS = st.builds(
 
 @given(st.lists(st.tuples(ANSWERS, st.booleans()), max_size=12))
 def test_whatever_the_gateway_says_in_any_order_a_payment_is_paid_at_most_once(
-    heard: list[tuple[GatewayAnswer, bool]],
+    answers: list[tuple[GatewayAnswer, bool]],
 ) -> None:
     payment, times_paid = PENDING, 0
-    for answer, is_erased in heard:
+    for answer, is_erased in answers:
         after = payments.follow(payment, answer, LATER, is_erased=is_erased)
         if after.status is PaymentStatus.PAID and payment.status is not PaymentStatus.PAID:
             times_paid += 1
@@ -236,7 +236,7 @@ def test_whatever_the_gateway_says_in_any_order_a_payment_is_paid_at_most_once(
             )  # fmt: skip
         payment = after
     assert times_paid <= 1
-    has_money = any(answer.status is GatewayStatus.PAID for answer, _ in heard)
+    has_money = any(answer.status is GatewayStatus.PAID for answer, _ in answers)
     if has_money:  # never lost
         assert payment.status is PaymentStatus.PAID or payment.is_doubtful
     assert (payment.ended_at is None) == (payment.status is PaymentStatus.PENDING)

@@ -2,7 +2,7 @@
 
 from meetcore.adapters.api import answers, bodies, examples, paging
 from meetcore.adapters.api.operation import ITS_ID, Operation, OperationRequest, UseCases
-from meetcore.domain.errors import InvalidRequest, require_record
+from meetcore.domain.errors import Unprocessable, require_record
 from meetcore.domain.ids import parse_id
 from meetcore.domain.payments.packages import CreditPackage
 from meetcore.domain.records import payments as records
@@ -57,7 +57,7 @@ async def list_credit_packages(use: UseCases, request: OperationRequest) -> answ
 async def start_topup(use: UseCases, request: OperationRequest) -> Outcome:
     body: bodies.TopupBody = request.body
     if (body.package_id is None) == (body.credits is None):
-        raise InvalidRequest({"package_id": ["give either package_id or credits"]})
+        raise Unprocessable("Give either package_id or credits.")
     order = use.start_payment.order(body.package_id, body.credits, request.now)
     return await use.start_payment(request.caller, order, request.required_key, request.now)
 
