@@ -4,8 +4,8 @@
 2. The gateway makes the payment's page, with no transaction open; for one payment never a second one.
 3. `hand_out`, one transaction: the page's address is stored, and the outcome under the key.
 
-A process that dies in between leaves a payment whose page was not handed out. A repeated request takes the same
-payment up again; without one, `FollowPayments` finds that nothing can be paid, and the payment fails.
+A process that dies in between leaves a payment whose page was not handed out. A repeated request takes the
+same payment up again; without one, `FollowPayments` finds that nothing can be paid, and the payment fails.
 """
 
 from datetime import datetime
@@ -139,7 +139,7 @@ class StartPayment:
     async def _hand_out(
         self, caller: Caller, opened: payments.Payment, request: IdempotentRequest, now: datetime
     ) -> Outcome:
-        """Store the page and the outcome, unless the payment ended meanwhile: then its page is not handed out."""
+        """Store the page and the outcome; of a payment that ended meanwhile no page is handed out."""
         async with self.store.begin() as tx:
             payment, _ = await tx.payments.load_locked(opened.id)
             if payment.status is not payments.PaymentStatus.PENDING:
