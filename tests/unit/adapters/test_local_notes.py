@@ -78,7 +78,7 @@ def test_every_label_quotes_its_utterance(file: Path):
 
 
 @pytest.mark.parametrize(("folder", "least", "false"), [
-    (".", (0.95, 0.92, 0.92, 0.92), 0.06), ("kept_apart", (0.84, 0.75, 0.66, 0.72), 0.08),
+    (".", (0.95, 0.95, 0.95, 0.95), 0.05), ("kept_apart", (0.84, 0.75, 0.66, 0.72), 0.08),
     ("kept_apart_short", (0.6, 0.7, 0.5, 0.7), 0.08),
 ])  # fmt: skip
 def test_the_shipped_weights_on_whole_meetings(folder: str, least: tuple[float, ...], false: float):
@@ -99,8 +99,8 @@ def test_single_sentences():
     whole = note_scores.total([note_scores.score(one) for one in note_scores.excerpts(labelled, (1,))])
     print(whole)
     found = whole.decisions_found + whole.actions_found
-    assert found >= 0.75 * (whole.decisions + whole.actions)
-    assert len(whole.false) <= 0.12 * whole.reported
+    assert found >= 0.9 * (whole.decisions + whole.actions)
+    assert len(whole.false) <= 0.08 * whole.reported
 
 
 def meeting_of(*said: str | tuple[str, str]) -> Meeting:
