@@ -131,10 +131,16 @@ class FollowPayments:
             raise GatewayUnknown(f"it was paid by {payment.gateway}, and {self.gateway.name} is set")
 
     async def _pay_back(self, payment: Payment) -> None:
-        """Send the money of a refund back, once at the gateway however often it is asked."""
+        """Send the money of a refund back, once at the gateway however often it is asked.
+
+        One that the gateway refused is the operator's, who may have sent the money another way.
+        """
         async with self.store.begin() as tx:
             refund = await tx.payments.load_refund(payment.id)
         assert refund is not None  # written with the status
+        if payment.doubt is payments.Doubt.REFUND_REFUSED:
+            await self._save(payment, payments.looked)
+            return
         if refund.paid_back_at is None:
             try:
                 await self.gateway.refund(payment, refund)

@@ -122,8 +122,10 @@ async def test_a_refund_that_the_gateway_refuses_is_in_doubt(shop: PaymentHarnes
     ]
     await console.dismiss(ONE, WHERE, payment_id, "sent by bank transfer")
     assert await console.list_payments(ONE, 10, None, in_doubt=True) == []
+    await shop.notify(payment_id)  # makes it due again
     await shop.follow()
     assert shop.payments.refunds == []
+    assert (await shop.payment(payment_id)).next_look_at is None
 
 
 async def test_a_death_at_any_line_of_a_refund_sends_the_money_once() -> None:
