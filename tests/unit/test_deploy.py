@@ -36,6 +36,7 @@ METRICS_PORT = "9464"
 LASTING = ("meetcore-serve@.service", "meetcore-worker.service")
 AS_OWNER = {"migrate", "partitions"}
 """What runs as the owner of the tables, and shows no metrics."""
+KUBERNETES = DEPLOY / "kubernetes"
 EXTRAS = ("server", "notes", "redis", "rabbitmq", "mcp", "web", "metrics", "traces")
 CONTAINERFILE = DEPLOY / "Containerfile"
 
@@ -206,6 +207,78 @@ def test_prometheus_reads_parts_that_are_there() -> None:
         assert (words[-4:] == ["--metrics-host", "0.0.0.0", "--metrics-port", METRICS_PORT]) == (
             name not in AS_OWNER
         )
+
+
+def pods() -> dict[str, dict[str, Any]]:
+    """The pods of the manifests, by the name of what makes them."""
+    found = {}
+    for manifest in manifests():
+        spec = manifest["spec"].get("jobTemplate", manifest)["spec"]
+        if "template" in spec:
+            found[manifest["metadata"]["name"]] = spec["template"]["spec"]
+    return found
+
+
+def manifests() -> Iterator[dict[str, Any]]:
+    for kustomization in sorted(KUBERNETES.rglob("kustomization.yaml")):
+        for name in yaml.safe_load(kustomization.read_text("utf-8"))["resources"]:
+            yield from yaml.safe_load_all((kustomization.parent / name).read_text("utf-8"))
+
+
+def test_each_manifest_is_of_a_kustomization() -> None:
+    files = {file for file in KUBERNETES.rglob("*.yaml") if file.name != "kustomization.yaml"}
+    named = [
+        folder.parent / name
+        for folder in KUBERNETES.rglob("kustomization.yaml")
+        for name in yaml.safe_load(folder.read_text("utf-8"))["resources"]
+    ]
+    assert sorted(named) == sorted(files)
+    assert set(pods()) == {"serve", "worker", "partitions", "migrate"}
+
+
+@pytest.mark.parametrize("name", ["serve", "worker", "partitions", "migrate"])
+def test_a_pod_has_no_root_and_is_started_with_a_command_that_exists(name: str) -> None:
+    pod = pods()[name]
+    [container] = pod["containers"]
+    assert_parses(container["args"])
+    assert pod["securityContext"].items() >= {
+        "runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"},
+    }.items()  # fmt: skip
+    assert container["securityContext"] == {
+        "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+    }  # fmt: skip
+    assert "memory" in container["resources"]["limits"]
+    assert pod["enableServiceLinks"] is False, "Kubernetes would set MEETCORE_ variables of its own"
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+    secrets = [each["secretRef"]["name"] for each in container["envFrom"]]
+    assert secrets == (["meetcore", "meetcore-owner"] if name in AS_OWNER else ["meetcore"])
+    page = (ROOT / "docs" / "deploying.md").read_text("utf-8")
+    assert all(f"create secret generic {each} " in page for each in secrets)
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_a_pod_that_lasts_has_the_time_to_end_and_a_budget(name: str) -> None:
+    [container] = pods()[name]["containers"]
+    hook = container.get("lifecycle", {}).get("preStop", {"exec": {"command": ["sleep", "0"]}})
+    before_s = int(hook["exec"]["command"][1])
+    assert pods()[name]["terminationGracePeriodSeconds"] >= before_s + Settings().drain_s + 20
+    [budget] = [
+        each for each in manifests()
+        if each["kind"] == "PodDisruptionBudget" and each["metadata"]["name"] == name
+    ]  # fmt: skip
+    assert budget["spec"]["selector"] == {"matchLabels": {"app.kubernetes.io/name": name}}
+    assert container["args"][-4:] == ["--metrics-host", "0.0.0.0", "--metrics-port", METRICS_PORT]
+
+
+def test_the_api_is_asked_on_the_port_on_which_it_listens() -> None:
+    [container] = pods()["serve"]["containers"]
+    port = container["args"][container["args"].index("--port") + 1]
+    assert {each["name"]: str(each["containerPort"]) for each in container["ports"]}["http"] == port
+    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    assert {each["port"] for each in probes.values()} == {"http"}
+    assert {name: each["path"] for name, each in probes.items()} == {
+        "startup": "/healthz", "readiness": "/readyz", "liveness": "/healthz",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(AS_OWNER))
