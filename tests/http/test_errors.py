@@ -51,6 +51,19 @@ async def test_an_unknown_path(customer: Customer, path: str) -> None:
     assert code_of(answer) == (404, "not_found")
 
 
+@pytest.mark.parametrize(
+    ("path", "near"),
+    [
+        ("/meeting", "/meetings"), ("/webhooks/0190a7b2-0000-7000-8000-000000000000/deliverys",
+        "/webhooks/{id}/deliveries"), ("/s3cret", None), ("/" + "x" * 5_000, None),
+    ],
+)  # fmt: skip
+async def test_an_unknown_path_names_the_nearest_one(customer: Customer, path: str, near: str | None) -> None:
+    message = (await customer.get(path)).json()["error"]["message"]
+    hint = f" Did you mean {near}?" if near else ""
+    assert message == f"No such path.{hint} The API is described at /api/v1/openapi.json."
+
+
 @pytest.mark.spec("7/404", "7/envelope", "8/3")
 async def test_the_root_of_the_api_is_inside_the_api(customer: Customer) -> None:
     assert code_of(await customer.http.get(f"{BASE_URL}/api/v1")) == (401, "invalid_api_key")

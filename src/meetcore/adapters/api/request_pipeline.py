@@ -196,7 +196,7 @@ class RequestPipeline:
             return evolve(
                 request,
                 message=request_log.kept_message(context.message),
-                details=request_log.detail_names(context.details),
+                details=request_log.kept_details(context.details),
             )
 
         self.admit.requests.add(key.account_id, context.now, status, describe)

@@ -8,6 +8,7 @@ X-Request-Id and the rate headers of part 8, all made of one instant.
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 import structlog
@@ -28,6 +29,10 @@ from meetcore.usecases.requests.admit import Admit
 from meetcore.usecases.runtime import Runtime
 
 log = structlog.get_logger("meetcore.http")
+
+_ID = re.compile(r"(?<=/)[0-9a-fA-F-]{36}(?=/|$)")
+_MAX_COMPARED = 100
+"""Characters of an unknown path that are compared with those of operations."""
 
 
 @frozen
@@ -125,6 +130,13 @@ class ApiApp:
             return _Match(None, {}, "GET, HEAD", "/openapi.json", is_document=method in ("GET", "HEAD"))
         return _Match(None, {}, "")
 
+    def _unknown_path(self, path: str) -> str:
+        """Return the message for a path of no operation: it names the nearest one, never the path itself."""
+        asked = _ID.sub("{id}", path.removeprefix(API_ROOT)[:_MAX_COMPARED])
+        near = get_close_matches(asked, [template for _, template, _ in self._routes], n=1, cutoff=0.75)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        return f"No such path.{hint} The API is described at {API_ROOT}/openapi.json."
+
     async def _process(
         self, request: Request, match: _Match, context: request_pipeline.RequestContext
     ) -> answers.ApiResponse:
@@ -141,7 +153,7 @@ class ApiApp:
         if operation is None:
             if match.allow:
                 raise answers.MethodNotAllowed(request.method, match.allow)
-            raise NotFound("No such path. The API is described at /api/v1/openapi.json.")
+            raise NotFound(self._unknown_path(request.scope["path"]))
         require_scope(caller.key, operation.scopes)
         raw = b""
         if operation.body is not None:

@@ -1,7 +1,8 @@
 """The log of an account's requests, and the trace that a request belongs to.
 
 Owns which requests are kept, for how long, and which of their fields: no bodies and no query strings; the
-path is the operation's, without ids; of a refusal's details the names alone, for they may repeat a value.
+path is the operation's, without ids; of a refusal's details the names, and of a field the texts of the rules
+that it breaks, in which a quoted value is left out.
 Owns the form of W3C's `traceparent`; `tracestate`, which holds data of other vendors, is neither read nor
 passed on.
 """
@@ -31,9 +32,12 @@ FIRST_ERROR_STATUS: Final = 400
 MAX_MESSAGE: Final = 500
 """Characters of a refusal's message that are kept."""
 MAX_DETAILS: Final = 20
-"""Names of a refusal's details that are kept."""
+"""Details of a refusal that are kept."""
 MAX_DETAIL: Final = 100
-"""Characters of such a name that are kept."""
+"""Characters of the name of a detail that are kept."""
+MAX_RULES: Final = 300
+"""Characters of the texts of a field's rules that are kept."""
+_QUOTED: Final = re.compile(r"""(['"]).*\1""", re.DOTALL)
 
 
 @frozen
@@ -42,7 +46,7 @@ class LoggedRequest:
 
     `method` is that of HTTP, or the name of an agent's tool; `path` is the operation's, with the names of its
     ids, and empty for one that does not exist. `subject_id` is the record that the request made or named in
-    its path. `code`, `message` and `details` are those of a refusal; see `kept_message` and `detail_names`.
+    its path. `code`, `message` and `details` are those of a refusal; see `kept_message` and `kept_details`.
     """
 
     id: UUID
@@ -65,12 +69,23 @@ def kept_message(message: str) -> str:
     return _printable(message, MAX_MESSAGE)
 
 
-def detail_names(details: Mapping[str, object]) -> tuple[str, ...]:
-    """Name the details of a refusal, without their values; a field that broke its rule is `fields.NAME`."""
+def kept_details(details: Mapping[str, object]) -> tuple[str, ...]:
+    """Return what is kept of a refusal's details: their names, without values.
+
+    A field that breaks a rule is `fields.NAME`, with `: ` and the texts of its rules where it has any.
+    """
     fields = details.get("fields")
-    own = [name for name in details if name != "fields"]
-    of_fields = [f"fields.{name}" for name in fields] if isinstance(fields, Mapping) else []
-    return tuple(_printable(name, MAX_DETAIL) for name in (*of_fields, *own)[:MAX_DETAILS])
+    own: list[tuple[str, Iterable[str]]] = [(name, ()) for name in details if name != "fields"]
+    of_fields = (
+        [(f"fields.{name}", texts) for name, texts in fields.items()] if isinstance(fields, Mapping) else []
+    )
+    return tuple(_kept_detail(*each) for each in (*of_fields, *own)[:MAX_DETAILS])
+
+
+def _kept_detail(name: str, rules: Iterable[str]) -> str:
+    # A rule's text repeats what it was given in quotes only.
+    texts = _printable(_QUOTED.sub("…", "; ".join(rules)), MAX_RULES)
+    return _printable(name, MAX_DETAIL) + (f": {texts}" if texts else "")
 
 
 def _printable(text: str, at_most: int) -> str:

@@ -58,15 +58,27 @@ def test_a_refusal_or_a_fault_is_an_error(status: int, expected: bool) -> None:
     assert (request.code, request.subject_id) == (None, None)
 
 
-def test_details_are_kept_by_their_names_alone() -> None:
-    fields = {"title": ["must be shorter"], "s\0\n\ud800": ["is not a field"], "x" * 200: []}
-    assert request_log.detail_names({"id": "0190", "fields": fields, "limit": 3}) == (
-        "fields.title", "fields.s???", "fields." + "x" * 93, "id", "limit",
+def test_details_are_kept_without_values() -> None:
+    fields = {"title": ["must be shorter", "must be one line"], "s\0\n\ud800": ["is no field"], "x" * 200: []}
+    assert request_log.kept_details({"id": "0190", "fields": fields, "limit": 3}) == (
+        "fields.title: must be shorter; must be one line", "fields.s???: is no field", "fields." + "x" * 93,
+        "id", "limit",
     )  # fmt: skip
-    assert request_log.detail_names({}) == ()
-    assert request_log.detail_names({"fields": "none"}) == ()
+    long = request_log.kept_details({"fields": {"a": ["é" * 600]}})
+    assert long == ("fields.a: " + "é" * request_log.MAX_RULES,)
+
+
+@pytest.mark.parametrize("value", ["s3cret", "it's", 'a"b', 'it\'s "a"', "a\nb"])
+def test_a_value_that_a_rule_quotes_is_not_kept(value: str) -> None:
+    kept = request_log.kept_details({"fields": {"kind": [f"does not know {value!r}; there are: x, y"]}})
+    assert kept == ("fields.kind: does not know …; there are: x, y",)
+
+
+def test_few_details_are_kept() -> None:
+    assert request_log.kept_details({}) == ()
+    assert request_log.kept_details({"fields": "none"}) == ()
     many: dict[str, object] = {"fields": {str(number): [] for number in range(request_log.MAX_DETAILS + 1)}}
-    assert len(request_log.detail_names(many)) == request_log.MAX_DETAILS
+    assert len(request_log.kept_details(many)) == request_log.MAX_DETAILS
 
 
 def test_a_message_is_kept_up_to_a_length() -> None:

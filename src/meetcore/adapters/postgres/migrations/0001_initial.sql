@@ -675,7 +675,8 @@ CREATE TABLE idempotency_keys (
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
 
 -- What became of the requests of seven days: some of those of a busy minute, written after they were answered. `path` is
--- that of the operation. Neither bodies nor queries are kept; of the details of a refusal the names alone.
+-- that of the operation. Neither bodies nor queries are kept; of the details of a refusal the names
+-- and the texts of the rules that fields break.
 CREATE TABLE api_requests (
     id           uuid PRIMARY KEY,
     account_id   uuid NOT NULL,  -- no foreign key: caller
