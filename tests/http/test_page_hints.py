@@ -310,14 +310,6 @@ async def test_few_credits_are_one_warning_with_a_way_to_get_more(
     assert page.count("notice warn") == 1
 
 
-async def test_a_new_account_gets_one_hint(harness: ApiHarness, visitors: Visitors) -> None:
-    new = await harness.customer(credits=0)
-    page = (await (await visitors.member(new.account_id)).get("/dashboard")).text
-    assert_contains(
-        page, '<p class="notice ">There are no credits.', BUY, absent=["notice warn", "fewer than"]
-    )
-
-
 async def test_the_form_of_a_meeting_says_how_to_get_credits(harness: ApiHarness, visitors: Visitors) -> None:
     poor, rich = await harness.customer(credits=12), await harness.customer()
     owner, developer = [await visitors.member(poor.account_id, role) for role in (Role.OWNER, Role.DEVELOPER)]

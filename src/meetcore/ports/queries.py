@@ -126,7 +126,9 @@ class DashboardQueries(Protocol):
     async def find_overview(self, account_id: UUID, first_day: date, today: date) -> pages.Overview:
         """Return the overview: days with spending, and troubled endpoints, the oldest first.
 
-        Capped keys are those that are not revoked, the newest first, with their use today.
+        Capped keys are those that are not revoked, the newest first, with their use today; of keys that were
+        rolled and have one cap the newest. First steps are those of an account that has had no meeting or was
+        opened on `first_day` or later.
         """
 
     async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> pages.MeetingDetails | None:

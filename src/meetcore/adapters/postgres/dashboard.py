@@ -42,6 +42,7 @@ class DashboardReads(Reads):
             [pages.CappedKey(*values) for values in row["capped"] or ()],
             [pages.TroubledEndpoint(UUID(id_), *rest) for id_, *rest in row["troubled"] or ()],
             row["low_threshold"],
+            None if row["first_steps"] is None else _first_steps(*row["first_steps"]),
         )
 
     async def find_meeting_details(self, account_id: UUID, meeting_id: UUID) -> pages.MeetingDetails | None:
@@ -112,6 +113,10 @@ class DashboardReads(Reads):
 
     def _recording(self, row: Row) -> Recording | None:
         return None if row["recording_id"] is None else readable_recording(row, self._cipher)
+
+
+def _first_steps(endpoint_id: str | None, *done: bool) -> pages.FirstSteps:
+    return pages.FirstSteps(None if endpoint_id is None else UUID(endpoint_id), *done)
 
 
 def _key_names(row: Row) -> Sequence[pages.KeyName]:

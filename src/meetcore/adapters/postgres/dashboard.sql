@@ -6,7 +6,8 @@ LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE
 WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
 
 -- overview: Read the figures of the overview. Spending is the charges for meetings and notes of each day (WIB),
--- less refunds: four rows for a day at most. An account has few keys and few endpoints.
+-- less refunds: four rows for a day at most. An account has few keys and few endpoints. Keys that were rolled share one
+-- cap, unless it was changed for one of them. An account is new until it has had a meeting and the days are over.
 WITH spending AS (
     SELECT day, COALESCE(-sum(credits) FILTER (WHERE kind <> 'notulen_charge'), 0)::bigint AS meetings,
         COALESCE(-sum(credits) FILTER (WHERE kind = 'notulen_charge'), 0)::bigint AS notes
@@ -15,11 +16,22 @@ WITH spending AS (
         AND kind IN ('meeting_charge', 'meeting_refund', 'notulen_charge')
     GROUP BY day
 ), capped AS (
-    SELECT k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
+    SELECT DISTINCT ON (COALESCE(k.first_key_id, k.id), k.daily_cap)
+        k.id, k.name, k.daily_cap, COALESCE(u.spent + u.held, 0) AS spent
     FROM api_keys k
     LEFT JOIN cap_usage u ON u.account_id = k.account_id AND u.api_key_id = COALESCE(k.first_key_id, k.id)
         AND u.day = %(day)s
     WHERE k.account_id = %(account_id)s AND k.daily_cap IS NOT NULL AND k.revoked_at IS NULL
+    ORDER BY COALESCE(k.first_key_id, k.id), k.daily_cap, k.id DESC
+), met AS (
+    SELECT EXISTS (SELECT FROM ledger_day_totals WHERE account_id = %(account_id)s AND kind = 'meeting_charge') AS has_met
+), first_steps AS (
+    SELECT json_build_array((SELECT id FROM webhook_endpoints WHERE account_id = a.id ORDER BY id LIMIT 1), a.entries > 0,
+        EXISTS (SELECT FROM api_keys WHERE account_id = a.id),
+        EXISTS (SELECT FROM api_keys WHERE account_id = a.id AND last_used_at IS NOT NULL), has_met,
+        EXISTS (SELECT FROM deliveries WHERE account_id = a.id AND status = 'succeeded')) AS steps
+    FROM accounts a CROSS JOIN met
+    WHERE a.id = %(account_id)s AND NOT (has_met AND a.created_at < %(first_day)s::date)
 ), troubled AS (
     SELECT id, url, consecutive_failures, state = 'disabled' AS is_disabled FROM webhook_endpoints
     WHERE account_id = %(account_id)s AND (state = 'disabled' OR consecutive_failures > 0)
@@ -28,7 +40,8 @@ SELECT (SELECT json_agg(json_build_array(day, meetings, notes) ORDER BY day) FRO
     (SELECT json_agg(json_build_array(name, daily_cap, spent) ORDER BY id DESC) FROM capped) AS capped,
     (SELECT json_agg(json_build_array(id, url, consecutive_failures, is_disabled) ORDER BY id) FROM troubled)
     AS troubled,
-    (SELECT low_threshold FROM accounts WHERE id = %(account_id)s) AS low_threshold
+    (SELECT low_threshold FROM accounts WHERE id = %(account_id)s) AS low_threshold,
+    (SELECT steps FROM first_steps) AS first_steps
 
 -- find_meeting_details: A meeting with its recording, where that is shown, and its notes: one row for each
 -- note, and one without where there is none. The account's id is that of the meeting, which stands last.

@@ -32,7 +32,7 @@ class KeyUse:
 
 @frozen
 class CappedKey:
-    """A key with a daily cap, and its charges and holds of a day, in credits."""
+    """A key with a daily cap, and the charges and holds of a day that count against it, in credits."""
 
     name: str
     daily_cap: int
@@ -59,13 +59,26 @@ class TroubledEndpoint:
 
 
 @frozen
+class FirstSteps:
+    """What a new account has done; `endpoint_id` is its first webhook, `has_delivered` is of any."""
+
+    endpoint_id: UUID | None
+    has_credits: bool
+    has_key: bool
+    has_called: bool
+    has_met: bool
+    has_delivered: bool
+
+
+@frozen
 class Overview:
-    """The overview of an account. `low_threshold` is credits."""
+    """The overview of an account. `low_threshold` is credits; `first_steps` are of a new account alone."""
 
     spending: Sequence[DaySpending] = ()
     capped_keys: Sequence[CappedKey] = ()
     troubled: Sequence[TroubledEndpoint] = ()
     low_threshold: int = 0
+    first_steps: FirstSteps | None = None
 
 
 @frozen

@@ -61,6 +61,7 @@ class MemberReads:
             found.capped_keys if is_allowed(who.role, Action.VIEW_KEYS) else (),
             found.troubled if is_allowed(who.role, Action.VIEW_WEBHOOKS) else (),
             found.low_threshold,
+            None if who.account.suspended_at is not None else found.first_steps,
         )
 
     async def list_next_meetings(self, who: SignedIn, wanted: MeetingFilter, limit: int) -> Sequence[Meeting]:

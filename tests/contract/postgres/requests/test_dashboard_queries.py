@@ -264,3 +264,11 @@ async def test_capped_keys_are_those_with_a_cap_that_are_not_revoked(rig: Postgr
     await rig.alone.registry.revoke_key(other.key_id, AT)
     assert (await _overview(rig, other)).capped_keys == []
     assert (await _overview(rig, await open_customer(rig, 100))).capped_keys == []
+
+
+async def test_keys_that_were_rolled_have_one_cap(rig: PostgresRig) -> None:
+    customer = await open_customer(rig, 100, cap=50)
+    newest = await rolled(rig, await rolled(rig, customer))
+    await rig.put_hosts(new_host(max_concurrent=9))
+    await scheduled(rig, newest, MeetingSpec(credits=30))
+    assert [(key.daily_cap, key.spent) for key in (await _overview(rig, customer)).capped_keys] == [(50, 30)]

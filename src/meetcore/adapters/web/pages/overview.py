@@ -14,7 +14,7 @@ from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.meetings import schedule, views
 from meetcore.domain.members.roles import Action
-from meetcore.domain.records.pages import CappedKey, DaySpending, TroubledEndpoint
+from meetcore.domain.records.pages import CappedKey, DaySpending, FirstSteps, TroubledEndpoint
 
 DAYS: Final = 30
 MEETINGS: Final = 5
@@ -33,13 +33,18 @@ async def show_overview(visit: Visit) -> Response:
     )
     days = _every_day(found.spending, today)
     chart = [_bar(visit, each) for each in days]
+    steps = _steps(visit, found.first_steps)
     return visit.page(
         "overview.html",
         balance=who.account.balance,
         held=who.account.held,
         spent_today=days[-1].meetings + days[-1].notes,
+        steps={} if all(steps.values()) else steps,
+        done=found.first_steps,
+        buy=buy_hint(visit, ""),
+        api=f"{visit.use.members.base_url}/api/v1",
         warnings=[
-            *_short(visit, found.low_threshold, days),
+            *(_short(visit, found.low_threshold, days) if steps.get("credits", True) else ()),
             *_capped(visit, found.capped_keys),
             *_troubled(visit, found.troubled),
         ],
@@ -51,6 +56,20 @@ async def show_overview(visit: Visit) -> Response:
         capped_keys=found.capped_keys,
         meetings=meeting_rows(visit, meetings),
     )
+
+
+def _steps(visit: Visit, done: FirstSteps | None) -> dict[str, bool]:
+    """Return the first steps that the visitor may take, in their order, and whether each is done."""
+    if done is None:
+        return {}
+    steps = (
+        ("credits", Action.BUY_CREDITS, done.has_credits),
+        ("key", Action.MANAGE_KEYS, done.has_key),
+        ("call", Action.MANAGE_KEYS, done.has_called),
+        ("meeting", Action.MANAGE_MEETINGS, done.has_met),
+        ("webhook", Action.MANAGE_WEBHOOKS, done.has_delivered),
+    )
+    return {name: is_done for name, action, is_done in steps if visit.may(action)}
 
 
 def _every_day(spending: Sequence[DaySpending], today: date) -> list[DaySpending]:
