@@ -3,8 +3,8 @@
 The launcher installs it in a child before the program starts. Steps are the edges of transactions, of
 requests to Zoom and the AI provider, of work on media, and every 64 KiB of a read file.
 `MEETCORE_CRASH_POINT` is N, 0 for never; `MEETCORE_CRASH_LOG` is a file that records each step before it
-runs, `MEETCORE_CRASH_SIGNAL` the number of another signal. With `MEETCORE_CRASH_WITHIN` set to `notes` only
-steps of recordings and notes count, not idle rounds or renewed leases.
+runs, `MEETCORE_CRASH_SIGNAL` the number of another signal. With `MEETCORE_CRASH_WITHIN` set to `notes` or
+`payments` only steps of these count, not idle rounds, renewed leases, or sessions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from typing import Any
+from urllib.parse import urlsplit
 
 from attrs import evolve
 
@@ -26,11 +27,15 @@ from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 from meetcore.ports.recording_files import OpenFile
 from meetcore.usecases.notes.recordings import WorkOnRecordings
 from meetcore.usecases.notes.write_notes import WriteNotes
+from meetcore.usecases.payments.follow_payments import FollowPayments, ReceiveNotification
+from meetcore.usecases.payments.start_payment import StartPayment
+from meetcore.usecases.requests.console import ConsoleAccounts
 
 STRIDE_BYTES = 64 * 1024
 
 Opened = AbstractAsyncContextManager[PostgresTransaction]
 Work = Callable[..., Awaitable[Any]]
+Places = tuple[tuple[object, str, Callable[[Any], Any]], ...]
 
 _counts: ContextVar[bool] = ContextVar("_counts")
 
@@ -92,12 +97,21 @@ def call_of(method: str, url: str) -> str:
     return f"{method} {numbered}"
 
 
+def payment_call_of(method: str, url: str) -> str:
+    """Name a request to a payment gateway without its query and the ids in its path."""
+    path = urlsplit(url).path
+    return f"{method} {re.sub(r'/[^/]*[0-9][^/]{4,}', '/n', path)}"
+
+
 def within(work: Work) -> Work:
     """Wrap work whose steps count."""
 
-    async def counted(*args: Any) -> Any:
-        _counts.set(True)
-        return await work(*args)
+    async def counted(*args: Any, **named: Any) -> Any:
+        before = _counts.set(True)
+        try:
+            return await work(*args, **named)
+        finally:
+            _counts.reset(before)
 
     return counted
 
@@ -106,10 +120,12 @@ def fit() -> None:
     """Install the configured crash point."""
     if "MEETCORE_CRASH_POINT" not in os.environ:
         return
-    is_within_notes = os.environ.get("MEETCORE_CRASH_WITHIN") == "notes"
+    part = os.environ.get("MEETCORE_CRASH_WITHIN", "")
     at, step_log = int(os.environ["MEETCORE_CRASH_POINT"]), os.environ["MEETCORE_CRASH_LOG"]
     number = int(os.environ.get("MEETCORE_CRASH_SIGNAL", signal.SIGKILL))
-    crash_point = CrashPoint(at, step_log, number, counts_by_default=not is_within_notes)
+    crash_point = CrashPoint(at, step_log, number, counts_by_default=not part)
+    name_of = payment_call_of if part == "payments" else call_of
+    places_of_part = {"": (), "notes": _of_notes(crash_point), "payments": _OF_PAYMENTS}[part]
 
     def around(open_: Callable[[Any], Opened]) -> Callable[[Any], Opened]:
         return lambda store: crash_point.around(open_(store))
@@ -118,7 +134,7 @@ def fit() -> None:
         async def send_with_steps(
             http: BoundedHttp, method: str, url: str, *args: Any, **named: Any
         ) -> HttpResponse:
-            call = call_of(method, url)
+            call = name_of(method, url)
             crash_point.step(call)
             answer = await send(http, method, url, *args, **named)
             crash_point.step(f"{call} {answer.status}")
@@ -126,14 +142,22 @@ def fit() -> None:
 
         return send_with_steps
 
-    places: tuple[tuple[object, str, Callable[[Any], Any]], ...] = (
+    places: Places = (
         (PostgresStore, "begin", around), (PostgresStore, "at_once", around), (BoundedHttp, "send", along),
     )  # fmt: skip
-    for owner, name, fitted in (*places, *(_of_notes(crash_point) if is_within_notes else ())):
+    for owner, name, fitted in (*places, *places_of_part):
         setattr(owner, name, fitted(getattr(owner, name)))
 
 
-def _of_notes(crash_point: CrashPoint) -> tuple[tuple[object, str, Callable[[Any], Any]], ...]:
+_OF_PAYMENTS: Places = (
+    (StartPayment, "__call__", within),
+    (ReceiveNotification, "__call__", within),
+    (FollowPayments, "_look", within),
+    (ConsoleAccounts, "move_credits", within),
+)
+
+
+def _of_notes(crash_point: CrashPoint) -> Places:
     def around_call(name: str) -> Callable[[Work], Work]:
         def fitted(work: Work) -> Work:
             async def call_with_steps(*args: Any, **named: Any) -> Any:

@@ -11,7 +11,7 @@ A payment is named by our id. What customers and banks do is a method of `Gatewa
 
     POST /stand-in/payments/{id}/pay       {"amount", "currency"}: what was ordered, unless they say otherwise
     POST /stand-in/payments/{id}/fail, /expire, /reverse
-    GET  /stand-in/payments/{id}           money that was sent back, and the notifications
+    GET  /stand-in/payments/{id}           money that was sent back, and the notifications with their headers
     POST /stand-in/payments/{id}/notify    {"url", "which", "times", "forged"}: sends notifications
 
 Each change signs a notification and sends none: `notices` has all of them, in order, for a test to send once,
@@ -187,7 +187,10 @@ class GatewayStandIn(StandIn[Fault]):
             case "GET", "payments", payment_id:
                 return lambda: {
                     "sent_back": self.sent_back(UUID(payment_id)),
-                    "notices": [each.body.decode() for each in self.notices.get(payment_id, ())],
+                    "notices": [
+                        {"content": each.body.decode(), "headers": dict(each.headers)}
+                        for each in self.notices.get(payment_id, ())
+                    ],
                 }
             case "GET", "calls":
                 return lambda: dict(self.calls)
