@@ -42,6 +42,8 @@ NO_PAGES = tuple(
     f"/{area}/sign-in/oidc{end}" for area in ("dashboard", "console") for end in ("", "/callback")
 )
 """Routes to and from an OpenID provider."""
+VIEWS = ("/dashboard/meetings?view=week",)
+"""Pages of a route that look different with a query."""
 UNKNOWN = ("/dashboard/{rest:path}", "/console/{rest:path}")
 """Answers all other addresses; covered by `test_a_page_that_is_not_there_suits_them_too`."""
 ASSETS = "/dashboard/assets/{digest}/{name}"
@@ -129,7 +131,7 @@ def _open(browser: Browser, url: str, account: FilledAccount) -> Pages:
     return Pages(account, windows(context.storage_state()), windows(None))
 
 
-@pytest.mark.parametrize("route", signed_in_paths())
+@pytest.mark.parametrize("route", [*signed_in_paths(), *VIEWS])
 def test_a_page_suits_every_screen_theme_language_and_reader(pages: Pages, route: str) -> None:
     path = path_of(route, pages.account)
     for language, seen in pages.members:

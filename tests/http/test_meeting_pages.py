@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
+import pytest
+
+from meetcore.adapters.web.pages import meeting_lists
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
-from tests.support.api_harness import Customer
+from tests.support.api_harness import BASE_URL, Customer
 from tests.support.pages import form_fields
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
@@ -70,10 +73,10 @@ async def test_an_operator_gets_no_way_into_a_meeting(customer: Customer, visito
 TITLE = re.compile(r'href="/dashboard/meetings/[0-9a-f-]{36}">([^<]+)<')
 
 
-async def starts_in(customer: Customer, days: int, title: str) -> str:
-    """Make a meeting that starts at 23:00 WIB, so many days from today."""
+async def starts_in(customer: Customer, days: int, title: str, hour: int = 23) -> str:
+    """Make a meeting that starts at this hour (WIB), so many days from today."""
     made = (await customer.post("/meetings", customer.body(title=title))).json()
-    start = cap_day_ends_at(cap_day(datetime.now(UTC))) + timedelta(days=days, hours=-1)
+    start = cap_day_ends_at(cap_day(datetime.now(UTC))) + timedelta(days=days - 1, hours=hour)
     await customer.query(
         "UPDATE meetings SET start_at = %s, end_at = %s WHERE account_id = %s AND id = %s RETURNING id",
         start, start + timedelta(hours=1), customer.account_id, made["id"],
@@ -113,3 +116,99 @@ async def test_the_next_page_goes_on_by_start_with_the_filters(
     [link] = re.findall(r'href="([^"]+)" rel="next">Later<', first)
     assert_contains(link, "status=scheduled", "from=2020-01-01", "when=upcoming")
     assert TITLE.findall((await browser.get(html.unescape(link))).text) == ["No. 25", "No. 26"]
+
+
+WEEK = "/dashboard/meetings?view=week"
+
+
+def days_of(page: str) -> list[list[str]]:
+    """The titles of each day of a week."""
+    days = page.partition('<ol class="week-days">')[2].partition("</ol>")[0].split("<h2>")[1:]
+    return [[html.unescape(title) for title in TITLE.findall(day)] for day in days]
+
+
+def week_name(day: date) -> str:
+    return "{}-W{:02}".format(*day.isocalendar())
+
+
+def links_of(page: str) -> dict[str, str]:
+    """The addresses of the links of the list's pages, by their texts."""
+    found = re.findall(r'<a href="(/dashboard/meetings\?[^"]+|/dashboard/meetings)"[^>]*>([^<]+)</a>', page)
+    return {text: html.unescape(href) for href, text in found}
+
+
+async def test_a_week_has_its_meetings_by_day_and_time(customer: Customer, visitors: Visitors) -> None:
+    browser, today = await visitors.member(customer.account_id), cap_day(datetime.now(UTC))
+    until_monday = 7 - today.weekday()
+    await starts_in(customer, until_monday, "Monday evening", 20)
+    await starts_in(customer, until_monday, "Monday's first minute", 0)
+    await starts_in(customer, until_monday + 6, "Sunday <late>")
+    await starts_in(customer, until_monday - 1, "The Sunday before")
+    await starts_in(customer, until_monday + 7, "The Monday after", 0)
+    cancelled = await starts_in(customer, until_monday + 2, "Cancelled", 9)
+    await browser.post(f"/dashboard/meetings/{cancelled}/cancel", form_key="a", confirmed="yes")
+    monday = today + timedelta(days=until_monday)
+    week = f"{WEEK}&week={week_name(monday)}"
+    page = (await browser.get(week)).text
+    whole = [["Monday's first minute", "Monday evening"], [], ["Cancelled"], [], [], [], ["Sunday <late>"]]
+    assert days_of(page) == whole
+    heading = f"<h2>{monday:%a} {monday.day} {monday:%b}</h2>"
+    assert_contains(page, heading, "00:00\N{EN DASH}01:00", "20:00\N{EN DASH}21:00")
+    assert days_of((await browser.get(f"{WEEK}&week={monday + timedelta(days=3)}")).text) == whole
+    assert days_of((await browser.get(f"{week}&status=cancelled")).text)[2] == ["Cancelled"]
+    assert days_of((await browser.get(f"{week}&search=monday")).text) == [whole[0], *[[]] * 6]
+    for text in ("", "x", "2026-W99", "0001-W01", "9999-W52"):
+        shown = (await browser.get(f"{WEEK}&week={text}")).text
+        assert days_of(shown) == [[], [], [], [], [], [], ["The Sunday before"]], text
+        assert 'aria-current="date"' in shown
+    assert 'aria-current="date"' not in page
+
+
+async def test_the_filters_are_kept_from_week_to_week_and_to_the_list(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    await starts_in(customer, 0, "Rapat")
+    links = links_of((await browser.get("/dashboard/meetings?search=Rapat&status=scheduled")).text)
+    assert links["Week"] == "/dashboard/meetings?search=Rapat&status=scheduled&view=week"
+    page = (await browser.get(f"{links['Week']}&week=2026-W48")).text
+    links, kept = links_of(page), "search=Rapat&status=scheduled"
+    assert links["List"] == f"/dashboard/meetings?{kept}"
+    week = f"/dashboard/meetings?{kept}&view=week"
+    assert (links["Week before"], links["Week after"]) == (f"{week}&week=2026-W47", f"{week}&week=2026-W49")
+    assert links["This week"] == week
+    fields = form_fields(page, "/dashboard/meetings")
+    assert (fields["view"], fields["week"], fields["search"]) == ("week", "2026-W48", "Rapat")
+
+
+async def test_a_week_with_more_meetings_than_a_page_says_so(
+    customer: Customer, visitors: Visitors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    monkeypatch.setattr(meeting_lists, "MOST_OF_WEEK", 2)
+    for number in range(3):
+        await starts_in(customer, 0, f"No. {number}", 10 + number)
+        is_cut = "more meetings than are shown" in (page := (await browser.get(WEEK)).text)
+        assert is_cut is (number == 2)
+    assert [title for day in days_of(page) for title in day] == ["No. 0", "No. 1"]
+    assert "No. 2" in (await browser.get(links_of(page)["List them"])).text
+
+
+async def test_a_meeting_leads_back_to_its_list_with_the_filters(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    meeting = await starts_in(customer, 0, "Rapat")
+    lists = "/dashboard/meetings"
+    for came_from, back in (
+        (filtered := f"{BASE_URL}{lists}?view=week&status=scheduled&search=a%20%22b", filtered),
+        (filtered := f"{BASE_URL}{lists}?when=past&before=2026", filtered),
+        (f"{BASE_URL}{lists}", lists),
+        (f"{BASE_URL}/dashboard", lists),
+        (f"{BASE_URL}{lists}?status=\\", lists),
+        ("https://[", lists),
+        ("", lists),
+    ):
+        browser.http.headers["Referer"] = came_from
+        page = (await browser.get(f"/dashboard/meetings/{meeting}")).text
+        assert links_of(page)["Meetings"] == back.removeprefix(BASE_URL), came_from

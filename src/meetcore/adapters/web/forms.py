@@ -10,9 +10,9 @@ from attrs import field, frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit
+from meetcore.adapters.web.visit import HEADERS, AreaVisit, Look, Visit, own_path
 from meetcore.domain.errors import DomainError, NotFound
-from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB, cap_day
 from meetcore.usecases.members.dashboard import SentForm
 from meetcore.usecases.requests.idempotency import Outcome, Refusal
 
@@ -61,6 +61,21 @@ def read_days(visit: Visit, first_name: str = "from", last_name: str = "to") -> 
     )
 
 
+def read_week(visit: AreaVisit[Any, Any, Any]) -> date:
+    """Return the Monday of the week that the address names, as `2026-W48` or by a day of it.
+
+    Anything else, and a week that is years away, means the present one (WIB).
+    """
+    today = cap_day(visit.now)
+    try:
+        day = date.fromisoformat(visit.query("week"))
+    except ValueError:
+        day = today
+    if abs(day - today) >= timedelta(days=1000):
+        day = today
+    return day - timedelta(days=day.weekday())
+
+
 def read_before(visit: AreaVisit[Any, Any, Any]) -> UUID | None:
     """Read the id that a list goes on below; anything that is no id means its beginning."""
     try:
@@ -85,8 +100,21 @@ def first_page(
 
 def older(visit: AreaVisit[Any, Any, Any], last: object, *kept: str, path: str = "") -> str:
     """Return the address of the page below an item, with this one's filters, at another `path` if given."""
-    filters = {name: text for name in kept if (text := visit.query(name))}
-    return f"{path or visit.request.url.path}?{urlencode(filters | {'before': str(last)})}"
+    filters = {name: visit.query(name) for name in kept}
+    return address(path or visit.request.url.path, **filters, before=str(last))
+
+
+def address(path: str, **parameters: str) -> str:
+    """Return the address of a page with those of its parameters that are not empty."""
+    query = urlencode({name: text for name, text in parameters.items() if text})
+    return f"{path}?{query}" if query else path
+
+
+def back_to(visit: Visit, path: str) -> str:
+    """Return the address of a list, with the filters that it had if the visitor comes from it."""
+    _before, mark, query = visit.request.headers.get("referer", "").partition(f"{path}?")
+    back = f"{path}?{query}"
+    return back if mark and own_path(back, path) == back else path
 
 
 async def apply(

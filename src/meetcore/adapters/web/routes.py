@@ -12,6 +12,7 @@ from meetcore.adapters.web.cookies import DASHBOARD, Cookies
 from meetcore.adapters.web.home import home_route
 from meetcore.adapters.web.pages import (
     credits,
+    meeting_lists,
     meetings,
     members,
     money,
@@ -33,7 +34,8 @@ from meetcore.usecases.members import dashboard, passkeys
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
 _ROOMS: Final = (
-    overview, meetings, notes, credits, receipts, money, statements, requests, webhooks, members, settings,
+    overview, meeting_lists, meetings, notes, credits, receipts, money, statements, requests, webhooks,
+    members, settings,
 )  # fmt: skip
 
 PAGES: Final[Sequence[visit.Page]] = (

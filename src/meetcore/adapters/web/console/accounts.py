@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.web.cookies import DASHBOARD, Cookies
 from meetcore.adapters.web.forms import explain
-from meetcore.adapters.web.pages.meetings import meeting_rows
+from meetcore.adapters.web.pages.meeting_lists import meeting_rows
 from meetcore.adapters.web.pages.requests import mark_of
 from meetcore.adapters.web.texts import DELIVERY_STATES, ROLE_TEXTS, TRANSFER_KINDS, _
 from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other

@@ -1,12 +1,13 @@
 """Licensed hosts, and meetings in doubt."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
 from starlette.responses import Response
 
+from meetcore.adapters.web.forms import read_week
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, Question, see_other
 from meetcore.domain.errors import require_record
@@ -22,7 +23,7 @@ HOSTS: Final = "/console/hosts"
 @ConsolePage("GET", HOSTS, roles.OperatorAction.VIEW_HOSTS)
 async def list_hosts(visit: ConsoleVisit) -> Response:
     """List every host with its week, the smallest first."""
-    week = await visit.use.hosts.week(visit.signed_in, _read_day(visit))
+    week = await visit.use.hosts.week(visit.signed_in, read_week(visit))
     days = [week.monday + timedelta(days=number) for number in range(7)]
     return visit.page(
         "console/hosts.html",
@@ -31,18 +32,9 @@ async def list_hosts(visit: ConsoleVisit) -> Response:
         today=cap_day(visit.now),
         earlier=f"{HOSTS}?week={week.monday - timedelta(days=7)}",
         later=f"{HOSTS}?week={week.monday + timedelta(days=7)}",
+        now_link=HOSTS,
         is_cut=len(week.bookings) == MAX_BOOKINGS,
     )
-
-
-def _read_day(visit: ConsoleVisit) -> date:
-    """Read the day whose week is shown; today for a day that is years away."""
-    today = cap_day(visit.now)
-    try:
-        day = date.fromisoformat(visit.query("week"))
-    except ValueError:
-        return today
-    return day if abs(day - today) < timedelta(days=1000) else today
 
 
 @ConsolePage("POST", f"{HOSTS}/{{id}}/enable", roles.OperatorAction.MANAGE_HOSTS)

@@ -1,33 +1,26 @@
-"""Meetings: the list, one meeting, and creating and cancelling one by hand with the price shown first."""
+"""One meeting, and creating and cancelling one by hand with the price shown first."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Final
 
-from attrs import evolve, frozen
 from starlette.responses import Response
 
 from meetcore.adapters.web.calendar_files import MEDIA_TYPE, CalendarEvent, calendar_file
 from meetcore.adapters.web.formats import format_clock, format_count, format_instant
 from meetcore.adapters.web.forms import (
-    PAGE_SIZE,
     apply,
+    back_to,
     explain,
     explain_all,
-    first_page,
-    older,
-    read_before,
-    read_days,
     send_file,
 )
 from meetcore.adapters.web.pages.hints import buy_hint
+from meetcore.adapters.web.pages.meeting_lists import ROOT, meeting_state
 from meetcore.adapters.web.pages.notes import note_state, player_of
-from meetcore.adapters.web.texts import MEETING_STATES, _
-from meetcore.adapters.web.visit import AreaVisit, Page, Question, Visit, see_other
+from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.visit import Page, Question, Visit, see_other
 from meetcore.domain.errors import DomainError
-from meetcore.domain.meetings import cancellation, hosts, schedule, views
+from meetcore.domain.meetings import cancellation, hosts, schedule
 from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingOptions,
@@ -38,9 +31,7 @@ from meetcore.domain.meetings.meetings import (
 )
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.pricing import PricingTier, Quote
-from meetcore.domain.texts import search_words
 
-ROOT: Final = "/dashboard/meetings"
 _OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
 OPTIONS: Final[Mapping[str, str]] = {
     "with_recording": _("Record the meeting"),
@@ -49,105 +40,6 @@ OPTIONS: Final[Mapping[str, str]] = {
     "mic_off": _("Participants join with the microphone off"),
     "email_notification": _("The provider mails the host"),
 }
-
-
-class When(StrEnum):
-    """The two lists of meetings, in the order of the page."""
-
-    UPCOMING = "upcoming"
-    PAST = "past"
-
-
-_LISTS: Final[Mapping[When, str]] = {When.UPCOMING: _("Today and later"), When.PAST: _("Earlier")}
-_FILTERS: Final = ("search", "status", "from", "to")
-
-
-@frozen
-class _Row:
-    """A meeting in a list; `state` is the text and the kind of its mark, `credits` the price less refunds."""
-
-    id: UUID
-    title: str
-    start_at: object
-    state: tuple[str, str]
-    credits: int
-
-
-@frozen
-class MeetingList:
-    """A part of the page: its rows, and the address of the next page with the text of its link."""
-
-    heading: str
-    rows: Sequence[_Row]
-    further: str
-    further_text: str = ""
-
-
-@Page("GET", ROOT, Action.VIEW_MEETINGS)
-async def list_meetings(visit: Visit) -> Response:
-    days, text = read_days(visit), visit.query("status")
-    status = MeetingStatus(text) if text in [each.value for each in MEETING_STATES] else None
-    search = visit.query("search").strip()
-    words = search_words(search)
-    wanted = views.MeetingFilter(visit.now, status, days.begins_at, days.ends_at, words)
-    if words:
-        found = await visit.use.reads.list_meetings(
-            visit.signed_in, wanted, PAGE_SIZE + 1, read_before(visit)
-        )
-        shown, older = first_page(visit, found, lambda one: one.id, *_FILTERS)
-        lists = [MeetingList(visit.text(_("Found")), meeting_rows(visit, shown), older)]
-    else:
-        when = visit.query("when")
-        lists = [
-            await _by_start(visit, wanted, each)
-            for each in When
-            if when in ("", each) or when not in set(When)
-        ]
-    return visit.page(
-        "meetings.html",
-        lists=lists,
-        errors=days.errors,
-        chosen={"from": visit.query("from"), "to": visit.query("to"), "status": text, "search": search},
-        statuses=visit.choices((each.value, label) for each, (label, _kind) in MEETING_STATES.items()),
-    )
-
-
-def today_begins_at(visit: Visit) -> datetime:
-    """Return when the present day began, in WIB."""
-    return schedule.cap_day_ends_at(schedule.cap_day(visit.now)) - timedelta(days=1)
-
-
-async def _by_start(visit: Visit, wanted: views.MeetingFilter, when: When) -> MeetingList:
-    """Read the meetings of today and later, the first one first, or the earlier ones, the last one first."""
-    is_upcoming, today = when is When.UPCOMING, today_begins_at(visit)
-    if is_upcoming:
-        wanted = evolve(wanted, starts_from=max(wanted.starts_from or today, today))
-    else:
-        wanted = evolve(wanted, starts_before=min(wanted.starts_before or today, today))
-    after = _read_cursor(visit) if visit.query("when") == when else None
-    found = await visit.use.reads.list_meetings_by_start(
-        visit.signed_in, wanted, PAGE_SIZE + 1, after, is_ascending=is_upcoming
-    )
-    shown, further = found[:PAGE_SIZE], ""
-    if len(found) > PAGE_SIZE:
-        last = f"{shown[-1].start_at.isoformat()}_{shown[-1].id}"
-        further = f"{older(visit, last, *_FILTERS)}&when={when}"
-    return MeetingList(
-        visit.text(_LISTS[when]),
-        meeting_rows(visit, shown),
-        further,
-        visit.text(_("Later")) if is_upcoming else "",
-    )
-
-
-def _read_cursor(visit: Visit) -> views.StartCursor | None:
-    """Read the place that a list goes on behind; anything else means its beginning."""
-    text, _mark, id_ = visit.query("before").rpartition("_")
-    try:
-        at = datetime.fromisoformat(text)
-        return views.StartCursor(at, UUID(id_)) if at.utcoffset() is not None else None
-    except ValueError:
-        return None
 
 
 @Page("GET", f"{ROOT}/new", Action.MANAGE_MEETINGS)
@@ -269,8 +161,9 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
     return visit.form_page(
         "meeting.html",
         errors,
+        back=back_to(visit, ROOT),
         meeting=meeting,
-        state=_state(visit, meeting),
+        state=meeting_state(visit, meeting),
         tier=_tier_name(visit, meeting.pricing_tier_id),
         join_url=_join_url(visit, meeting),
         invitation=_invitation(visit, meeting),
@@ -309,24 +202,6 @@ def _invitation(visit: Visit, meeting: Meeting) -> str:
         *([visit.text(_("Password: %(password)s"), password=meeting.password)] if meeting.password else []),
     ]
     return "\n".join(lines)
-
-
-def meeting_rows(visit: AreaVisit[Any, Any, Any], meetings: Sequence[Meeting]) -> list[_Row]:
-    """Turn meetings into rows of `meeting_rows.html`."""
-    return [
-        _Row(
-            each.id,
-            each.title,
-            each.start_at,
-            _state(visit, each),
-            each.credits - (each.credits_refunded or 0),
-        )
-        for each in meetings
-    ]
-
-
-def _state(visit: AreaVisit[Any, Any, Any], meeting: Meeting) -> tuple[str, str]:
-    return visit.mark(MEETING_STATES[shown_status(meeting, visit.now)])
 
 
 def _form(

@@ -14,7 +14,15 @@ from starlette.responses import Response
 from meetcore.adapters.api.http_common import download_url
 from meetcore.adapters.catalogues import translations
 from meetcore.adapters.web.formats import CATALOGUES, format_day, format_instant, format_offset
-from meetcore.adapters.web.forms import FORM, PAGE_SIZE, apply, first_page, read_before, send_file
+from meetcore.adapters.web.forms import (
+    FORM,
+    PAGE_SIZE,
+    apply,
+    back_to,
+    first_page,
+    read_before,
+    send_file,
+)
 from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
 from meetcore.adapters.web.visit import Page, Visit, see_other
 from meetcore.domain.errors import NotFound
@@ -194,6 +202,7 @@ async def read_note(visit: Visit) -> Response:
     words = visit.query("q").strip()
     return visit.page(
         "note.html",
+        back=back_to(visit, ROOT),
         note=note,
         draft=note.draft if is_done else None,
         title=visit.text(_("Notes")) if found.meeting is None else found.meeting.title,

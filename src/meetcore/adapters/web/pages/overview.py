@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from meetcore.adapters.web import formats, markup
 from meetcore.adapters.web.pages.hints import Hint, buy_hint
-from meetcore.adapters.web.pages.meetings import meeting_rows, today_begins_at
+from meetcore.adapters.web.pages.meeting_lists import meeting_rows, today_begins_at
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import Page, Visit
 from meetcore.domain.meetings import schedule, views
