@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -59,7 +60,8 @@ class Customer:
 
 def enrol(site: Site, credits: int = 10_000) -> tuple[str, str, str]:
     """Open an account and return its id, key id and unrestricted key, without the command line."""
-    return asyncio.run(_enrol(site.direct_url, credits))
+    with ThreadPoolExecutor(1) as threads:  # Playwright has an event loop in its own
+        return threads.submit(asyncio.run, _enrol(site.direct_url, credits)).result()
 
 
 async def _enrol(database_url: str, credits: int) -> tuple[str, str, str]:
