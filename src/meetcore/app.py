@@ -13,6 +13,7 @@ from importlib.util import find_spec
 try:
     import structlog
     from starlette.applications import Starlette
+    from starlette.middleware.gzip import GZipMiddleware
 except ModuleNotFoundError as missing:
     raise ImportError(
         f"meetcore.app needs {missing.name}: pip install 'meetcore[server]'", name=missing.name
@@ -164,7 +165,7 @@ class Service:
                     base_url,
                 ),
                 *_dashboard_routes(application, settings, limits),
-                *docs.docs_routes(OPERATIONS),
+                *_compressed(docs.docs_routes(OPERATIONS)),
                 *self._extra_routes(application),
             ]
             if not str(settings.broker_url):
@@ -213,6 +214,13 @@ def _dashboard_routes(
         *dashboard_routes(application.dashboard, base_url, limits, proxies, has_home=settings.home_page),
         *console_routes(application.console, base_url, limits, proxies),
     )
+
+
+def _compressed(routes: Iterable[Route]) -> Iterable[Route]:
+    """Send the answers of routes with gzip: of public texts, whose size tells nothing."""
+    for route in routes:
+        route.app = GZipMiddleware(route.app)
+        yield route
 
 
 async def _is_ready(settings: Settings) -> bool:

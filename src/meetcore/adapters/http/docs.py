@@ -157,7 +157,7 @@ def docs_routes(table: Sequence[Operation]) -> list[Route]:
     async def docs(_: Request) -> Response:
         if reference is None:  # the package with the viewer is not installed
             return _page("meetcore", f"<h1>meetcore</h1>{listed}", up="docs/")
-        return reference
+        return HTMLResponse(reference.body, headers=_REFERENCE_HEADERS)  # a middleware changes its headers
 
     return [
         Route("/", _root),

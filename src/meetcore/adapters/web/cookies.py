@@ -7,6 +7,7 @@ one of them must, and each form also carries a token that only the pages of the 
 import base64
 import hashlib
 import hmac
+import secrets
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -20,6 +21,9 @@ DASHBOARD: Final = "meetcore"
 """The prefix of the dashboard's cookies."""
 LANGUAGE_KEPT: Final = timedelta(days=365)
 _MAX_COOKIE: Final = 1000
+_TOKEN_BYTES: Final = 24
+_OWN_SITES: Final = ("same-origin", "none")
+"""Of `Sec-Fetch-Site`: a page of ours, and the reader's own hand."""
 
 
 def _named(ending: str, site: str = "") -> Any:
@@ -101,11 +105,36 @@ def _origin(url: str) -> tuple[str, str, int | None] | None:
 
 
 def form_token(cookie: str) -> str:
-    """Derive the token of forms from a cookie, so that nothing has to be stored."""
-    mac = hmac.digest(cookie.encode(), b"meetcore form", hashlib.sha256)
-    return base64.urlsafe_b64encode(mac[:24]).decode()
+    """Derive the token of forms from a cookie, so that nothing has to be stored.
+
+    It is masked by other random bytes each time, so that the size of compressed pages tells nothing of it.
+    """
+    mask = secrets.token_bytes(_TOKEN_BYTES)
+    return base64.urlsafe_b64encode(mask + _xor(mask, _bare_token(cookie))).decode()
 
 
 def is_form_token(text: str, cookie: str) -> bool:
     """Compare a form's token with that of a cookie, in constant time."""
-    return hmac.compare_digest(text.encode(), form_token(cookie).encode())
+    try:
+        sent = base64.urlsafe_b64decode(text)
+    except ValueError:
+        return False
+    mask, masked = sent[:_TOKEN_BYTES], sent[_TOKEN_BYTES:]
+    return len(masked) == _TOKEN_BYTES and hmac.compare_digest(_xor(mask, masked), _bare_token(cookie))
+
+
+def _bare_token(cookie: str) -> bytes:
+    return hmac.digest(cookie.encode(), b"meetcore form", hashlib.sha256)[:_TOKEN_BYTES]
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+def may_compress(headers: Headers) -> bool:
+    """Return whether a page can be sent compressed: gzip is accepted, and no other site asked for the page.
+
+    What another site makes a browser ask for, with texts of its choice in the address, would otherwise tell
+    by its compressed size what else is on the page, such as a join link (BREACH).
+    """
+    return "gzip" in headers.get("accept-encoding", "") and headers.get("sec-fetch-site") in _OWN_SITES

@@ -11,6 +11,8 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -42,7 +44,8 @@ def asset_url(name: str) -> str:
 
 def asset_route() -> Route:
     """Build the route of the assets; an address of an earlier release is 404."""
-    return Route(f"{ASSETS_ROOT}/{{digest}}/{{name}}", _asset, methods=["GET"])
+    path, compressed = f"{ASSETS_ROOT}/{{digest}}/{{name}}", Middleware(GZipMiddleware)
+    return Route(path, _asset, methods=["GET"], middleware=[compressed])
 
 
 async def _asset(request: Request) -> Response:

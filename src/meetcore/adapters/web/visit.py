@@ -4,6 +4,7 @@ The dashboard and the console are areas, each with sessions, use cases and roles
 route of an area, as a declaration above its handler.
 """
 
+import gzip
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
@@ -87,20 +88,25 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+"""On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
+_GZIP_LEVEL: Final = 5
 _SENT_AGAIN: Final = _("You are signed in again. Nothing was sent yet: go on from here.")
 _TOKEN_FIELD: Final = Markup('<input type="hidden" name="form_token" value="{}">')
-"""On every page: no inline script or style, nothing from elsewhere, no frame, no cache."""
 
 
 @frozen
 class Look:
-    """The surroundings of a page: language, root of the area, address, form token, and whom to ask."""
+    """The surroundings of a page: language, root of the area, address, form token, and whom to ask.
+
+    `is_compressed` is whether pages are sent with gzip.
+    """
 
     language: Language
     root: str
     here: str
     token: str = field(repr=False)
     support: str = ""
+    is_compressed: bool = False
 
     @property
     def support_link(self) -> Markup:
@@ -125,7 +131,11 @@ class Look:
             "csrf": _TOKEN_FIELD.format(self.token),
             "support": self.support_link,
         }
-        return HTMLResponse(render(template, self.language, common | values), status, HEADERS)
+        text = render(template, self.language, common | values)
+        if not self.is_compressed:
+            return HTMLResponse(text, status, HEADERS)
+        headers = {**HEADERS, "Content-Encoding": "gzip"}
+        return HTMLResponse(gzip.compress(text.encode(), _GZIP_LEVEL), status, headers)
 
     def message(
         self, heading: str, text: str, link: str = "", link_text: str = "", status: int = 200

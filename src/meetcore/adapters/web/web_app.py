@@ -28,7 +28,7 @@ from meetcore.adapters.api.http_common import (
     read_body,
 )
 from meetcore.adapters.web import kept_forms
-from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is_same_origin
+from meetcore.adapters.web.cookies import Cookies, form_token, is_form_token, is_same_origin, may_compress
 from meetcore.adapters.web.formats import choose_language
 from meetcore.adapters.web.texts import _
 from meetcore.adapters.web.visit import (
@@ -87,7 +87,9 @@ class Site(Generic[Who, Use, Allowed]):
         )
         query = f"?{request.url.query}" if request.url.query else ""
         here, support = request.url.path + query, self.area.use.support_contact
-        return Look(language, self.area.root, here, form_token(cookie), support)
+        return Look(
+            language, self.area.root, here, form_token(cookie), support, may_compress(request.headers)
+        )
 
     async def read_form(
         self, request: Request, cookie: str, max_bytes: int = MAX_FORM_BYTES
