@@ -91,6 +91,11 @@ static: $(VENV)/.dev.stamp ## mypy (strict), import-linter (imports run one way)
 linters: $(VENV)/.dev.stamp ## linters of others for the OpenAPI document, the agent interface and deploy/; ARGS=api to choose
 	@$(PY) scripts/lint.py $(or $(ARGS),api mcp deploy)
 
+# Not part of `check` either: it needs Node.js and packages of npm, and says so where they are not there.
+.PHONY: typescript
+typescript: $(VENV)/.dev.stamp ## the TypeScript client: its types, and its tests, a part of them against a running service
+	@$(PY) scripts/typescript.py
+
 # Not part of `check`, which needs one Python.
 .PHONY: pythons
 pythons: $(VENV)/.dev.stamp ## a part of the tests on the other versions of Python that are here; ARGS=3.13 to choose

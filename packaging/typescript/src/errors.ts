@@ -1,0 +1,44 @@
+import type { components } from "./openapi.js";
+
+type Schemas = components["schemas"];
+
+/** What the API answers instead of a result, by `code`: `details` is typed by it. */
+export type Problem = {
+  [Name in keyof Schemas]: Name extends `${string}Error` ? (Schemas[Name] extends { error: infer P } ? P : never) : never;
+}[keyof Schemas];
+
+/** Where a failed call stands: how often it was sent, and under which idempotency key, if it has one. */
+export interface Attempted {
+  readonly attempts: number;
+  readonly idempotencyKey: string | undefined;
+}
+
+/** An answer other than 2xx. Branch on `problem.code`; an unknown code is possible. */
+export class ApiError extends Error implements Attempted {
+  override readonly name = "ApiError";
+
+  constructor(
+    readonly status: number,
+    readonly problem: Problem,
+    readonly retryAfterS: number | undefined,
+    readonly attempts: number,
+    readonly idempotencyKey: string | undefined,
+  ) {
+    super(`${problem.code}: ${problem.message}`);
+  }
+}
+
+/** No usable answer: no connection, no answer in time, or one that is not of the API. The call may have been carried out. */
+export class ConnectionError extends Error implements Attempted {
+  override readonly name = "ConnectionError";
+
+  constructor(
+    message: string,
+    readonly status: number | undefined,
+    readonly attempts: number,
+    readonly idempotencyKey: string | undefined,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}

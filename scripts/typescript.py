@@ -1,0 +1,70 @@
+"""Builds and tests packaging/typescript: `python scripts/typescript.py`.
+
+The types are made from the OpenAPI document, the examples of its README pass the type checker, and Node.js
+runs the tests, a part of them against a running service. Where npm, its packages or Node.js 20 are missing,
+a line says so.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+
+import lint
+
+from meetcore.adapters.api.operations import OPERATIONS
+from meetcore.adapters.http.openapi import openapi_document
+from meetcore.domain.meetings.schedule import WIB
+
+PACKAGE = lint.ROOT / "packaging" / "typescript"
+BUILD = PACKAGE / "build"
+LEAST_NODE = 20
+
+
+def npm(*words: str, variables: Mapping[str, str] = {}) -> subprocess.CompletedProcess[str]:
+    """Run a command of npm in the package."""
+    return lint.run("npm", "--prefix", PACKAGE, "--silent", *words, variables=variables)
+
+
+def why_not() -> str:
+    """Return why the package cannot be built here, or an empty text."""
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        return "there is no npm or no Node.js"
+    version = lint.run("node", "--version").stdout.strip()
+    if int(re.sub(r"\D", " ", version).split()[0]) < LEAST_NODE:
+        return f"Node.js {version} is older than {LEAST_NODE}"
+    return "" if npm("ci", "--no-audit", "--no-fund").returncode == 0 else "its packages cannot be had"
+
+
+def write_sources() -> None:
+    """Write what is made: the OpenAPI document, and the examples of the README as programs."""
+    BUILD.mkdir(exist_ok=True)
+    document = openapi_document(OPERATIONS, "https://meet.example.com", datetime.now(WIB).date())
+    (BUILD / "openapi.json").write_bytes(document)
+    text = (PACKAGE / "README.md").read_text("utf-8").replace("@meetcore/client", "../src/index.js")
+    for number, block in enumerate(re.findall(r"```ts\n(.*?)```", text, re.DOTALL)):
+        (BUILD / f"example{number}.ts").write_text(block, "utf-8")
+
+
+def main() -> int:
+    """Build and test; 1 where a step fails."""
+    if reason := why_not():
+        print(f"typescript: left out: {reason}", file=sys.stderr)
+        return 0
+    write_sources()
+    for words in (("run", "types"), ("run", "check"), ("run", "build")):
+        if (done := npm(*words)).returncode != 0:
+            print(f"typescript: npm {' '.join(words)}\n{done.stdout}{done.stderr}", file=sys.stderr)
+            return 1
+    with lint.service() as (url, key):
+        done = npm("test", variables={"MEETCORE_BASE_URL": url, "MEETCORE_API_KEY": key})
+    print(done.stdout if done.returncode else "\n".join(done.stdout.splitlines()[-9:]))
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
