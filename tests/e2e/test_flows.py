@@ -1,4 +1,4 @@
-"""Each flow of customers and operators once, in a browser without scripts."""
+"""Each flow of customers and operators once, in a browser without scripts; and a page that renews itself."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ class Stage:
     receiver: Receiver
     mails: MailServer
 
-    def window(self, *, is_signed_in: bool = True) -> Window:
+    def window(self, *, is_signed_in: bool = True, has_scripts: bool = False) -> Window:
         kept = self.signed_in if is_signed_in else None
-        return window(
-            self.browser.new_context(locale="en", java_script_enabled=False, storage_state=kept), self.url
-        )
+        context = self.browser.new_context(locale="en", java_script_enabled=has_scripts, storage_state=kept)
+        return window(context, self.url)
 
     def link_to(self, email: str) -> str:
         """Return the link in the next mail to an address."""
@@ -129,6 +128,31 @@ def test_make_and_cancel_a_meeting(seen: Window) -> None:
     assert page.get_by_role("heading", name="Cancel the meeting?").is_visible()
     seen.press("Cancel the meeting")
     assert page.get_by_role("heading", name="Wawancara kedua cancelled").is_visible()
+
+
+def test_the_page_of_a_meeting_follows_it(stage: Stage) -> None:
+    seen = stage.window(has_scripts=True)
+    page = seen.page
+    seen.open("/dashboard/meetings/new")
+    page.get_by_label("Title").fill("Rapat singkat")
+    page.get_by_label("Date").fill((datetime.now(WIB) + timedelta(days=2)).date().isoformat())
+    page.get_by_label("Start (WIB)").fill("09:00")
+    seen.press("Show the price")
+    seen.press("Create the meeting")
+    page.get_by_text("Invitation to copy").click()
+    page.evaluate("document.activeElement.blur()")
+    link = str(page.locator("#join-link").get_attribute("href"))
+    for button, state in (("start", "started"), ("end", "ended")):
+        assert httpx.post(link.replace("?", f"/{button}?"), trust_env=False).status_code == 303
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.get_by_role("heading", name=f"Rapat singkat {state}").wait_for()
+        if state == "started":
+            assert page.get_by_label("Invitation").is_visible(), "what was opened is open"
+            assert page.locator("[data-copy=meeting-id]").is_visible()
+    page.locator("[data-copy=meeting-id]").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert seen.console == []
+    seen.close()
 
 
 def test_make_a_webhook_rotate_its_secret_and_send_a_delivery_again(stage: Stage, seen: Window) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from meetcore.adapters.web.pages import meeting_lists
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
-from tests.support.api_harness import BASE_URL, Customer
+from tests.support.api_harness import BASE_URL, Customer, until
 from tests.support.pages import form_fields
+from tests.support.sandbox_recordings import press
 from tests.support.texts import assert_contains
 from tests.support.visitors import Visitors
 
@@ -28,7 +29,8 @@ async def test_a_meeting_has_its_id_its_maker_and_an_invitation(
     by_key = (await customer.post("/meetings", body)).json()
     page = (await browser.get(f"/dashboard/meetings/{by_key['id']}")).text
     assert_contains(
-        page, by_key["id"], customer.key.key.name, f"…{customer.key.key.last_four}", 'data-copy="invitation"',
+        page, f'<code id="meeting-id">{by_key["id"]}</code>', 'data-copy="meeting-id"',
+        customer.key.key.name, f"…{customer.key.key.last_four}", 'data-copy="invitation"',
         "Rapat &lt;1&gt;\n", "Agenda:\nBudget &amp; plan\n", f"Password: {by_key['password']}",
     )  # fmt: skip
     fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
@@ -55,7 +57,7 @@ async def test_a_meeting_is_downloaded_for_calendars(customer: Customer, visitor
     lines = unfolded((await browser.get(f"{path}.ics")).text)
     assert_contains(lines, "STATUS:CANCELLED", r"DESCRIPTION:Agenda\,\nBudget")
     assert meeting["join_url"] not in "".join(lines)
-    assert "data-copy" not in (await browser.get(path)).text
+    assert 'data-copy="invitation"' not in (await browser.get(path)).text
 
 
 async def test_an_operator_gets_no_way_into_a_meeting(customer: Customer, visitors: Visitors) -> None:
@@ -212,3 +214,42 @@ async def test_a_meeting_leads_back_to_its_list_with_the_filters(
         browser.http.headers["Referer"] = came_from
         page = (await browser.get(f"/dashboard/meetings/{meeting}")).text
         assert links_of(page)["Meetings"] == back.removeprefix(BASE_URL), came_from
+
+
+def renewed_after(page: str) -> str:
+    """The seconds after which a page renews itself; empty for one that does not."""
+    return (re.findall(r'data-refresh-s="(\d+)"', page) or [""])[0]
+
+
+async def test_a_page_renews_itself_while_something_of_the_meeting_is_under_way(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id)
+    meeting = await customer.make_meeting(auto_notulen=True)
+    path = f"/dashboard/meetings/{meeting['id']}"
+    for button, state in (("", "scheduled"), ("start", "started")):
+        if button:
+            await press(customer, meeting, button)
+        page = (await browser.get(path)).text
+        assert (renewed_after(page), f">{state}<" in page) == ("15", True)
+    await press(customer, meeting, "end")
+    assert renewed_after((await browser.get(path)).text) == "5", "its recording and notes are awaited"
+
+    async def is_over() -> bool:
+        return renewed_after((await browser.get(path)).text) == ""
+
+    assert await until(is_over, 30.0)
+    assert_contains((await browser.get(path)).text, "<audio", "/dashboard/notes/")
+
+
+async def test_a_page_waits_for_a_recording_for_an_hour(customer: Customer, visitors: Visitors) -> None:
+    browser = await visitors.member(customer.account_id)
+    meeting = await customer.make_meeting(with_recording=True)
+    for minutes, seconds in ((59, "5"), (61, "")):
+        await customer.query(
+            "UPDATE meetings SET status = 'ended', start_at = now() - interval '3 hours',"
+            " end_at = now() - make_interval(mins => %s) WHERE account_id = %s AND id = %s RETURNING id",
+            minutes, customer.account_id, meeting["id"],
+        )  # fmt: skip
+        page = (await browser.get(f"/dashboard/meetings/{meeting['id']}")).text
+        assert renewed_after(page) == seconds, minutes

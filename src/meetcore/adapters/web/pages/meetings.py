@@ -1,6 +1,7 @@
 """One meeting, and creating and cancelling one by hand with the price shown first."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from starlette.responses import Response
@@ -31,8 +32,12 @@ from meetcore.domain.meetings.meetings import (
 )
 from meetcore.domain.members.roles import Action
 from meetcore.domain.money.pricing import PricingTier, Quote
+from meetcore.domain.notes.notes import is_in_progress
+from meetcore.domain.records.pages import MeetingDetails
 
 _OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
+_FILES_WITHIN: Final = timedelta(hours=1)
+"""How long after a meeting its page waits for a recording and notes that have not come."""
 OPTIONS: Final[Mapping[str, str]] = {
     "with_recording": _("Record the meeting"),
     "auto_notulen": _("Write notes when the recording is ready; this turns the recording on"),
@@ -170,6 +175,7 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         made_by=found.made_by,
         password=meeting.password if is_open and not visit.is_view else None,
         host_key=None if visit.is_view else shown_host_key(meeting, now),
+        refresh_s=_refresh_s(found, now),
         recordings=found.recordings,
         notes=found.notes,
         sessions=found.sessions,
@@ -179,6 +185,19 @@ async def _show(visit: Visit, errors: Mapping[str, str]) -> Response:
         is_refundable=is_open and cancellation.is_refundable(meeting, now),
         form_key=visit.new_form_key(),
     )
+
+
+def _refresh_s(found: MeetingDetails, now: datetime) -> int:
+    """Return after how many seconds the page is renewed; 0 where nothing of the meeting is under way."""
+    status, options = shown_status(found.meeting, now), found.meeting.options
+    if status in _OPEN:
+        return 15
+    over_at = max((each.ended_at for each in found.sessions if each.ended_at), default=found.meeting.end_at)
+    is_awaited = (options.with_recording and not found.recordings) or (
+        options.auto_notulen and not found.notes
+    )
+    is_soon = status is MeetingStatus.ENDED and is_awaited and now < over_at + _FILES_WITHIN
+    return 5 if is_soon or any(is_in_progress(each) for each in found.notes) else 0
 
 
 def _join_url(visit: Visit, meeting: Meeting) -> str | None:

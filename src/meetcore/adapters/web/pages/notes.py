@@ -29,7 +29,15 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.members.roles import Action
 from meetcore.domain.notes import edits, recordings, transcripts
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import BY_RULES, ActionItem, Decision, Note, NoteDraft, NoteStatus
+from meetcore.domain.notes.notes import (
+    BY_RULES,
+    ActionItem,
+    Decision,
+    Note,
+    NoteDraft,
+    NoteStatus,
+    is_in_progress,
+)
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Points, Quotation
 from meetcore.domain.records.pages import NoteDetails
 
@@ -172,7 +180,7 @@ async def list_notes(visit: Visit) -> Response:
         "notes.html",
         notes=[(each.note, note_state(visit, each.note), each.title or untitled) for each in shown],
         older=older,
-        is_live=any(each.note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING) for each in shown),
+        is_live=any(is_in_progress(each.note) for each in shown),
     )
 
 
@@ -213,7 +221,7 @@ async def read_note(visit: Visit) -> Response:
         player=player,
         transcript=_matching(note, words) if is_done else (),
         words=words,
-        is_live=note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING),
+        is_live=is_in_progress(note),
     )
 
 

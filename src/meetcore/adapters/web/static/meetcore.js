@@ -1,18 +1,22 @@
 // What a page cannot do without a browser's API. Every page works without it.
 
-// Copy the value of a field. The button is hidden where there is no script.
-for (const button of document.querySelectorAll("button[data-copy]")) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    const field = document.getElementById(button.dataset.copy);
-    try {
-      await navigator.clipboard.writeText(field.value);
-      button.textContent = button.dataset.done;
-    } catch {
-      field.select();
-    }
-  });
-}
+// Copy a text, or the value of a field. The buttons are hidden where there is no script.
+const showCopyButtons = part => {
+  for (const button of part.querySelectorAll("button[data-copy]")) button.hidden = false;
+};
+showCopyButtons(document);
+document.addEventListener("click", async event => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const copied = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(copied.value ?? copied.textContent);
+    button.textContent = button.dataset.done;
+  } catch {
+    getSelection().selectAllChildren(copied);
+    copied.select?.();
+  }
+});
 
 // Sign in with a passkey, or make one: what the server asks goes to the device, its answer into the form.
 const toBytes = text => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), one => one.charCodeAt(0));
@@ -57,12 +61,11 @@ for (const form of window.PublicKeyCredential ? document.querySelectorAll("form[
 }
 
 // A form is sent once: a second click would repeat the change.
-for (const form of document.querySelectorAll("form[method=post]")) {
-  form.addEventListener("submit", event => {
-    if (form.dataset.sent) event.preventDefault();
-    form.dataset.sent = "yes";
-  });
-}
+document.addEventListener("submit", event => {
+  if (event.target.method !== "post") return;
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "yes";
+});
 addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
@@ -79,22 +82,31 @@ for (const link of document.querySelectorAll("a[data-at]")) {
   });
 }
 
-// Renew what is in progress, while the page is looked at and nothing is being typed.
-const live = document.querySelector("[data-refresh-s]");
+// Renew what is in progress, while the page is looked at and nothing is being typed or played; what is open stays open.
+let live = document.querySelector("[data-refresh-s]"), timer;
+const renewLater = () => {
+  clearTimeout(timer);
+  timer = setTimeout(renew, 1000 * Number(live.dataset.refreshS));
+};
+const renew = async () => {
+  const isPlayed = [...live.querySelectorAll("audio")].some(one => one.currentTime);
+  if (!document.hidden && !isPlayed && !live.contains(document.activeElement)) {
+    const answer = await fetch(location.href, {headers: {Accept: "text/html"}});
+    if (!answer.ok || answer.redirected) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const next = page.querySelector("[data-refresh-s]");
+    if (!next) return location.reload();
+    const isOpen = [...live.querySelectorAll("details")].map(one => one.open);
+    next.querySelectorAll("details").forEach((one, place) => { one.open ||= isOpen[place]; });
+    showCopyButtons(next);
+    live.replaceWith(next);
+    live = next;
+  }
+  renewLater();
+};
 if (live) {
-  const renew = async () => {
-    const isIdle = !document.hidden && !live.contains(document.activeElement);
-    if (isIdle) {
-      const answer = await fetch(location.href, {headers: {Accept: "text/html"}});
-      if (!answer.ok || answer.redirected) return;
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      const next = page.querySelector("[data-refresh-s]");
-      if (!next) return location.reload();
-      live.replaceChildren(...next.childNodes);
-    }
-    setTimeout(renew, 1000 * Number(live.dataset.refreshS));
-  };
-  setTimeout(renew, 1000 * Number(live.dataset.refreshS));
+  renewLater();
+  document.addEventListener("visibilitychange", renew);
 }
 
 // On a phone the menu is one row: its page is in sight.
