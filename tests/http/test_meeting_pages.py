@@ -8,8 +8,10 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from meetcore.adapters.web.formats import format_instant
 from meetcore.adapters.web.pages import meeting_lists
 from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
+from meetcore.domain.notes.notes import Language
 from tests.support.api_harness import BASE_URL, Customer, until
 from tests.support.pages import form_fields
 from tests.support.sandbox_recordings import press
@@ -253,3 +255,25 @@ async def test_a_page_waits_for_a_recording_for_an_hour(customer: Customer, visi
         )  # fmt: skip
         page = (await browser.get(f"/dashboard/meetings/{meeting['id']}")).text
         assert renewed_after(page) == seconds, minutes
+
+
+async def test_the_form_says_when_a_meeting_can_start_and_what_its_notes_cost(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser, before = await visitors.member(customer.account_id), datetime.now(UTC)
+    page = (await browser.get("/dashboard/meetings/new")).text
+    minutes = [before.replace(second=0) + timedelta(minutes=more) for more in (1, 2)]
+    hints = [f"At the earliest {format_instant(at, Language.ENGLISH)}," for at in minutes]
+    assert any(hint in page.replace("\N{NO-BREAK SPACE}", " ") for hint in hints), hints
+    row = page.partition('name="auto_notulen"')[2].partition("</label>")[0]
+    assert '<span class="price">1 credit a minute</span>' in row
+    body = customer.body(title="By hand")
+    fields = {name: str(body[name]) for name in ("title", "date", "start_time", "pricing_tier_id")}
+    priced = (await browser.post("/dashboard/meetings", **fields, auto_notulen="on")).text
+    assert "Notes are charged later, 1 credit for each started minute of the recording." in priced
+    assert re.findall(r'<button name="seen_credits" value="(\d+)">([^<]+)<', priced) == [
+        ("15", "Create the meeting"), ("15", "Create it for 15 credits"),
+    ]  # fmt: skip
+    for changed in ({"date": str(cap_day(before) - timedelta(days=1))}, {"date": "2200-01-01"}):
+        refused = await browser.post("/dashboard/meetings", **fields | changed)
+        assert "The next full minute is the earliest." in refused.text

@@ -153,7 +153,10 @@ _FIELDS: Final[Mapping[str, str]] = {
 }
 """The texts of fields that have one way to be wrong on a page; other problems are those of the domain."""
 
-_START: Final = _("Choose a start between now and a year from now, in the time of Jakarta (WIB).")
+_START: Final = _(
+    "Choose a start between now and a year from now, in the time of Jakarta (WIB). "
+    "The next full minute is the earliest."
+)
 """For a start in the past and for one too far ahead."""
 
 

@@ -239,6 +239,8 @@ def _form(
         values=values,
         quote=quote,
         available=available,
+        earliest=visit.now.replace(second=0, microsecond=0) + timedelta(minutes=1),
+        notes_credits=visit.use.by_hand.api.estimate.notulen(1).credits,
         short=buy_hint(visit, too_few) if available < needed else None,
         tiers=[_tier_row(visit, tier) for tier in tiers],
         options=[(name, visit.text(label)) for name, label in OPTIONS.items()],
