@@ -130,7 +130,8 @@ class Service:
                         await asyncio.to_thread(warn_of_role, settings)
             await stack.enter_async_context(api_tasks(application))
             base_url, runtime, admit = settings.base_url, application.runtime, application.admit
-            document = openapi.daily_document(OPERATIONS, base_url)
+            contact = settings.support_contact
+            document = openapi.daily_document(OPERATIONS, base_url, contact)
             limits = http_common.RequestLimits()
             self._api_app = ApiApp(application.api, admit, runtime, base_url, document, limits)
             self._mcp_app = await stack.enter_async_context(_open_mcp_app(application, settings, limits))
@@ -165,7 +166,7 @@ class Service:
                     base_url,
                 ),
                 *_dashboard_routes(application, settings, limits),
-                *_compressed(docs.docs_routes(OPERATIONS)),
+                *_compressed(docs.DocsPages(lambda: document(runtime.now()), base_url, contact).routes),
                 *self._extra_routes(application),
             ]
             if not str(settings.broker_url):

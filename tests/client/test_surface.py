@@ -13,6 +13,7 @@ import attrs
 import httpx
 import pytest
 
+from meetcore.adapters.http.reference import Reference
 from meetcore.client import (
     AsyncClient,
     Client,
@@ -50,6 +51,18 @@ def routes() -> dict[str, Route]:
 
 async def test_the_client_has_the_operations_of_the_service(contract: Contract) -> None:
     assert set(routes().values()) == set(operations_of(contract)) - {("get", "/openapi.json")}
+
+
+async def test_the_reference_calls_the_methods_of_the_client(contract: Contract) -> None:
+    reference = Reference(json.dumps(contract.document).encode())
+    for (method, path), operation in operations_of(contract).items():
+        page = reference.page(operation["operationId"])
+        found = re.search(r"client\.([\w.]+)\((.*?)\)\W", page, re.DOTALL)
+        assert found is not None, path
+        name = re.sub(r"s\.", ".", found[1]) if "." in found[1] else f"account.{found[1]}"
+        assert routes()[name] == (method, path)
+        describe = dict(described())[name]._describe
+        eval(f"bind(None, {found[2]})", {"bind": inspect.signature(describe).bind})
 
 
 async def test_every_record_has_the_fields_that_the_service_documents(contract: Contract) -> None:

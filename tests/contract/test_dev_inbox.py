@@ -147,14 +147,18 @@ async def test_the_page_lists_what_came_newest_first():
         "{\n  &quot;id&quot;: &quot;1&quot;",
         "Rapat é &lt;b&gt;",
         "09:00:00 WIB",
-        '<meta http-equiv="refresh" content="3">',
     )
 
 
-async def test_the_page_stops_reloading_on_demand_and_states_when_it_is_empty():
+async def test_the_page_reloads_on_demand_and_states_when_it_is_empty():
     async with Service().browser() as browser:
-        page = (await browser.get("/inbox?pause")).text
-    assert_contains(page, "Nothing has arrived yet", f"https://{INBOX_HOST}/", absent=("http-equiv",))
+        page, live = await browser.get("/inbox"), await browser.get("/inbox?live")
+    assert_contains(
+        page.text, "Nothing has arrived yet", f"https://{INBOX_HOST}/", '"?live"', absent=("http-equiv",)
+    )
+    assert "Refresh" not in page.headers
+    assert live.headers["Refresh"] == "3"
+    assert '<a href="?">Stop</a>' in live.text
 
 
 async def test_the_page_is_closed_to_scripts_and_caches():
@@ -242,7 +246,7 @@ async def test_the_last_100_mails_are_kept() -> None:
     for number in range(MAILS_KEPT + 5):
         await service.mails.send(mail(recipient=f"dewi{number}@example.com"))
     async with service.browser() as browser:
-        page = (await browser.get("/inbox/mails?pause")).text
+        page = (await browser.get("/inbox/mails")).text
     assert_contains(page, "the last 100, newest first.", "dewi5@", absent=("http-equiv", "dewi4@"))
 
 
@@ -272,9 +276,7 @@ async def test_mails_are_for_the_holder_of_the_token_alone() -> None:
         opened = await owner.get("/inbox/mails?token=t0ken")
         assert (opened.status_code, opened.headers["referrer-policy"]) == (200, "no-referrer")
         assert_contains(opened.headers["set-cookie"], "HttpOnly", "SameSite=strict", "Path=/inbox/mails")
-        assert [(await owner.get(path)).status_code for path in ("/inbox/mails?pause", *paths[::2])] == [
-            200
-        ] * 3
+        assert [(await owner.get(path)).status_code for path in ("/inbox/mails", *paths[::2])] == [200] * 3
         assert (await owner.get("/inbox/mails.json?token=t0ken")).status_code == 200
 
 

@@ -18,6 +18,7 @@ from attrs import frozen
 from playwright.sync_api import Browser, Page, StorageState
 from starlette.routing import Route
 
+from meetcore.adapters.http.docs import PAGES as DOCS_PAGES
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
 from meetcore.composition.application import Application
@@ -46,6 +47,11 @@ VIEWS = ("/dashboard/meetings?view=week",)
 """Pages of a route that look different with a query."""
 UNKNOWN = ("/dashboard/{rest:path}", "/console/{rest:path}")
 """Answers all other addresses; covered by `test_a_page_that_is_not_there_suits_them_too`."""
+DOCS = (
+    "/docs", "/docs/api/create_meeting", "/docs/api/list_events", "/docs/api/on_note_completed",
+    "/docs/errors", "/docs/errors/insufficient_credits", *(f"/docs/{name}" for name in DOCS_PAGES),
+)  # fmt: skip
+"""Pages of the documentation, which are in English."""
 ASSETS = "/dashboard/assets/{digest}/{name}"
 
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
@@ -148,6 +154,14 @@ def test_a_page_of_the_sign_in_suits_them_too(pages: Pages, path: str) -> None:
         check_page(seen, language)
 
 
+@pytest.mark.parametrize("path", DOCS)
+def test_a_page_of_the_documentation_suits_them_too(pages: Pages, path: str) -> None:
+    for browser, seen in pages.strangers:
+        seen.clear()
+        assert seen.open(path) == 200
+        check_page(seen, "en", read_at=PHONE if browser == "en" else DESKTOP)
+
+
 @pytest.mark.parametrize(
     "path",
     ["/dashboard/meetings/nothing", "/console/accounts/nothing", "/dashboard/no/page", "/console/no/page"],
@@ -207,10 +221,10 @@ def path_of(route: str, account: FilledAccount) -> str:
     return re.sub(r"/([a-z-]+)/\{\w+\}", lambda found: f"/{found[1]}/{account.ids[found[1]]}", route)
 
 
-def check_page(seen: Window, language: str, *, logged: str = "") -> None:
+def check_page(seen: Window, language: str, *, logged: str = "", read_at: int = 0) -> None:
     """Check a newly opened page: size, width on each screen, axe's findings, its requests.
 
-    `logged` is part of the browser's own log of the page.
+    `logged` is part of the browser's own log of the page. Axe reads it at `read_at` px, if given.
     """
     page = seen.page
     assert page.locator("html").get_attribute("lang") == language
@@ -218,7 +232,7 @@ def check_page(seen: Window, language: str, *, logged: str = "") -> None:
     page.evaluate(AXE)
     page.evaluate(OPEN_ALL)
     # Each rule once at each width: which elements are there depends on the width, not on the language.
-    read_at = PHONE if language == "en" else DESKTOP
+    read_at = read_at or (PHONE if language == "en" else DESKTOP)
     for width in (SMALLEST, PHONE, DESKTOP):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(SCROLLS) == [], f"wider than {width} px"

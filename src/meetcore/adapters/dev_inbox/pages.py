@@ -41,7 +41,6 @@ MAIL_PATH: Final = "/inbox/mails"
 _NAMES: Final = {INBOX_PATH: "Webhooks", MAIL_PATH: "Mails"}
 _MAX_DEPTH: Final = 64
 _SCALARS: Final = (str, int, float, bool, type(None))
-_REFRESH: Final = '<meta http-equiv="refresh" content="3">'
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #17212b; --soft: #566573; --line: #dfe5ea; --card: #fff;
@@ -85,7 +84,6 @@ _PAGE: Final = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-{refresh}
 <title>{title} ({count})</title>
 <style>{style}</style>
 </head>
@@ -139,7 +137,7 @@ def inbox_routes(
     Only requests for this machine or one of `hosts` are answered: a foreign page whose name resolves here
     (DNS rebinding) could otherwise read them in the developer's browser.
 
-    `GET /inbox` is a page that reloads every 3 seconds (not with `?pause`); `GET /inbox.json` answers
+    `GET /inbox` is a page that, with `?live`, reloads every 3 seconds; `GET /inbox.json` answers
     `{"data": [{"received_at", "path", "headers", "body", "payload", "verified", "problem"}]}`, where
     `payload` is the parsed body or null.
 
@@ -219,19 +217,19 @@ class _Pages:
 
 def _page(request: Request, title: str, count: int, summary: str, content: str, other: str) -> Response:
     """Render an inbox page with a link to the other one. Only `content` is HTML."""
-    is_paused = "pause" in request.query_params
+    is_live = "live" in request.query_params
     page = _PAGE.format(
-        refresh="" if is_paused else _REFRESH,
         style=_STYLE,
         title=title,
         count=count,
         summary=summary,
         other=f'<a href="{other}">{_NAMES[other]}</a>',
-        switch='<a href="?">Resume</a>' if is_paused else '<a href="?pause">Pause</a>',
+        switch='<a href="?">Stop</a>' if is_live else '<a href="?live">Reload every 3 seconds</a>',
         content=content,
     )
     # A body may hold a lone surrogate, which cannot be encoded.
-    return HTMLResponse(page.encode("utf-8", "replace"), headers=_HEADERS)
+    headers = _HEADERS | ({"Refresh": "3"} if is_live else {})
+    return HTMLResponse(page.encode("utf-8", "replace"), headers=headers)
 
 
 def _json(records: Sequence[dict[str, object]]) -> Response:

@@ -35,25 +35,30 @@ _IDEMPOTENCY_KEY: Json = {
 }
 
 
-def daily_document(table: Sequence[Operation], base_url: str) -> Callable[[datetime], bytes]:
+def daily_document(
+    table: Sequence[Operation], base_url: str, contact: str = ""
+) -> Callable[[datetime], bytes]:
     """Return a function from instant to document, built once a day (WIB) for the dates in examples."""
 
     @lru_cache(maxsize=1)
     def of_day(today: date) -> bytes:
-        return openapi_document(table, base_url, today)
+        return openapi_document(table, base_url, today, contact)
 
     return lambda now: of_day(now.astimezone(WIB).date())
 
 
-def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> bytes:
-    """Build the document as JSON (rule 9/3), with examples for a day in WIB."""
+def openapi_document(table: Sequence[Operation], base_url: str, today: date, contact: str = "") -> bytes:
+    """Build the document as JSON (rule 9/3), with examples for a day in WIB.
+
+    `contact` is an e-mail or `https://` address for questions, or empty.
+    """
     paths: dict[str, Json] = {}
     for operation in table:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, base_url)
     tags = dict.fromkeys([*map(_tag, table), "events"])
     document = {
         "openapi": "3.1.0",
-        "info": _info(base_url),
+        "info": _info(base_url, contact),
         "servers": [{"url": base_url + API_ROOT, "description": "This service"}],
         "security": [{"apiKey": []}],
         "tags": [{"name": name, "description": openapi_parts.TAGS[name]} for name in tags],
@@ -65,14 +70,17 @@ def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> 
     return msgspec.json.encode(moved_to(today, document))
 
 
-def _info(base_url: str) -> Json:
-    return {
+def _info(base_url: str, contact: str) -> Json:
+    info = {
         "title": "meetcore",
         "version": "1.0.0",
         "summary": "Online meetings and meeting notes against prepaid credits.",
         "description": openapi_parts.OVERVIEW.format(base_url=base_url),
         "license": {"name": "MIT", "identifier": "MIT"},
     }
+    if contact:
+        info["contact"] = {"url" if contact.startswith("https:") else "email": contact}
+    return info
 
 
 def _components(table: Sequence[Operation], base_url: str) -> Json:
