@@ -104,7 +104,7 @@ def older(visit: AreaVisit[Any, Any, Any], last: object, *kept: str, path: str =
     return address(path or visit.request.url.path, **filters, before=str(last))
 
 
-def address(path: str, **parameters: str) -> str:
+def address(path: str, /, **parameters: str) -> str:
     """Return the address of a page with those of its parameters that are not empty."""
     query = urlencode({name: text for name, text in parameters.items() if text})
     return f"{path}?{query}" if query else path
