@@ -81,7 +81,8 @@ _FREE_TEXT = """
  sandbox_payments.description sandbox_payments.paid_currency sandbox_payments.return_url
  accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
  audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
- delivery_attempts.error delivery_attempts.response_excerpt events.cause hosts.provider_user_id
+ delivery_attempts.error delivery_attempts.request_headers delivery_attempts.response_excerpt
+ delivery_attempts.response_headers events.cause hosts.provider_user_id
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent
 operators.email identities.issuer identities.subject passkeys.name sign_ups.email sign_ups.full_name
 sessions.client_address sessions.user_agent users.email users.full_name

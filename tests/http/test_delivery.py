@@ -108,6 +108,17 @@ async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
         for each in sent:
             signature.verify([webhook["secret"]], each.body, each.headers[SIGNATURE], int(time.time()))
         await office.shown(customer, webhook, consecutive_failures=0)
+        kept = await office.harness.query(
+            "SELECT request_headers, response_headers FROM delivery_attempts WHERE account_id = %s"
+            " ORDER BY number",
+            customer.account_id,
+        )
+        for attempt, post in zip(kept[:2], sent, strict=False):
+            for name in ("webhook-id", "webhook-timestamp"):
+                assert f"{name}: {post.headers[name]}" in attempt["request_headers"]
+            assert post.headers["webhook-signature"] not in attempt["request_headers"]
+            assert "Content-Length:" in attempt["response_headers"]
+        assert (kept[2]["request_headers"], kept[2]["response_headers"]) == (None, None)
 
 
 @pytest.mark.spec("3/pause")

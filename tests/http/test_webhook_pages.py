@@ -86,6 +86,22 @@ async def test_an_error_of_an_attempt_is_explained(customer: Customer, visitors:
     assert {*ERROR_TEXTS} <= documented
 
 
+async def test_the_headers_of_a_failed_attempt_are_shown(customer: Customer, visitors: Visitors) -> None:
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    await customer.post(f"/webhooks/{webhook['id']}/test", {})
+    [delivery] = await customer.query("SELECT id FROM deliveries WHERE endpoint_id = %s", webhook["id"])
+    await customer.query(
+        "INSERT INTO delivery_attempts VALUES (%s, %s, 99, now(), 5, 500, 'status_500', 'oops', NULL, %s, %s)"
+        " RETURNING number",
+        customer.account_id, delivery["id"], "webhook-id: 0190", "Server: nginx",
+    )  # fmt: skip
+    page = (await browser.get(f"/dashboard/webhooks/{webhook['id']}/deliveries/{delivery['id']}")).text
+    assert_contains(page, "Request headers", "webhook-id: 0190", "Response headers", "Server: nginx", "oops")
+    # The API's record is unchanged: its fields are a contract.
+    record = await customer.get(f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}")
+    assert "nginx" not in record.text
+
+
 async def test_a_delivery_renews_its_pages_while_an_attempt_is_near(
     customer: Customer, visitors: Visitors
 ) -> None:
@@ -96,7 +112,7 @@ async def test_a_delivery_renews_its_pages_while_an_attempt_is_near(
     shown = (await browser.get(sent.headers["location"])).text
     delivery = re.search(rf'href="({page}/deliveries/[^"]+)"', shown)
     assert delivery is not None
-    for wait, is_live in (("5 seconds", True), ("2 minutes", False)):
+    for wait, is_live in (("5 seconds", True), ("30 seconds", True), ("2 minutes", False)):
         # Without its lease the attempt that a worker may have begun is not recorded.
         await customer.query(
             "UPDATE deliveries SET status = 'pending', lease_token = NULL, is_throttled = false,"

@@ -47,6 +47,11 @@ class TextLimits:
         return problems
 
 
+def printable(text: str, at_most: int) -> str:
+    """Return the beginning of a text, without what a store or a page cannot show."""
+    return "".join(char if char.isprintable() else "?" for char in text[:at_most])
+
+
 MAX_SEARCH: Final = 200
 """Characters of a search that are looked at."""
 MAX_SEARCH_WORDS: Final = 8

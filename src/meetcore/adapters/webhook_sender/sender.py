@@ -20,6 +20,7 @@ from meetcore.adapters.webhook_sender.trust import Trust
 from meetcore.domain.errors import DomainError
 from meetcore.domain.webhooks import deliveries, urls
 from meetcore.domain.webhooks.addresses import Address, Network, vet
+from meetcore.domain.webhooks.headers import kept_headers
 from meetcore.domain.webhooks.sender_faults import SenderFault
 from meetcore.ports import webhook_sender
 from meetcore.ports.webhook_sender import OutgoingPost, SenderFailed
@@ -212,6 +213,7 @@ class AsyncioWebhookSender:
             ),
             address=_peer_of(exchange),
             retry_after_s=connection.retry_after_s(exchange.headers, self._now()),
+            response_headers=kept_headers(exchange.headers) if error and exchange.headers else None,
         )
 
 

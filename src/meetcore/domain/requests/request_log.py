@@ -15,6 +15,8 @@ from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.texts import printable
+
 REQUESTS_KEPT: Final = timedelta(days=7)
 """How long a request is kept."""
 ALL_OF_MINUTE: Final = 120
@@ -66,7 +68,7 @@ class LoggedRequest:
 
 def kept_message(message: str) -> str:
     """Return the part of a refusal's message that is kept."""
-    return _printable(message, MAX_MESSAGE)
+    return printable(message, MAX_MESSAGE)
 
 
 def kept_details(details: Mapping[str, object]) -> tuple[str, ...]:
@@ -84,13 +86,8 @@ def kept_details(details: Mapping[str, object]) -> tuple[str, ...]:
 
 def _kept_detail(name: str, rules: Iterable[str]) -> str:
     # A rule's text repeats what it was given in quotes only.
-    texts = _printable(_QUOTED.sub("…", "; ".join(rules)), MAX_RULES)
-    return _printable(name, MAX_DETAIL) + (f": {texts}" if texts else "")
-
-
-def _printable(text: str, at_most: int) -> str:
-    """Return the beginning of a text, without what a store or a page cannot show: names come from callers."""
-    return "".join(char if char.isprintable() else "?" for char in text[:at_most])
+    texts = printable(_QUOTED.sub("…", "; ".join(rules)), MAX_RULES)
+    return printable(name, MAX_DETAIL) + (f": {texts}" if texts else "")
 
 
 def is_error(status: int) -> bool:

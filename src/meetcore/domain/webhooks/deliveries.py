@@ -72,7 +72,8 @@ class Attempt:
 
     `error` is a stable code for customers, and `None` exactly when the attempt succeeded; `status_code` is
     `None` without a response. `response_excerpt` is text that any store can hold. `address` is the connected
-    peer, for the operator only. `retry_after_s` is the delay that the receiver requested.
+    peer, for the operator only. `retry_after_s` is the delay that the receiver requested. The headers are
+    those of a failed attempt, as `headers.kept_headers` keeps them.
     """
 
     at: datetime
@@ -82,6 +83,8 @@ class Attempt:
     response_excerpt: str | None = None
     address: str | None = None
     retry_after_s: int | None = None
+    request_headers: str | None = None
+    response_headers: str | None = None
 
 
 @frozen

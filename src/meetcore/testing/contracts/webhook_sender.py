@@ -167,6 +167,11 @@ class WebhookSenderContract:
         assert (attempt.error, attempt.response_excerpt) == ("status_503", "busy")
         assert attempt.retry_after_s == wait_s
 
+    async def test_the_headers_of_a_refusal_are_returned_without_cookies(self, bench: SenderBench) -> None:
+        head = b"HTTP/1.1 401 No\r\nwww-authenticate: Basic\r\nset-cookie: a=b\r\nContent-Length: 0\r\n\r\n"
+        headers = (await bench.attempt(answering(head))).response_headers
+        assert headers == "Www-Authenticate: Basic\nSet-Cookie: (not kept)\nContent-Length: 0"
+
     async def test_informational_answers_are_skipped_and_upgrades_fail(self, bench: SenderBench) -> None:
         assert judge(await bench.attempt(answering(b"HTTP/1.1 103 Early\r\n\r\n" * 3 + OK)))
         upgrade = answering(b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")

@@ -132,6 +132,7 @@ def attempts(*, succeeds: bool | None = None) -> st.SearchStrategy[Attempt]:
         "response_excerpt": st.none() | st.text(max_size=10),
         "address": st.none() | public_ipv4().map(str),
         "retry_after_s": st.none() | st.integers(-10, 10**7),
+        "response_headers": st.none() | st.text(max_size=10),
     }
     taken = st.integers(200, 299)
     if succeeds:

@@ -23,6 +23,7 @@ from meetcore.domain.webhooks.endpoints import (
     disable_with_host,
     wait,
 )
+from meetcore.domain.webhooks.headers import kept_headers
 from meetcore.domain.webhooks.sender_faults import (
     MAX_CLOCK_OFFSET,
     PUT_OFF,
@@ -248,6 +249,8 @@ class DeliverWebhooks:
                 tracing.describe(error=failure.fault)
                 return PostResult(claimed, now, fault=failure.fault)
             tracing.describe(status=attempt.status_code, error=attempt.error)
+            if attempt.error is not None:
+                attempt = evolve(attempt, request_headers=kept_headers(headers))
             return PostResult(claimed, now, attempt, tracing.cause())
 
     def is_worth_recording(self, made: PostResult) -> bool:

@@ -657,6 +657,8 @@ CREATE TABLE delivery_attempts (
     error             text,
     response_excerpt  text,
     address           text,
+    request_headers   text,
+    response_headers  text,
     PRIMARY KEY (account_id, delivery_id, number)
 ) PARTITION BY RANGE (delivery_id);
 CREATE TABLE delivery_attempts_first PARTITION OF delivery_attempts FOR VALUES FROM (MINVALUE) TO (MAXVALUE);

@@ -3,11 +3,17 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from meetcore.adapters.postgres.columns import Row, readable, utc
+from meetcore.adapters.postgres.columns import Columns, Row, readable, utc
 from meetcore.adapters.postgres.repository import NEWEST, OLDEST, Reads, load_statements
-from meetcore.adapters.postgres.webhooks.rows import ATTEMPT, DELIVERY, ENDPOINT, event_context
+from meetcore.adapters.postgres.webhooks.rows import (
+    ATTEMPT,
+    DELIVERY,
+    ENDPOINT,
+    LISTED_ATTEMPT,
+    event_context,
+)
 from meetcore.domain.ids import first_id
-from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import EncodedEvent, EventKind
 from meetcore.domain.webhooks.views import (
@@ -18,7 +24,10 @@ from meetcore.domain.webhooks.views import (
 )
 from meetcore.ports.queries import MAX_PAGE
 
-SQL = load_statements(__file__, ATTEMPT=ATTEMPT, DELIVERY=DELIVERY, ENDPOINT=ENDPOINT, MAX_PAGE=MAX_PAGE)
+SQL = load_statements(
+    __file__, ATTEMPT=ATTEMPT, DELIVERY=DELIVERY, ENDPOINT=ENDPOINT, LISTED_ATTEMPT=LISTED_ATTEMPT,
+    MAX_PAGE=MAX_PAGE,
+)  # fmt: skip
 
 
 class EndpointReads(Reads):
@@ -79,17 +88,17 @@ class DeliveryReads(Reads):
             "kind": wanted.kind and wanted.kind.value,
         }
         found = await self._all(_LISTS[_condition(wanted.status), wanted.kind is not None], page)
-        return _histories(found) if found else None
+        return _histories(found, LISTED_ATTEMPT) if found else None
 
     async def find_delivery(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
         named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
-        histories = _histories(await self._all(SQL["find_delivery"], named))
+        histories = _histories(await self._all(SQL["find_delivery"], named), ATTEMPT)
         return histories[0] if histories else None
 
 
-def _histories(found: Sequence[Row]) -> list[DeliveryHistory]:
+def _histories(found: Sequence[Row], columns: Columns[Attempt]) -> list[DeliveryHistory]:
     """Rows of at most one attempt each, gathered by their deliveries in the order of the rows."""
     gathered: dict[UUID, list[Row]] = {}
     for row in found:
@@ -97,7 +106,7 @@ def _histories(found: Sequence[Row]) -> list[DeliveryHistory]:
             gathered.setdefault(row["delivery_id"], []).append(row)
     return [
         DeliveryHistory(
-            DELIVERY.read(of_one[0]), tuple(ATTEMPT.read(row) for row in of_one if row["number"] is not None)
+            DELIVERY.read(of_one[0]), tuple(columns.read(row) for row in of_one if row["number"] is not None)
         )
         for of_one in gathered.values()
     ]

@@ -22,7 +22,7 @@ LEFT JOIN LATERAL (
     ) d{of_kind} LIMIT %(limit)s
 ) d ON true
 LEFT JOIN LATERAL (
-    SELECT a.number, {ATTEMPT.select} FROM delivery_attempts a WHERE a.account_id = w.account_id
+    SELECT a.number, {LISTED_ATTEMPT.select} FROM delivery_attempts a WHERE a.account_id = w.account_id
         AND a.delivery_id = d.delivery_id
     ORDER BY a.number
 ) a ON true

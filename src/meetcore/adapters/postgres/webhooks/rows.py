@@ -32,8 +32,11 @@ def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
 
 DELIVERY = Columns(Delivery, "d", "delivery_", renamed={"next_attempt_at": "due_at"})
 
-# As its customer may see it: without the address that was dialled.
+# As its customer may see it: without the address that was dialled. Lists leave out the headers, which are long.
 ATTEMPT = Columns(Attempt, "a", "attempt_", without=("address", "retry_after_s"))
+LISTED_ATTEMPT = Columns(
+    Attempt, "a", "attempt_", without=("address", "retry_after_s", "request_headers", "response_headers")
+)
 
 
 def given_up(rows: Iterable[Row], reason: GiveUpReason) -> Sequence[GivenUp]:

@@ -29,7 +29,8 @@ from meetcore.usecases.requests.idempotency import Outcome
 ROOT: Final = "/dashboard/webhooks"
 _KIND: Final = "kind:"
 _FILTERS: Final = ("status", "kind", "day")
-_SOON: Final = timedelta(seconds=10)
+_SOON: Final = timedelta(seconds=40)
+"""A delivery in flight is due when its lease ends, after thirty seconds."""
 _HIDDEN: Final = frozenset({"join_url", "password", "host_key"})
 """Fields of a payload that an operator's view hides."""
 
