@@ -157,8 +157,10 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
         )
     (endpoint, *_) = await queries.list_endpoints(account_id, *page)
     statuses = (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED)
-    for delivered, event_kind, since in product(statuses, (None, KIND), (None, now)):
-        wanted_deliveries = DeliveryFilter(delivered, event_kind, since, since)
+    for delivered, event_kind, since, about in product(
+        statuses, (None, KIND), (None, now), (None, account_id)
+    ):
+        wanted_deliveries = DeliveryFilter(delivered, event_kind, since, since, about)
         await queries.list_deliveries(account_id, endpoint.id, wanted_deliveries, *page)
     for of_kind in (None, KIND):
         for before in (None, now):

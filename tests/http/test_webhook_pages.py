@@ -63,6 +63,70 @@ async def test_deliveries_are_filtered_and_the_filters_last_over_pages(
         assert (await browser.get(f"{page}?{nonsense}")).status_code in (200, 422)
 
 
+async def test_deliveries_are_found_by_the_id_of_an_event_or_of_a_meeting(
+    customer: Customer, visitors: Visitors
+) -> None:
+    webhook = await customer.make_webhook(event_types=["meeting.created"])
+    meeting, _other = await customer.make_meeting(), await customer.make_meeting()
+    browser = await visitors.member(customer.account_id)
+    page = f"/dashboard/webhooks/{webhook['id']}"
+
+    async def found(about: object, more: str = "") -> list[str]:
+        return re.findall(r"/deliveries/([^\"]+)", (await browser.get(f"{page}?about={about}{more}")).text)
+
+    [created] = await found(meeting["id"])
+    [row] = await customer.query("SELECT event_id FROM deliveries WHERE id = %s", created)
+    assert await found(row["event_id"], "&kind=meeting.created") == await found(f"%20{created}") == [created]
+    assert await found(row["event_id"], "&kind=meeting.ended") == []
+    for nothing in (webhook["id"], "nonsense", "%00"):
+        assert await found(nothing) == []
+
+
+async def test_a_disabled_webhook_is_made_active_and_recovered_in_one_place(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
+    page = f"/dashboard/webhooks/{webhook['id']}"
+    await customer.query(
+        "UPDATE webhook_endpoints SET state = 'disabled', consecutive_failures = 20, disabled_at = %s"
+        " WHERE id = %s RETURNING id",
+        datetime(2026, 11, 26, 17, 9, tzinfo=UTC), webhook["id"],
+    )  # fmt: skip
+    await customer.make_meeting()
+    [delivery] = await customer.query(
+        "SELECT id FROM deliveries WHERE status = 'held' AND endpoint_id = %s", webhook["id"]
+    )
+    await customer.query(
+        "UPDATE deliveries SET status = 'expired', held_at = NULL, failed_at = now() WHERE id = %s"
+        " RETURNING id",
+        delivery["id"],
+    )  # fmt: skip
+    await customer.make_meeting()
+    text = (await browser.get(page)).text
+    assert_contains(
+        text, "20 attempts in a row had failed", "held for 72 hours", 'href="?status=held"',
+        'value="2026-11-27T00:09"', absent=("Send everything again that failed since",),
+    )  # fmt: skip
+    [held] = await customer.query(
+        "SELECT id FROM deliveries WHERE status = 'held' AND endpoint_id = %s", webhook["id"]
+    )
+    assert "72 hours at most" in (await browser.get(f"{page}/deliveries/{held['id']}")).text
+    form = form_fields(text, f"{page}/change")
+    for _ in range(2):
+        wrong = await browser.post(f"{page}/change", **form | {"since": "x"})
+        assert (wrong.status_code, "Write a day and a time." in wrong.text) == (422, True)
+    done = await browser.post(f"{page}/change", **form)
+    assert "Deliveries that are sent again: 1." in done.text
+    assert (await customer.get(f"/webhooks/{webhook['id']}")).json()["is_active"] is True
+    waiting = await customer.query(
+        "SELECT id FROM deliveries WHERE status = 'expired' AND endpoint_id = %s",
+        webhook["id"],
+    )
+    assert waiting == []
+    repeated = await browser.post(f"{page}/change", **form)
+    assert "Deliveries that are sent again: 1." in repeated.text
+
+
 async def test_an_error_of_an_attempt_is_explained(customer: Customer, visitors: Visitors) -> None:
     browser, webhook = await visitors.member(customer.account_id), await customer.make_webhook()
     await customer.post(f"/webhooks/{webhook['id']}/test", {})

@@ -112,7 +112,7 @@ class LetterWriter:
             self._plural("A webhook was disabled", "%(count)s webhooks were disabled", count),
             (
                 _(
-                    "The last %(failures)s deliveries failed. Nothing has been sent here since %(time)s:",
+                    "The last %(failures)s attempts failed. Nothing has been sent here since %(time)s:",
                     failures=self._number(disabled.failures),
                     time=self._time(disabled.disabled_at),
                 ),

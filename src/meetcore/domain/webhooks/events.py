@@ -37,8 +37,8 @@ class Event:
     """A change of an account's data; `data` is the JSON-ready record as the API shows it.
 
     The id is the same over all deliveries, so that a receiver can drop duplicates. `data` may hold secrets
-    such as a join link. `subject_id` names the record whose erasure removes the event, if any. `cause` is its
-    `traceparent`.
+    such as a join link. `subject_id` names the meeting or the notes that it is about, if any; the erasure of
+    notes removes their events. `cause` is its `traceparent`.
     """
 
     id: UUID

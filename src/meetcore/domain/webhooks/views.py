@@ -172,13 +172,15 @@ class DeliveryHistory:
 class DeliveryFilter:
     """A choice of deliveries to an endpoint: made in [`made_from`, `made_before`), `None`: all.
 
-    One by `kind` covers the latest `MAX_DELIVERIES_LOOKED_AT` of those.
+    `about` is the id of a delivery, of its event, or of the meeting or the notes that the event is about. One
+    by it or by `kind` covers the latest `MAX_DELIVERIES_LOOKED_AT` of those.
     """
 
     status: DeliveryStatus | None = None
     kind: events.EventKind | None = None
     made_from: datetime | None = None
     made_before: datetime | None = None
+    about: UUID | None = None
 
 
 MAX_DELIVERIES_LOOKED_AT: Final = 20_000

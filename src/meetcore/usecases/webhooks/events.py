@@ -38,11 +38,12 @@ def events_of(runtime: Runtime, at: datetime, *facts: Fact) -> list[Event]:
 def _described(fact: Fact, at: datetime) -> Iterator[tuple[EventKind, UUID, object, UUID | None]]:
     match fact:
         case MeetingCreated(meeting):
-            yield EventKind.MEETING_CREATED, meeting.account_id, meeting_event_record(meeting, at), None
+            yield EventKind.MEETING_CREATED, meeting.account_id, meeting_event_record(meeting, at), meeting.id
         case MeetingEnded(meeting):
-            yield EventKind.MEETING_ENDED, meeting.account_id, meeting_event_record(meeting, at), None
+            yield EventKind.MEETING_ENDED, meeting.account_id, meeting_event_record(meeting, at), meeting.id
         case RecordingReady(recording):
-            yield EventKind.RECORDING_READY, recording.account_id, recording_record(recording, at), None
+            data = recording_record(recording, at)
+            yield EventKind.RECORDING_READY, recording.account_id, data, recording.meeting_id
         case NoteCompleted(note):
             yield EventKind.NOTE_COMPLETED, note.account_id, note_record(note), note.id
         case NoteFailed(note):

@@ -83,6 +83,10 @@ async def test_deliveries_are_found_by_kind_and_time(rig: PostgresRig) -> None:
         == everything
     )
     assert await found(DeliveryFilter(made_before=made[0])) == []
+    for one in everything:
+        assert await found(DeliveryFilter(about=one.delivery.id)) == [one]
+        assert await found(DeliveryFilter(about=one.delivery.event_id, kind=one.delivery.event_kind)) == [one]
+    assert await found(DeliveryFilter(about=endpoint.id)) == []
     assert await found(DeliveryFilter(made_from=made[-1] + timedelta(milliseconds=1))) == []
 
 

@@ -148,7 +148,7 @@ async def test_facts_become_events_in_their_order_with_the_record_at_that_instan
     runtime = (await ApplicationHarness().start()).runtime
     created, ended = events_of(runtime, NOW, MeetingCreated(MEETING), MeetingEnded(MEETING))
     assert (created.kind, ended.kind) == (EventKind.MEETING_CREATED, EventKind.MEETING_ENDED)
-    assert (created.account_id, created.created_at, created.subject_id) == (ID, NOW, None)
+    assert (created.account_id, created.created_at, created.subject_id) == (ID, NOW, MEETING.id)
     assert created.data == as_json(meeting_event_record(MEETING, NOW))
 
 

@@ -584,8 +584,8 @@ CREATE INDEX webhook_endpoints_previous_secrets ON webhook_endpoints (previous_s
 -- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
 -- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
 -- A delivery that waits behind the posts in flight at its endpoint is throttled, so that it delays no other, until one of
--- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that
--- an event is about; erasing the note deletes the event. `failed_at` is when a delivery failed or expired,
+-- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the meeting or
+-- the note that an event is about; erasing a note deletes its events. `failed_at` is when a delivery failed or expired,
 -- `attempts_before_recovery` how many attempts were made before it was recovered.
 --
 -- All three are partitioned by ids that begin with a time: an event's own, a delivery's own, and for an attempt that of its
@@ -604,8 +604,7 @@ CREATE TABLE events (
     created_at  timestamptz NOT NULL,
     subject_id  uuid,  -- no foreign key: together
     cause       text,
-    PRIMARY KEY (account_id, id),
-    CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'))
+    PRIMARY KEY (account_id, id)
 ) PARTITION BY RANGE (id);
 CREATE TABLE events_first PARTITION OF events FOR VALUES FROM (MINVALUE) TO (MAXVALUE);
 CREATE INDEX events_of_kind ON events (account_id, kind, id);

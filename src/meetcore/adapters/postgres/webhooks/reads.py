@@ -50,13 +50,17 @@ class EndpointReads(Reads):
 # condition repeated in the form of the partial index over them.
 _ANY, _SUCCEEDED = "", " AND d.status = 'succeeded'"
 _ANOTHER = " AND d.status = %(status)s AND d.status <> 'succeeded'"
+_OF_KIND = "d.delivery_event_kind = %(kind)s"
+_ABOUT = """(d.delivery_id = %(about)s OR d.delivery_event_id IN (
+        SELECT e.id FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(about)s
+        UNION ALL SELECT e.id FROM events e WHERE e.account_id = %(account_id)s AND e.subject_id = %(about)s))"""
 _LISTS = {
-    (condition, is_of_kind): SQL["list_deliveries"]
+    (condition, chosen): SQL["list_deliveries"]
     .replace("{and_status}", condition)
-    .replace("{most}", str(MAX_DELIVERIES_LOOKED_AT if is_of_kind else MAX_PAGE))
-    .replace("{of_kind}", " WHERE d.delivery_event_kind = %(kind)s" if is_of_kind else "")
+    .replace("{most}", str(MAX_DELIVERIES_LOOKED_AT if chosen else MAX_PAGE))
+    .replace("{chosen}", f" WHERE {' AND '.join(chosen)}" if chosen else "")
     for condition in (_ANY, _SUCCEEDED, _ANOTHER)
-    for is_of_kind in (False, True)
+    for chosen in ((), (_OF_KIND,), (_ABOUT,), (_OF_KIND, _ABOUT))
 }
 
 
@@ -86,8 +90,10 @@ class DeliveryReads(Reads):
             "first": OLDEST if wanted.made_from is None else first_id(wanted.made_from),
             "status": wanted.status and wanted.status.value,
             "kind": wanted.kind and wanted.kind.value,
+            "about": wanted.about,
         }
-        found = await self._all(_LISTS[_condition(wanted.status), wanted.kind is not None], page)
+        chosen = ((_OF_KIND,) if wanted.kind else ()) + ((_ABOUT,) if wanted.about else ())
+        found = await self._all(_LISTS[_condition(wanted.status), chosen], page)
         return _histories(found, LISTED_ATTEMPT) if found else None
 
     async def find_delivery(

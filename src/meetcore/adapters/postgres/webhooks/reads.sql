@@ -19,7 +19,7 @@ LEFT JOIN LATERAL (
         SELECT {DELIVERY.select} FROM deliveries d
         WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.id >= %(first)s{and_status}
         ORDER BY d.id DESC LIMIT {most}
-    ) d{of_kind} LIMIT %(limit)s
+    ) d{chosen} LIMIT %(limit)s
 ) d ON true
 LEFT JOIN LATERAL (
     SELECT a.number, {LISTED_ATTEMPT.select} FROM delivery_attempts a WHERE a.account_id = w.account_id

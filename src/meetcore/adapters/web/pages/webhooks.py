@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
+from attrs import evolve
 from starlette.responses import Response
 
 from meetcore.adapters.api.examples import payload as example_payload
@@ -28,7 +30,9 @@ from meetcore.usecases.requests.idempotency import Outcome
 
 ROOT: Final = "/dashboard/webhooks"
 _KIND: Final = "kind:"
-_FILTERS: Final = ("status", "kind", "day")
+_FILTERS: Final = ("status", "kind", "day", "about")
+_NO_ID: Final = UUID(int=0)
+_HELD_HOURS: Final = deliveries.HELD_FOR // timedelta(hours=1)
 _SOON: Final = timedelta(seconds=40)
 """A delivery in flight is due when its lease ends, after thirty seconds."""
 _HIDDEN: Final = frozenset({"join_url", "password", "host_key"})
@@ -169,10 +173,19 @@ async def edit_webhook(visit: Visit) -> Response:
 
 @Page("POST", f"{ROOT}/{{id}}/change", Action.MANAGE_WEBHOOKS)
 async def change_webhook(visit: Visit) -> Response:
-    """Pause or resume an endpoint."""
+    """Pause or resume an endpoint; a resumed one may be resent what failed since a time."""
     use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
     changes = endpoints.EndpointChanges(is_active=visit.form.get("is_active") == "yes")
-    return await _changed(visit, lambda form: use.change(who, endpoint_id, changes, form), "webhook_changed")
+    recovers = changes.is_active is True and bool(visit.form.get("since"))
+    since = _since(visit) if recovers else None
+    if recovers and since is None:
+        return await _show(visit, _no_time(visit))
+    _record, errors = await apply(visit, lambda form: use.change(who, endpoint_id, changes, form))
+    if errors:
+        return await _show(visit, errors)
+    if since is not None:
+        return await _recover(visit, since, "-recover")
+    return see_other(f"{ROOT}/{endpoint_id}?done=webhook_changed")
 
 
 @Page("POST", f"{ROOT}/{{id}}/remove", Action.MANAGE_WEBHOOKS, ask=_ask_to_remove)
@@ -192,13 +205,29 @@ async def send_test(visit: Visit) -> Response:
 @Page("POST", f"{ROOT}/{{id}}/recover", Action.MANAGE_WEBHOOKS)
 async def recover_deliveries(visit: Visit) -> Response:
     """Resend failed deliveries since a time in WIB, and show their number."""
-    use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
+    since = _since(visit)
+    return await (_show(visit, _no_time(visit)) if since is None else _recover(visit, since))
+
+
+def _since(visit: Visit) -> datetime | None:
     try:
         since = datetime.fromisoformat(visit.form.get("since", "")).replace(tzinfo=WIB)
         since.astimezone(UTC)
     except (ValueError, OverflowError):
-        return await _show(visit, {"since": visit.text(_("Write a day and a time."))})
-    record, errors = await apply(visit, lambda form: use.recover(who, endpoint_id, since, form))
+        return None
+    return since
+
+
+def _no_time(visit: Visit) -> Mapping[str, str]:
+    return {"since": visit.text(_("Write a day and a time."))}
+
+
+async def _recover(visit: Visit, since: datetime, part: str = "") -> Response:
+    """Recover deliveries, as one `part` of what the form changes, and show their number."""
+    use, who, endpoint_id = visit.use.webhooks, visit.signed_in, visit.path_id("webhook")
+    record, errors = await apply(
+        visit, lambda form: use.recover(who, endpoint_id, since, evolve(form, key=form.key + part))
+    )
     if errors:
         return await _show(visit, errors)
     notice = visit.text(_("Deliveries that are sent again: %(count)s."), count=record["deliveries"])
@@ -229,6 +258,7 @@ async def show_delivery(visit: Visit) -> Response:
         delivery=found.delivery,
         attempts=[(each, _explain_error(visit, each.error)) for each in reversed(found.attempts)],
         is_live=_is_live(found, visit.now),
+        held_hours=_HELD_HOURS,
         state=visit.mark(DELIVERY_STATES[found.delivery.status]),
         form_key=visit.new_form_key(),
     )
@@ -284,6 +314,7 @@ async def _show(
         _chosen(events.EventKind, visit.query("kind")),
         days.begins_at,
         days.ends_at,
+        _about(visit.query("about").strip()),
     )
     found = await use.list_deliveries(who, endpoint_id, wanted, PAGE_SIZE + 1, read_before(visit))
     path = f"{ROOT}/{endpoint.id}"
@@ -292,7 +323,8 @@ async def _show(
         "webhook.html",
         errors or days.errors,
         **({"notice": notice} if notice else {}),
-        since=visit.form.get("since", ""),
+        since=visit.form.get("since", "") or _disabled_at(endpoint),
+        held_hours=_HELD_HOURS,
         endpoint=endpoint,
         health=health,
         sample=views.HEALTH_SAMPLE,
@@ -308,6 +340,18 @@ async def _show(
         older=older,
         form_key=visit.new_form_key(),
     )
+
+
+def _disabled_at(endpoint: endpoints.Endpoint) -> str:
+    at = endpoint.disabled_at
+    return "" if at is None else f"{at.astimezone(WIB):%Y-%m-%dT%H:%M}"
+
+
+def _about(text: str) -> UUID | None:
+    try:
+        return UUID(text) if text else None
+    except ValueError:
+        return _NO_ID
 
 
 Choice = TypeVar("Choice", bound=StrEnum)
