@@ -111,16 +111,18 @@ class DocsPages:
     async def _text(self, request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
         text = page_source(name).replace(_PLACEHOLDER, self._base_url)
-        return self._page(request, PAGES[name], text)
+        return self._page(request, PAGES[name], text, is_text=True)
 
-    def _page(self, request: Request, title: str, markdown: str, status: int = 200) -> Response:
+    def _page(
+        self, request: Request, title: str, markdown: str, status: int = 200, *, is_text: bool = False
+    ) -> Response:
         """Build a page in the common layout."""
         path = request.scope["path"]
         up = {1: "docs/", 2: ""}.get(path.count("/"), "../")
         links = {f"{up}../docs" if up != "docs/" else "docs": "API reference"}
         links |= {f"{up}{name}": text for name, text in {**PAGES, "errors": "Errors"}.items()}
         html = _LAYOUT.format(
-            title=escape(title), style=_STYLE, links=_links(links, title), body=self._rendered(markdown),
+            title=escape(title), style=_STYLE, links=_links(links, title), body=self._rendered(markdown, is_text),
             contact=_contact_link(self._contact),
         )  # fmt: skip
         return HTMLResponse(html, status, _HEADERS)
@@ -196,7 +198,7 @@ def _parser() -> "MarkdownIt":
     return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def _render(markdown: str) -> str:
+def _render(markdown: str, is_text: bool) -> str:
     """Render Markdown: cells of a table name their column, long lines can be scrolled by keyboard."""
     parser = _parser()
     tokens = parser.parse(_COMMENT.sub("", _NOT_SERVED.sub("", markdown)))
@@ -218,20 +220,23 @@ def _render(markdown: str) -> str:
         "</table>", "</table></div>"
     )
     html = html.replace("<pre>", '<pre tabindex="0">')
-    return _HEADING.sub(_with_id, _LINK.sub(_served, html))
+    return _HEADING.sub(_with_id, _LINK.sub(_served, html) if is_text else html)
 
 
 _NOT_SERVED: Final = re.compile(r"^<!-- not served -->$.*?(?:^<!-- served -->$|\Z)", re.DOTALL | re.MULTILINE)
 """A part of a text for those who run the service."""
 _COMMENT: Final = re.compile(r"^<!--.*?-->$", re.MULTILINE)
-_LINK: Final = re.compile(r'<a href="(?:docs/)?([\w-]+)\.md(#[^"]*)?">(.*?)</a>', re.DOTALL)
+_LINK: Final = re.compile(r'<a href="(?![a-z]+:|#)([^"]*)">(.*?)</a>', re.DOTALL)
 _HEADING: Final = re.compile(r"<(h[23])>(.*?)</h[23]>")
 
 
 def _served(link: re.Match[str]) -> str:
-    """Let a link between texts lead to the page; one that is not served keeps its words alone."""
-    name, anchor, text = link.groups("")
-    return f'<a href="{name}{anchor}">{text}</a>' if name in {*PAGES, "errors"} else text
+    """Let a link between texts lead to the page; one to a file that is not served keeps its words alone."""
+    file, _, anchor = link[1].removeprefix("docs/").partition("#")
+    name = file.removesuffix(".md")
+    if name not in {*PAGES, "errors"}:
+        return link[2]
+    return f'<a href="{name}{"#" if anchor else ""}{anchor}">{link[2]}</a>'
 
 
 def _with_id(heading: re.Match[str]) -> str:
