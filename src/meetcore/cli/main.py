@@ -10,7 +10,7 @@ from cyclopts import App, CycloptsError
 
 from meetcore.cli.output import ExitCode, complain
 
-SERVICES = {"dev", "serve", "worker", "mcp"}
+SERVICES = {"dev", "serve", "worker", "mcp", "events", "listen"}
 OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 # Name, where it is, help. The help stands here, too: read from the command, it would import the module.
@@ -40,6 +40,21 @@ COMMANDS = (
         "Speak the Model Context Protocol over standard input and output, for a desktop client.\n\n"
         "The API key is taken from MEETCORE_API_KEY: on the command line, others could read it.",
     ),
+    ("api", "customer:api", "Call an operation of the API and print its answer as JSON."),
+    ("events", "customer:events", "The events of the account, as webhooks are sent them."),
+    (
+        "listen",
+        "listen:listen",
+        "Post the account's events to an address, signed as webhooks are, until Ctrl-C.\n\n"
+        "The secret is printed, the same at each start with an API key. Each event is posted once.",
+    ),
+    (
+        "trigger",
+        "listen:trigger",
+        "Make an event happen at a service on this machine.\n\n"
+        "What leads to it happens in the sandbox and spends credits of the account: a meeting is made,\n"
+        "started and ended, a payment is paid. A service elsewhere is refused.",
+    ),
     ("account", "accounts:account", "Accounts: who pays."),
     ("key", "keys:key", "API keys: who may do what."),
     ("credits", "credits:credits_", "Credits: top up, and prove the ledger."),
@@ -58,6 +73,9 @@ COMMANDS = (
     ("webhook", "webhooks:webhook", "Webhook endpoints of all accounts."),
 )
 
+FOR_CUSTOMERS = {"api", "events", "listen", "trigger"}
+"""They speak to a service by an API key, and need the extra `client` alone."""
+
 program = App(
     name="meetcore",
     help="Online meetings and meeting notes against prepaid credits.",
@@ -66,7 +84,9 @@ program = App(
 )
 
 for name, place, text in COMMANDS:
-    program.command(f"meetcore.cli.{place}", name=name, help=text)
+    group = "For customers, by an API key" if name in FOR_CUSTOMERS else "Commands"
+    program.command(f"meetcore.cli.{place}", name=name, help=text, group=group)
+program.register_install_completion_command()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -11,6 +11,7 @@ from typing import Final, Generic, Self, TypeVar
 import httpx
 from attrs import evolve
 
+from meetcore.client.calls import Call
 from meetcore.client.descriptors import Awaited, AwaitedResponses, Blocking, BlockingResponses, M
 from meetcore.client.exchange import RetryPolicy
 from meetcore.client.operations import (
@@ -35,6 +36,7 @@ __all__ = ["API_KEY_VARIABLE", "BASE_URL_VARIABLE", "AsyncClient", "Client"]
 BASE_URL_VARIABLE: Final = "MEETCORE_BASE_URL"
 API_KEY_VARIABLE: Final = "MEETCORE_API_KEY"
 
+T = TypeVar("T")
 Transport = TypeVar("Transport", SyncTransport, AsyncTransport)
 
 
@@ -154,6 +156,10 @@ class Client(_Client[Blocking, SyncTransport]):
         """The same operations, each returning a `Response` with the result."""
         return Operations(BlockingResponses(self._transport))
 
+    def send(self, call: Call[T]) -> T:
+        """Make a call that is described by hand, such as of an operation that this version does not know."""
+        return self._transport.respond(call).result
+
     def close(self) -> None:
         """Close the connections."""
         self._transport.http.close()
@@ -200,6 +206,10 @@ class AsyncClient(_Client[Awaited, AsyncTransport]):
     def with_response(self) -> Operations[AwaitedResponses]:
         """The same operations, each returning a `Response` with the result."""
         return Operations(AwaitedResponses(self._transport))
+
+    async def send(self, call: Call[T]) -> T:
+        """Make a call that is described by hand, such as of an operation that this version does not know."""
+        return (await self._transport.respond(call)).result
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -17,14 +17,18 @@ _SCHEME: Final = re.compile(r"[a-z0-9+.-]+://", re.IGNORECASE)
 
 def is_in_the_clear(url: str) -> bool:
     """Return whether what is sent to an address can be read on the way: http, and not to this machine."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme != "http" or host == "localhost" or host.endswith(".localhost"):
-        return False
-    try:
-        return not ip_address(host).is_loopback
-    except ValueError:
+    return urlsplit(url).scheme == "http" and not is_this_machine(url)
+
+
+def is_this_machine(url: str) -> bool:
+    """Return whether an address names loopback: by number, or as `localhost`."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
         return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def proxy_of(url: str, variables: Mapping[str, str]) -> str | None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meetcore.domain.proxies import is_in_the_clear, proxy_of
+from meetcore.domain.proxies import is_in_the_clear, is_this_machine, proxy_of
 
 URL = "https://meet.example.com"
 PROXY = "http://proxy.example:3128"
@@ -75,3 +75,18 @@ def test_no_proxy_names_what_is_reached_directly(url: str, entries: str, is_exem
 )  # fmt: skip
 def test_only_this_machine_is_reached_in_the_clear_without_being_read(url: str, is_readable: bool) -> None:
     assert is_in_the_clear(url) is is_readable
+
+
+@pytest.mark.parametrize(
+    ("url", "is_here"),
+    [
+        ("http://127.0.0.1:8000", True),
+        ("https://localhost", True),
+        ("http://[::1]:8000", True),
+        ("https://127.0.0.1.example.com", False),
+        ("https://localhost.example.com", False),
+        ("https://meet.example.com", False),
+    ],
+)
+def test_this_machine_is_loopback_alone(url: str, is_here: bool) -> None:
+    assert is_this_machine(url) is is_here

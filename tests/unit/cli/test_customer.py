@@ -1,0 +1,164 @@
+"""What the commands of customers do with addresses, keys and lists of events."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from meetcore.cli.customer import EventFeed, read_access
+from meetcore.cli.listen import secret_of
+from meetcore.client import Client
+from tests.client.clients import API_KEY
+from tests.client.scripted_server import ReceivedRequest, ScriptedServer, answer
+
+OF_THE_SERVER = (
+    "aiohappyeyeballs", "cattrs", "cryptography", "dramatiq", "httptools", "markdown_it", "msgspec",
+    "psycopg", "starlette", "structlog", "uvicorn", "uvloop",
+)  # fmt: skip
+WITHOUT = f"""
+import sys
+for name in {OF_THE_SERVER!r}:
+    sys.modules[name] = None
+from meetcore.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for variable in ("MEETCORE_API_KEY", "MEETCORE_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def keep(tmp_path: Path, text: str, mode: int = 0o600) -> Path:
+    file = tmp_path / "meetcore" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    file.chmod(mode)
+    return file
+
+
+def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(tmp_path, 'base_url = "https://kept.example"\napi_key = "mk_live_kept"\n')
+    assert read_access().base_url == "https://kept.example"
+    assert read_access().api_key == "mk_live_kept"
+    assert "mk_live_kept" not in repr(read_access())
+    monkeypatch.setenv("MEETCORE_BASE_URL", "https://set.example")
+    assert read_access().base_url == "https://set.example"
+
+
+def test_what_is_missing_is_named_with_the_place_for_it(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"MEETCORE_API_KEY and MEETCORE_BASE_URL.*config\.toml"):
+        read_access()
+
+
+def test_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    file = keep(tmp_path, 'base_url = "https://m.example"\napi_key = "mk_live_kept"\n', 0o640)
+    with pytest.raises(ValueError, match=f"chmod 600 {file}"):
+        read_access()
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    file = keep(tmp_path, "base_url: https\n")
+    with pytest.raises(ValueError, match=str(file)):
+        read_access()
+
+
+def test_the_secret_follows_from_the_key_and_does_not_show_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEETCORE_BASE_URL", "https://m.example")
+    secrets = []
+    for key in (API_KEY, API_KEY, API_KEY[:-1] + "A"):
+        monkeypatch.setenv("MEETCORE_API_KEY", key)
+        secrets.append(secret_of(read_access()))
+    assert secrets[0] == secrets[1] != secrets[2]
+    assert API_KEY[-20:] not in secrets[0]
+
+
+def listed(*events: tuple[str, str], more: str | None = None) -> bytes:
+    data = [{"id": id_, "type": kind, "created_at": f"2026-12-01T10:{id_}:00Z"} for id_, kind in events]
+    return answer(200, {"data": data, "next_cursor": more})
+
+
+def test_a_feed_gives_each_event_once_and_none_from_before() -> None:
+    ended = "meeting.ended"
+    script = [
+        listed(("02", ended), ("01", ended)),
+        listed(("02", ended)),
+        # A newer event on two pages, and one whose transaction ended late.
+        listed(("05", ended), more="page-2"), listed(("04", "credit.low"), ("02", ended)),
+        listed(("05", ended), ("04", "credit.low"), ("03", ended)),
+        listed(("05", ended)),
+    ]  # fmt: skip
+    with ScriptedServer(*script) as server, Client(server.url, API_KEY) as client:
+        feed = EventFeed(client)
+        assert [ids(feed.poll()) for _ in range(4)] == [[], ["04", "05"], ["03"], []]
+        queries = [query_of(each) for each in server.requests]
+    assert "from" not in queries[0]
+    assert queries[1]["from"] == "2026-12-01T10:01:00+00:00"
+    assert queries[3]["cursor"] == "page-2"
+    assert queries[4]["from"] == "2026-12-01T10:04:00+00:00"
+
+
+def test_a_feed_may_be_of_some_types() -> None:
+    script = [listed(), listed(("02", "credit.low"), ("01", "meeting.ended"))]
+    with ScriptedServer(*script) as server, Client(server.url, API_KEY) as client:
+        assert ids(EventFeed(client, ["credit.low"]).poll()) == ["02"]
+
+
+def query_of(request: ReceivedRequest) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(request.target).query))
+
+
+def ids(events: list[dict[str, Any]]) -> list[str]:
+    return [event["id"] for event in events]
+
+
+def run(*arguments: str, key: str = API_KEY, url: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "MEETCORE_API_KEY": key, "MEETCORE_BASE_URL": url}
+    command = [sys.executable, "-c", WITHOUT, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=60)
+
+
+def test_a_call_needs_nothing_of_the_server_and_prints_its_answer() -> None:
+    pages = [answer(200, {"data": [{"n": n}], "next_cursor": at}) for n, at in ((1, "x"), (2, None))]
+    with ScriptedServer(answer(200, {"id": "é"}), *pages) as server:
+        done = run("api", "get", "me", url=server.url)
+        assert (done.stdout, done.stderr) == ('{\n  "id": "é"\n}\n', "")
+        every = run("api", "GET", "/meetings?status=ended", "--all", url=server.url)
+        assert every.stdout == '{"n": 1}\n{"n": 2}\n', every.stderr
+        assert [query_of(each).get("status") for each in server.requests] == [None, "ended", "ended"]
+
+
+def test_a_body_is_sent_under_the_key_that_names_the_intent(tmp_path: Path) -> None:
+    body = tmp_path / "body.json"
+    body.write_text('{"title": "Rapat"}')
+    with ScriptedServer(answer(201, {"id": "m"})) as server:
+        done = run(
+            "api", "POST", "/meetings", "--data", f"@{body}", "--idempotency-key", "order-1", url=server.url
+        )
+        assert done.returncode == 0, done.stderr
+        [request] = server.requests
+    assert (request.key, request.json) == ("order-1", {"title": "Rapat"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["PUT", "/me"], "GET, POST, PATCH, DELETE"),
+        (["POST", "/meetings", "--data", "{"], "--data is not JSON"),
+        (["POST", "/meetings", "--data", "[]"], "JSON object"),
+        (["POST", "/meetings", "--data", "@/nowhere"], "/nowhere"),
+    ],
+)
+def test_a_call_that_cannot_be_made_is_refused(arguments: list[str], text: str) -> None:
+    done = run("api", *arguments, url="https://m.example")
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert len(done.stderr.splitlines()) == 1
