@@ -26,6 +26,7 @@ from meetcore.domain.mails.contents import (
     MailContent,
     PaymentEnded,
     PaymentReceived,
+    PaymentRefunded,
     SignInLink,
 )
 from meetcore.domain.mails.mails import Sender, parse_sender
@@ -127,6 +128,16 @@ def test_a_payment_failed_or_expired_and_its_money_is_in_the_currencys_form():
     letter = letters.LetterWriter(SITE, Language.INDONESIAN).write(received)
     assert letter.subject == "Pembayaran diterima: kuitansi 2026-000007"
     assert "Rp555.000" in letter.sentences[0]
+
+
+def test_a_refund_was_sent_or_has_failed():
+    sent = PaymentRefunded(100, 11_100, "USD", False, "https://meet.example/")
+    letter = letters.LetterWriter(SITE, Language.ENGLISH).write(sent)
+    assert letter.subject == "A refund of $111.00 was sent"
+    assert "100 credits were taken back" in letter.sentences[0]
+    failed = letters.LetterWriter(SITE, Language.INDONESIAN).write(evolve(sent, has_failed=True))
+    assert failed.subject == "Pengembalian dana US$111,00 gagal"
+    assert "kembali ada di akun" in failed.sentences[0]
 
 
 def test_one_and_several_webhooks_are_told_apart():

@@ -46,6 +46,7 @@ class TestMidtransFaults(GatewayFaultsContract):
 
 class TestXendit(PaymentGatewayContract):
     takes_money_once = False  # a session has no idempotency key
+    refunds_take_time = names_transactions = True
     currencies = ("PHP", "VND", "THB", "SGD", "MYR")
 
     @pytest.fixture
@@ -64,6 +65,7 @@ class TestXenditFaults(GatewayFaultsContract):
 
 
 class TestStripe(PaymentGatewayContract):
+    refunds_take_time = names_transactions = True
     currencies = ("USD", "JPY", "VND", "HUF", "MGA", "KWD")
 
     @pytest.fixture
@@ -103,6 +105,12 @@ class SandboxPlay:
         assert await self.gateway.state.end(payment_id, status)
 
     async def reverse(self, payment_id: UUID) -> None:
+        raise NotImplementedError
+
+    async def hold_refunds(self) -> None:
+        raise NotImplementedError
+
+    async def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:
         raise NotImplementedError
 
     async def sent_back(self, payment_id: UUID) -> int:

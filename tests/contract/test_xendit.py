@@ -9,6 +9,7 @@ from attrs import evolve
 
 from meetcore.adapters.xendit import xendit_notifications
 from meetcore.domain.payments.payments import GatewayStatus, PaymentStatus
+from meetcore.domain.payments.refunds import RefundState
 from meetcore.ports.payments import GatewayRefused, GatewayUnknown, NotificationInvalid, NotificationMalformed
 from meetcore.testing.contracts.payments import (
     NOW,
@@ -234,12 +235,15 @@ async def test_a_refund_that_another_holds_up_is_asked_for_again(xendit: Xendit)
     assert xendit.stand_in.sent_back(payment.id) == 5_000
 
 
-async def test_a_refund_that_failed_is_refused(xendit: Xendit):
+async def test_a_refund_that_is_called_a_duplicate_is_refused(xendit: Xendit):
     payment = await paid_payment(xendit.rig)
     failed = fact("xendit.notification.refund_failed")["data"]["data"]
     xendit.stand_in.faults.plan(Fault("canned", "refund", body=json.dumps(failed)))
     with pytest.raises(GatewayRefused, match="DUPLICATE_ERROR"):
         await xendit.gateway.refund(payment, refund_of(payment, 5_000))
+    other = {**failed, "failure_code": "INSUFFICIENT_BALANCE"}
+    xendit.stand_in.faults.plan(Fault("canned", "refund", body=json.dumps(other)))
+    assert await xendit.gateway.refund(payment, refund_of(payment, 5_000)) is RefundState.FAILED
 
 
 # Notifications
@@ -258,6 +262,15 @@ def test_documented_notifications(name: str):
     assert "cust-" not in said.body
     with pytest.raises(NotificationInvalid):
         read(body, "tokem")
+
+
+def test_a_documented_dispute_names_the_payment_there():
+    said = read(fact("xendit.notification.dispute"))
+    assert said is not None
+    assert (said.payment_id, said.transaction_id) == (None, "py-1fdaf346-dd2e-4b6c-b938-124c7167a822")
+    assert said.is_dispute
+    assert '"category": {"name": "fraud"}' in said.body
+    assert '"due_date"' in said.body
 
 
 def test_a_notification_of_another_reference_is_about_nothing_of_ours():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 from collections.abc import AsyncIterator, Callable
 from datetime import date
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import httpx
 import pypdf
@@ -15,9 +17,11 @@ from starlette.applications import Starlette
 
 from meetcore.adapters.web.formats import format_day
 from meetcore.composition.application import Application
+from meetcore.domain.members.audit import SERVICE
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.payments.packages import CreditPackage, FreeAmount, PackageCatalogue
+from meetcore.usecases.payments.refunds import refund_within
 from tests.support.api_harness import Customer, rebuilt
 from tests.support.pages import Browser, form_fields
 from tests.support.texts import assert_contains
@@ -242,6 +246,28 @@ async def test_a_receipt_names_seller_buyer_and_money(customer: Customer, visito
         reader = await visitors.member(customer.account_id, role)
         assert (await reader.get(f"{path}/receipt.pdf")).status_code == status
         assert "receipt.pdf" not in (await reader.get(path)).text
+
+
+async def test_a_refund_is_on_the_payments_page_and_on_its_receipt(
+    customer: Customer, visitors: Visitors
+) -> None:
+    browser = await visitors.member(customer.account_id, Role.FINANCE)
+    path = await act(browser, await bought(browser), "pay")
+    assert "Refund" not in await settled(customer, browser, path)
+    application = customer.application
+    runtime, follow = application.runtime, application.payments.follow
+    assert follow is not None
+    async with application.ports.store.begin() as tx:
+        await refund_within(tx, runtime, SERVICE, runtime.now(), UUID(path[-36:]), 100, "asked for")
+    today = format_day(runtime.now(), Language.ENGLISH)
+    page = html.unescape((await browser.get(path)).text).replace(NBSP, " ")
+    assert_contains(page, "The money goes back the way it came.", "IDR 111,000, 100 credits", today)
+    assert_contains(text_of(await browser.get(f"{path}/receipt.pdf")), "Refund", "IDR 111,000", "not yet")
+    while await follow():
+        pass
+    assert f"sent the way it came on {today}" in (await browser.get(path)).text.replace(NBSP, " ")
+    receipt = text_of(await browser.get(f"{path}/receipt.pdf"))
+    assert_contains(receipt, "Sent back", today, absent=("not yet",))
 
 
 async def test_an_unpaid_payment_has_no_receipt(customer: Customer, visitors: Visitors) -> None:

@@ -130,7 +130,9 @@ async def test_a_doubt_is_closed_with_a_reason(customer: Customer, sign_in: Sign
     assert_contains(html.unescape(asked), "Close the doubt?", "The payment fails.", 'value="sent back"')
     done = await browser.post(f"{path}/dismiss", page=path, reason="sent back", confirmed="yes")
     assert done.headers["location"] == f"{path}?done=doubt_closed"
-    assert f"{path}/dismiss" not in await shown(browser, payment_id)
+    closed = await shown(browser, payment_id)
+    assert_contains(closed, "Another currency was paid:", "sent back", absent=(f"{path}/dismiss",))
+    assert "@example.com: sent back" in closed, "who closed it, and why"
     assert (await browser.post(f"{path}/dismiss", page=path, reason="x", confirmed="yes")).status_code == 422
     assert await customer.balance() == before
     [entry] = await logged_of(customer, "payment.dismissed")

@@ -42,6 +42,12 @@ class StandInPlay:
     async def reverse(self, payment_id: UUID) -> None:
         self.stand_in.reverse(payment_id)
 
+    async def hold_refunds(self) -> None:
+        self.stand_in.hold_refunds()
+
+    async def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:
+        self.stand_in.end_refund(payment_id, is_sent=is_sent)
+
     async def sent_back(self, payment_id: UUID) -> int:
         return self.stand_in.sent_back(payment_id)
 

@@ -16,6 +16,7 @@ from meetcore.domain.mails.contents import (
     PasskeyChanged,
     PaymentEnded,
     PaymentReceived,
+    PaymentRefunded,
     StatementReady,
 )
 from meetcore.domain.mails.contents import Invitation as InvitationMail
@@ -72,6 +73,7 @@ CONTENTS: tuple[MailContent, ...] = (
     PasskeyChanged("Dewi's laptop", True, AT, "192.0.2.1", "https://meet.example/"),
     StatementReady(date(2026, 11, 1), "Perkumpulan “Émile”", "https://meet.example/"),
     PaymentReceived("2026-000001", 500, 555_000, "IDR", "https://meet.example/"),
+    PaymentRefunded(100, 111_000, "IDR", False, "https://meet.example/"),
     PaymentEnded(500, 555_000, "IDR", True, "https://meet.example/"),
 )
 

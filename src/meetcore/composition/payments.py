@@ -27,7 +27,7 @@ def build_payments(app: Application) -> Payments:
     settle = SettlePayment(runtime, policy.packages.seller, CreditMails(app.mail_queue))
     return Payments(
         StartPayment(store, gateway, policy.packages, runtime, policy.base_url),
-        ReceiveNotification(store, notifier, runtime),
+        ReceiveNotification(store, notifier, runtime, reports.payment),
         settle,
         None if gateway is None else FollowPayments(
             store, gateway, settle, notifier, runtime, reports.payment

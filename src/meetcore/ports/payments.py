@@ -14,7 +14,7 @@ from attrs import field, frozen
 from meetcore.domain.payments import views
 from meetcore.domain.payments.payments import GatewayAnswer, Payment
 from meetcore.domain.payments.receipts import Buyer, Receipt
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 
 
 class GatewayRefused(Exception):
@@ -80,16 +80,23 @@ class PaymentGateway(Protocol):
     async def find(self, payment: Payment) -> GatewayRecord | None:
         """Ask for a payment by its reference, or its id without one; `None` where it is unknown."""
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
-        """Send money back. Repeated for the same payment, it sends nothing again."""
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
+        """Send money back, and return how far that is. Repeated for the same payment, it sends nothing again:
+        not when the first refund has failed, either.
+        """
 
 
 @frozen
 class Notification:
-    """A verified notification: the payment that it is about, and its body for operators."""
+    """A verified notification: the payment that it is about, and its body for operators.
 
-    payment_id: UUID
+    One about a dispute may name the gateway's `transaction_id` in place of the payment.
+    """
+
+    payment_id: UUID | None
     body: str = field(repr=False)
+    transaction_id: str = ""
+    is_dispute: bool = False
 
 
 class NotificationParser(Protocol):
@@ -116,6 +123,9 @@ class PaymentRepository(Protocol):
         Raises `NotFound`.
         """
 
+    async def find_by_transaction(self, transaction_id: str) -> UUID | None:
+        """Find the payment with the gateway's id of its transaction."""
+
     async def save(self, payment: Payment) -> None: ...
     async def add_message(
         self, payment_id: UUID, at: datetime, source: views.MessageSource, body: str
@@ -127,8 +137,8 @@ class PaymentRepository(Protocol):
 
     async def add_refund(self, refund: Refund) -> None: ...
     async def load_refund(self, payment_id: UUID) -> Refund | None: ...
-    async def save_paid_back(self, payment_id: UUID, at: datetime) -> bool:
-        """Note that the money was sent back; false where that was noted before."""
+    async def save_refund(self, refund: Refund) -> None:
+        """Write when the money was sent back, and when that failed."""
 
     async def add_receipt(self, receipt: Receipt) -> Receipt:
         """Write a receipt under the next number of its year, and return it; `number` is not looked at."""
@@ -142,9 +152,8 @@ class PaymentRepository(Protocol):
 class PaymentQueries(Protocol):
     """Reads of payments, the newest first; those of operators are of every account."""
 
-    async def find_payment(self, account_id: UUID, payment_id: UUID) -> Payment | None: ...
+    async def find_payment(self, account_id: UUID, payment_id: UUID) -> views.PaymentPapers | None: ...
     async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]: ...
-    async def find_receipt(self, account_id: UUID, payment_id: UUID) -> views.PaidReceipt | None: ...
     async def list_all_payments(
         self, limit: int, before: UUID | None, *, in_doubt: bool = False
     ) -> Sequence[views.PaymentLine]: ...

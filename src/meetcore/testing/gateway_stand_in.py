@@ -117,6 +117,14 @@ class GatewayStandIn(StandIn[Fault]):
     def reverse(self, payment_id: UUID) -> None:
         """Let a bank take the money of a paid payment back."""
 
+    def hold_refunds(self) -> None:
+        """Let refunds from now on stay under way until `end_refund`; here they are sent at once."""
+        raise NotImplementedError
+
+    def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:
+        """Let a refund be sent, or fail, whatever its state."""
+        raise NotImplementedError
+
     @abstractmethod
     def sent_back(self, payment_id: UUID) -> int:
         """Return the money that was sent back by refunds."""

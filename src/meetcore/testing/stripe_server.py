@@ -81,6 +81,7 @@ class StripeStandIn(GatewayStandIn):
         self.secret_key, self.secret, self._now = secret_key, secret, now
         self.sessions: list[_Session] = []
         self._by_key: dict[str, tuple[bytes, Reply]] = {}
+        self._refund_status = "succeeded"
 
     def call_of(self, request: Request) -> str:
         """Tell by the path; a refund begins with what `find` asks, and is planned by its own request."""
@@ -187,12 +188,23 @@ class StripeStandIn(GatewayStandIn):
             raise _refusal(400, "charge_already_refunded", "Refund amount is greater than unrefunded amount")
         refund = {
             "id": f"re_{secrets.token_hex(12)}", "object": "refund", "amount": amount,
-            "currency": intent.currency, "payment_intent": intent.id, "status": "succeeded",
+            "currency": intent.currency, "payment_intent": intent.id, "status": self._refund_status,
             "reason": form["reason"], "metadata": {"payment_id": form["metadata[payment_id]"]},
         }  # fmt: skip
         intent.refunds.append(refund)
         self._notify(form["metadata[payment_id]"], "charge.refunded", _shown_intent(intent)["latest_charge"])
         return as_json(refund)
+
+    def hold_refunds(self) -> None:
+        """Let refunds stay under way."""
+        self._refund_status = "pending"
+
+    def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:
+        """Let the refunds of a payment be sent, or fail."""
+        for intent in self._intents(str(payment_id)):
+            for refund in intent.refunds:
+                refund["status"] = "succeeded" if is_sent else "failed"
+                self._notify(str(payment_id), "refund.updated" if is_sent else "refund.failed", refund)
 
     def _notify(self, reference: str, kind: str, about: dict[str, Any]) -> None:
         event = {
@@ -256,6 +268,12 @@ class StripeStandIn(GatewayStandIn):
         """Let the card's holder dispute the payment."""
         for intent in self._intents(str(payment_id)):
             intent.is_disputed = True
+            dispute = {
+                "id": f"du_{secrets.token_hex(12)}", "object": "dispute", "amount": intent.amount,
+                "charge": f"ch_{intent.id[3:]}", "currency": intent.currency, "metadata": {},
+                "payment_intent": intent.id, "reason": "fraudulent", "status": "needs_response",
+            }  # fmt: skip
+            self._notify(str(payment_id), "charge.dispute.created", dispute)
 
     def sent_back(self, payment_id: UUID) -> int:
         """Sum the refunds."""
@@ -263,6 +281,7 @@ class StripeStandIn(GatewayStandIn):
             refund["amount"] // (100 if each.currency in _HUNDREDTHS else 1)
             for each in self._intents(str(payment_id))
             for refund in each.refunds
+            if refund["status"] != "failed"
         )
 
     def forged(self, notice: Notice) -> Notice:
@@ -271,7 +290,7 @@ class StripeStandIn(GatewayStandIn):
 
 
 def _shown_intent(intent: _Intent) -> dict[str, Any]:
-    sent = sum(each["amount"] for each in intent.refunds)
+    sent = sum(each["amount"] for each in intent.refunds if each["status"] != "failed")
     card = {"brand": "visa", "last4": PAYER[0][-4:], "fingerprint": "Xt5EWLLDS7FJjR1c", "exp_year": 2030}
     charge = {
         "id": f"ch_{intent.id[3:]}", "object": "charge", "amount": intent.amount, "amount_refunded": sent,

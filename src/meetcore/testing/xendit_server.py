@@ -73,6 +73,7 @@ class XenditStandIn(GatewayStandIn):
         self.sessions: list[_Session] = []
         self.payments: list[_Payment] = []
         self._by_key: dict[str, Reply] = {}
+        self._refund_status = "SUCCEEDED"
 
     def call_of(self, request: Request) -> str:
         """Tell by the path; a refund begins with what `find` asks, and is planned by its own request."""
@@ -174,7 +175,8 @@ class XenditStandIn(GatewayStandIn):
             for refund in payment.refunds:
                 money = {"amount": refund["amount"], "reference_id": refund["reference_id"]}
                 about |= {"product_id": refund["id"]}
-                found.append({"type": "REFUND", "status": "SUCCESS", **about, **money})
+                status = {"SUCCEEDED": "SUCCESS"}.get(refund["status"], refund["status"])
+                found.append({"type": "REFUND", "status": status, **about, **money})
         return [each for each in found if reference in (None, each["reference_id"])]
 
     def _refund(self, wanted: dict[str, Any], key: str) -> Reply:
@@ -186,18 +188,38 @@ class XenditStandIn(GatewayStandIn):
         refund = {
             "id": f"rfd-{uuid4()}", "payment_request_id": payment.request_id, "payment_id": payment.id,
             "reference_id": wanted["reference_id"], "channel_code": "CARDS", "currency": payment.currency,
-            "amount": wanted["amount"], "status": "PENDING", "reason": wanted["reason"], "failure_code": None,
+            "amount": wanted["amount"], "status": self._refund_status, "reason": wanted["reason"],
+            "failure_code": None,
         }  # fmt: skip
         payment.refunds.append(refund)
-        self._notify(payment.reference, "refund.succeeded", {**refund, "status": "SUCCEEDED"})
-        self._by_key[key] = as_json(refund)
+        self._by_key[key] = as_json({**refund, "status": "PENDING"})
+        self._notify_refund(payment)
         return self._by_key[key]
+
+    def _notify_refund(self, payment: _Payment) -> None:
+        for refund in payment.refunds:
+            if refund["status"] != "PENDING":
+                self._notify(payment.reference, f"refund.{refund['status'].lower()}", refund)
+
+    def hold_refunds(self) -> None:
+        """Let refunds stay under way."""
+        self._refund_status = "PENDING"
+
+    def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:
+        """Let the refunds of a payment be sent, or fail."""
+        payment = self._payment("reference", str(payment_id))
+        for refund in payment.refunds:
+            refund["status"] = "SUCCEEDED" if is_sent else "FAILED"
+        self._notify_refund(payment)
 
     def _notify(self, reference: str, event: str, data: dict[str, Any]) -> None:
         about = {
             "event": event, "business_id": "661f87c614802d6c402cd82d", "created": "2026-12-01T02:00:00Z",
             "data": {**data, "customer": {"email": PAYER[3], "name": PAYER[2]}},
         }  # fmt: skip
+        self._keep(reference, about)
+
+    def _keep(self, reference: str, about: dict[str, Any]) -> None:
         headers = {"Content-Type": "application/json", "x-callback-token": self.token}
         self.keep_notice(reference, Notice(json.dumps(about).encode(), headers))
 
@@ -242,7 +264,14 @@ class XenditStandIn(GatewayStandIn):
 
     def reverse(self, payment_id: UUID) -> None:
         """Let the card's bank charge the payment back."""
-        self._payment("reference", str(payment_id)).is_charged_back = True
+        payment = self._payment("reference", str(payment_id))
+        payment.is_charged_back = True
+        body = {
+            "event": "dispute.action_required", "id": f"mi-dspt-{uuid4()}", "channel_code": "CARDS",
+            "status": "ACTION_REQUIRED", "currency": payment.currency, "payment_id": payment.id,
+            "amount": {"initial": str(payment.amount), "terminal": None}, "category": {"name": "fraud"},
+        }  # fmt: skip
+        self._keep(payment.reference, body)
 
     def sent_back(self, payment_id: UUID) -> int:
         """Sum the refunds."""
@@ -251,6 +280,7 @@ class XenditStandIn(GatewayStandIn):
             round(refund["amount"] * 10 ** _DECIMALS.get(each.currency, 2))
             for each in paid
             for refund in each.refunds
+            if refund["status"] != "FAILED"
         )
 
     def forged(self, notice: Notice) -> Notice:

@@ -62,6 +62,8 @@ class LetterWriter:
                 return self._received(content)
             case contents.PaymentEnded():
                 return self._ended(content)
+            case contents.PaymentRefunded():
+                return self._refunded(content)
 
     def _sign_in(self, link: contents.SignInLink) -> Letter:
         _ = self._text
@@ -215,6 +217,27 @@ class LetterWriter:
             _("See the payment"),
             ended.page_url,
         )
+
+    def _refunded(self, refund: contents.PaymentRefunded) -> Letter:
+        _ = self._text
+        values = {
+            "amount": format_money(refund.amount, refund.currency, self.language),
+            "credits": self._number(refund.credits),
+        }
+        if refund.has_failed:
+            subject = _("A refund of %(amount)s has failed", **values)
+            sentence = _(
+                "%(amount)s could not be sent back. The %(credits)s credits are in the account again.",
+                **values,
+            )
+            then = _("The operator of %(site)s looks into it.", site=self.site)
+        else:
+            subject = _("A refund of %(amount)s was sent", **values)
+            sentence = _(
+                "%(credits)s credits were taken back, and %(amount)s was sent the way it came.", **values
+            )
+            then = _("It can take some days to arrive. The receipt shows the refund.")
+        return Letter(subject, (sentence, then), _("See the payment"), refund.page_url)
 
     def _text(self, message: str, **values: str) -> str:
         return translations(CATALOGUES, self.language).gettext(message) % values

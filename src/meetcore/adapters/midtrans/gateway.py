@@ -36,7 +36,7 @@ from meetcore.adapters.gateway_calls import (
 )
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment, PaymentStatus
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports.observability import NO_TRACING, Tracing
 from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRecord, GatewayRefused, GatewayUnknown
 
@@ -236,7 +236,7 @@ class MidtransGateway:
         """Return whether Snap lets the customer make another attempt."""
         return self._now() < payment.expires_at + _LAST_WORDS
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         """Send money back, under the payment's id as refund key.
 
         A card's payment can be refunded when it is settled, on the next day; until then it is
@@ -250,14 +250,14 @@ class MidtransGateway:
             read = self._http.decoded if response.is_done else self._http.fault
             code = read(response, _Code).status_code
             if response.is_done and code == "200":
-                return
+                return RefundState.SENT
             if code.startswith("5") or code == "429":
                 raise GatewayUnknown(f"midtrans: status code {code}")
             _, transaction = await self._status(payment.id)
         if transaction is not None and any(
             each.refund_key == str(payment.id) for each in transaction.refunds
         ):
-            return  # a repeat is refused as a duplicate
+            return RefundState.SENT  # a repeat is refused as a duplicate
         if transaction is not None and transaction.transaction_status.lower() == "capture":
             raise GatewayUnknown("midtrans: the payment is not settled yet")
         if response.status == 202:

@@ -14,7 +14,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports import payments as ports
 
 SIGNATURE: Final = "x-sandbox-signature"
@@ -96,9 +96,10 @@ class SandboxGateway:
         is_late = payment.status is GatewayStatus.PENDING and self.now() >= payment.expires_at
         return GatewayStatus.EXPIRED if is_late else payment.status
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         if not await self.state.refund(payment.id, refund.amount):
             raise ports.GatewayRefused("the sandbox has no paid payment of this id")
+        return RefundState.SENT
 
     def token(self, payment_id: UUID) -> str:
         """Return the token of a payment's page."""

@@ -1,8 +1,8 @@
 """Stripe as a `PaymentGateway`, by Checkout Sessions.
 
 A payment's id is the session's `client_reference_id`, and metadata of the PaymentIntent, the charge and the
-refund. The page belongs to an idempotency key, which Stripe keeps for 24 hours at least; a session lives
-24 hours at most.
+refund; a dispute names the PaymentIntent alone. The page belongs to an idempotency key, which Stripe keeps
+for 24 hours at least; a session lives 24 hours at most.
 
 =================================================  ===========================================================
 session                                            meaning
@@ -28,7 +28,7 @@ from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_b
 from meetcore.adapters.stripe.client import Missing, make_client, outcomes
 from meetcore.adapters.stripe.currencies import from_stripe, to_stripe
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports.observability import NO_TRACING, Tracing
 from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRecord, GatewayRefused, GatewayUnknown
 
@@ -37,7 +37,10 @@ PAYMENT_ID: Final = "payment_id"
 """The name of our id in metadata."""
 _SOONER: Final = timedelta(minutes=2)
 """A session ends earlier by this, so that a clock of ours that is fast makes none of over 24 hours."""
-_UNREFUNDED: Final = frozenset({"failed", "canceled"})
+_REFUNDS: Final = {
+    "succeeded": RefundState.SENT, "failed": RefundState.FAILED, "canceled": RefundState.FAILED,
+}  # fmt: skip
+"""States of refunds; in others they are under way."""
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ _INTENT: Final = below(
 )
 KEPT: Final = below(
     "id", "object", "client_reference_id", "status", "payment_status", "amount_total", "currency", "created",
-    "expires_at", payment_intent=_INTENT,
+    "expires_at", "charge", "reason", payment_intent=_INTENT,
 )  # fmt: skip
 """What is kept of a session for operators."""
 KEPT_EVENT: Final = below(
@@ -170,7 +173,7 @@ class StripeGateway:
             )
             return next(iter(found.data), None)
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         """Send money back; an earlier refund of this payment is looked for first."""
         async with self._http.budget():
             intent = await self._paid_intent(payment)
@@ -187,8 +190,7 @@ class StripeGateway:
                         },
                         {"idempotency_key": f"refund-{payment.id}"},
                     )
-        if made.status in _UNREFUNDED:
-            raise GatewayRefused(f"stripe: the refund is {made.status}")
+        return _REFUNDS.get(made.status or "", RefundState.UNDER_WAY)
 
     async def _paid_intent(self, payment: Payment) -> str:
         session = await self._session(payment)
@@ -271,8 +273,9 @@ def _answer_of_intent(intent: _Intent) -> GatewayAnswer:
     status = GatewayStatus.REVERSED if is_back else GatewayStatus.PAID
     method = charge.payment_method_details
     return GatewayAnswer(
-        status, from_stripe(intent.amount_received, currency), currency, method.type if method else ""
-    )
+        status, from_stripe(intent.amount_received, currency), currency, method.type if method else "",
+        intent.id,
+    )  # fmt: skip
 
 
 def _status_of_intent(intent: _Intent) -> GatewayStatus:

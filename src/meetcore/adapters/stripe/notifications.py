@@ -35,6 +35,12 @@ def stripe_notifications(secret: str) -> NotificationParser:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise NotificationMalformed("not JSON") from error
         match event:
+            case {
+                "object": "event",
+                "data": {"object": {"object": "dispute", "payment_intent": str(intent)}},
+            }:
+                kept = kept_body(event, KEPT_EVENT)
+                return Notification(None, kept, transaction_id=intent, is_dispute=True)
             case {"object": "event", "type": str(), "data": {"object": dict(about)}}:
                 known = _payment_of(about)
             case _:

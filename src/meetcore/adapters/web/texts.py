@@ -139,6 +139,20 @@ PAYMENT_DOUBTS: Final[Mapping[Doubt, tuple[str, str]]] = {
             "transfer, and close the doubt."
         ),
     ),
+    Doubt.REFUND_FAILED: (
+        _("The gateway could not send the refund"),
+        _(
+            "It had accepted the refund, and failed later. The credits are in the account again. Send the "
+            "money another way, take the credits by an adjustment, and close the doubt."
+        ),
+    ),
+    Doubt.DISPUTED: (
+        _("The payer disputes the payment"),
+        _(
+            "The messages below have the reason. Answer the bank on the gateway's own pages, take the "
+            "credits by an adjustment where the money is lost, and close the doubt."
+        ),
+    ),
     Doubt.UNANSWERED: (
         _("The gateway never said what became of it"),
         _(

@@ -23,7 +23,7 @@ from attrs import frozen
 from meetcore.adapters.bounded_http import HttpResponse
 from meetcore.adapters.gateway_calls import BUDGET_S, GatewayHttp, below, kept_body, whole_units
 from meetcore.domain.payments.payments import GatewayAnswer, GatewayStatus, Payment
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports.observability import NO_TRACING, Tracing
 from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRecord, GatewayRefused, GatewayUnknown
 
@@ -41,7 +41,13 @@ _OVER: Final = {"EXPIRED": GatewayStatus.EXPIRED, "CANCELED": GatewayStatus.FAIL
 _NOT_PAID: Final = {
     "FAILED": GatewayStatus.FAILED, "CANCELED": GatewayStatus.FAILED, "EXPIRED": GatewayStatus.EXPIRED,
 }  # fmt: skip
-_UNREFUNDED: Final = frozenset({"FAILED", "CANCELLED"})
+_REFUNDS: Final = {
+    "SUCCEEDED": RefundState.SENT, "SUCCESS": RefundState.SENT, "PENDING": RefundState.UNDER_WAY,
+    "FAILED": RefundState.FAILED, "CANCELLED": RefundState.FAILED, "VOIDED": RefundState.FAILED,
+    "REVERSED": RefundState.FAILED,
+}  # fmt: skip
+"""States of refunds, and of their transactions; in others they are under way."""
+_DUPLICATE: Final = "DUPLICATE_ERROR"
 _LATER: Final = frozenset({"REFUND_IN_PROGRESS", "TEMPORARILY_UNAVAILABLE"})
 
 T = TypeVar("T")
@@ -50,6 +56,7 @@ KEPT: Final = below(
     "payment_session_id", "payment_id", "payment_request_id", "reference_id", "status", "amount",
     "request_amount", "currency", "country", "channel_code", "failure_code", "created", "updated",
     "expires_at", "id", "reason", "type", "cashflow", "product_id", "settlement_status",
+    "due_date", "note", category=below("name"),
     captures=below("capture_id", "capture_amount", "capture_timestamp"),
 )  # fmt: skip
 """What is kept of a session, a payment, a refund or a transaction for operators."""
@@ -226,15 +233,16 @@ class XenditGateway:
     def _refusal(self, response: HttpResponse) -> GatewayRefused:
         return self._http.refusal(response, self._http.fault(response, _Error).error_code or None)
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         """Send money back, under the payment's id as reference and idempotency key.
 
         An earlier refund under this reference is looked for first.
         """
         async with self._http.budget():
             found = await self._find(payment)
-            if any(each.is_refund for each in found.transactions):
-                return
+            made = next((each for each in found.transactions if each.type == "REFUND"), None)
+            if made is not None:
+                return _REFUNDS.get(made.status, RefundState.UNDER_WAY)
             if found.request_id is None:
                 raise GatewayRefused("xendit: nothing was paid")
             body = {
@@ -247,9 +255,10 @@ class XenditGateway:
             if self._http.fault(response, _Error).error_code in _LATER:
                 raise GatewayUnknown("xendit: refunds are not taken now")
             raise self._refusal(response)
-        made = self._http.decoded(response, _Refund)
-        if made.status in _UNREFUNDED:
-            raise self._http.refusal(response, made.failure_code)
+        made_now = self._http.decoded(response, _Refund)
+        if made_now.failure_code == _DUPLICATE:  # another one may have been sent: an operator looks
+            raise self._http.refusal(response, made_now.failure_code)
+        return _REFUNDS.get(made_now.status, RefundState.UNDER_WAY)
 
     async def check(self) -> None:
         """Read one transaction of the account; raises `GatewayRefused` and `GatewayUnknown`."""
@@ -312,7 +321,8 @@ def _answer(payment: Payment, found: _Found) -> GatewayAnswer | None:
 def _answer_of_payment(paid: _Payment) -> GatewayAnswer:
     is_paid = paid.status == "SUCCEEDED"
     status = GatewayStatus.PAID if is_paid else _NOT_PAID.get(paid.status, GatewayStatus.PENDING)
-    return GatewayAnswer(status, _units(paid.amount, paid.currency), paid.currency, paid.channel_code)
+    amount = _units(paid.amount, paid.currency)
+    return GatewayAnswer(status, amount, paid.currency, paid.channel_code, paid.payment_id)
 
 
 def _answer_of_receipts(payment: Payment, received: Sequence[_Transaction]) -> GatewayAnswer:
@@ -323,7 +333,7 @@ def _answer_of_receipts(payment: Payment, received: Sequence[_Transaction]) -> G
     one = next((each for each in received if each.currency != payment.currency), received[0])
     amount = sum((each.amount for each in received if each.currency == one.currency), Decimal())
     return GatewayAnswer(
-        GatewayStatus.PAID, _units(amount, one.currency), one.currency, one.channel_code or ""
+        GatewayStatus.PAID, _units(amount, one.currency), one.currency, one.channel_code or "", one.product_id
     )
 
 

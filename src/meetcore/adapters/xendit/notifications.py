@@ -1,7 +1,8 @@
 """Notifications of Xendit, verified by the token that each carries in `x-callback-token`.
 
 The token covers neither the body nor a time: an old notification may be sent again, which only makes the
-payment be asked about. The reference of a session, of its payment and of the refund is the payment's id.
+payment be asked about. The reference of a session, of its payment and of the refund is the payment's id; a
+dispute names Xendit's id of the payment in the session, and is no envelope around an object.
 """
 
 import hmac
@@ -39,6 +40,9 @@ def xendit_notifications(token: str) -> NotificationParser:
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise NotificationMalformed("not JSON") from error
         match said:
+            case {"event": str(event), "payment_id": str(paid)} if event.startswith("dispute."):
+                kept = kept_body(said, {**_KEPT, **KEPT})
+                return Notification(None, kept, transaction_id=paid, is_dispute=True)
             case {"event": str(), "data": {"data": {"reference_id": reference}}}:
                 known = payment_id(reference)
             case {"event": str(), "data": {"reference_id": reference}}:

@@ -27,6 +27,7 @@ class MailKind(StrEnum):
     STATEMENT_READY = "statement_ready"
     PAYMENT_RECEIVED = "payment_received"
     PAYMENT_ENDED = "payment_ended"
+    PAYMENT_REFUNDED = "payment_refunded"
 
 
 @frozen
@@ -109,9 +110,20 @@ class PaymentEnded:
     page_url: str
 
 
+@frozen
+class PaymentRefunded:
+    """A refund whose money was sent, or could not be: then its credits are back. In units of the currency."""
+
+    credits: int
+    amount: int
+    currency: str
+    has_failed: bool
+    page_url: str
+
+
 MailContent = (
     SignInLink | Invitation | EndpointDisabled | LowCredits | PasskeyChanged | StatementReady
-    | PaymentReceived | PaymentEnded
+    | PaymentReceived | PaymentEnded | PaymentRefunded
 )  # fmt: skip
 
 CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
@@ -123,6 +135,7 @@ CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
     MailKind.STATEMENT_READY: StatementReady,
     MailKind.PAYMENT_RECEIVED: PaymentReceived,
     MailKind.PAYMENT_ENDED: PaymentEnded,
+    MailKind.PAYMENT_REFUNDED: PaymentRefunded,
 }
 """The class of each kind's content."""
 

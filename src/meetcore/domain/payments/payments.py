@@ -3,7 +3,7 @@
 ::
 
     pending ── pay ────▶ paid ── refund ──▶ refunded
-       │                  ▲
+       │                  ▲ ◀── return ─────┘
        ├── fail ────▶ failed ── accept ──┤
        └── expire ──▶ expired ─ accept ──┘
 
@@ -59,6 +59,7 @@ class PaymentEvent(StrEnum):
     EXPIRE = "expire"
     ACCEPT = "accept"
     REFUND = "refund"
+    RETURN = "return"
 
 
 TRANSITIONS: Final = {
@@ -69,6 +70,7 @@ TRANSITIONS: Final = {
     (PaymentStatus.FAILED, PaymentEvent.ACCEPT): PaymentStatus.PAID,
     (PaymentStatus.EXPIRED, PaymentEvent.ACCEPT): PaymentStatus.PAID,
     (PaymentStatus.PAID, PaymentEvent.REFUND): PaymentStatus.REFUNDED,
+    (PaymentStatus.REFUNDED, PaymentEvent.RETURN): PaymentStatus.PAID,
 }
 """How a payment moves; a missing key changes nothing."""
 
@@ -82,6 +84,8 @@ class Doubt(StrEnum):
     ACCOUNT_ERASED = "account_erased"
     REVERSED = "reversed"
     REFUND_REFUSED = "refund_refused"
+    REFUND_FAILED = "refund_failed"
+    DISPUTED = "disputed"
     UNANSWERED = "unanswered"
 
 
@@ -101,12 +105,16 @@ class GatewayStatus(StrEnum):
 
 @frozen
 class GatewayAnswer:
-    """What the gateway says of a payment; the amount in units of the currency, `method` such as `qris`."""
+    """What the gateway says of a payment; the amount in units of the currency, `method` such as `qris`.
+
+    `transaction_id` is the gateway's id of the money's movement, where its notices of disputes name that.
+    """
 
     status: GatewayStatus
     amount: int
     currency: str
     method: str = ""
+    transaction_id: str | None = None
 
 
 @frozen(kw_only=True)
@@ -114,8 +122,9 @@ class Payment:
     """A payment for credits; `price` is without tax, money in units of the currency.
 
     `reference` is the gateway's id of it, and `payment_url` the page on which it is paid; both are `None`
-    until the gateway has answered. `next_look_at` is when the gateway is asked next, `None` when it need
-    not be. A doubt stands open until `doubt_closed_at`. `ended_at` is when it was paid, failed or expired.
+    until the gateway has answered. `transaction_id` is that of `GatewayAnswer`. `next_look_at` is when the
+    gateway is asked next, `None` when it need not be. A doubt stands open until `doubt_closed_at`. `ended_at`
+    is when it was paid, failed or expired.
     """
 
     id: UUID
@@ -133,6 +142,7 @@ class Payment:
     reference: str | None = None
     payment_url: str | None = field(default=None, repr=False)
     method: str = ""
+    transaction_id: str | None = None
     ended_at: datetime | None = None
     next_look_at: datetime | None = None
     looks: int = 0
@@ -205,7 +215,8 @@ def follow(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased:
     if answer.status is GatewayStatus.PAID:
         return _follow_paid(payment, answer, now, is_erased=is_erased)
     if answer.status is GatewayStatus.REVERSED and payment.status is PaymentStatus.PAID:
-        return _doubted(payment, Doubt.REVERSED)
+        is_known = payment.doubt is Doubt.DISPUTED and payment.is_doubtful
+        return _doubted(payment, Doubt.DISPUTED if is_known else Doubt.REVERSED)
     if answer.status is GatewayStatus.PENDING:
         return looked(payment, now)
     status = find_step(TRANSITIONS, payment.status, _ENDED[answer.status])
@@ -222,7 +233,7 @@ _ENDED: Final = {
 def _follow_paid(payment: Payment, answer: GatewayAnswer, now: datetime, *, is_erased: bool) -> Payment:
     if payment.status in (PaymentStatus.PAID, PaymentStatus.REFUNDED):
         return evolve(payment, next_look_at=None)
-    said = evolve(payment, method=answer.method)
+    said = evolve(payment, method=answer.method, transaction_id=answer.transaction_id)
     if answer.currency != payment.currency:
         return _doubted(said, Doubt.WRONG_CURRENCY)
     if answer.amount != payment.amount:
@@ -246,9 +257,9 @@ def _doubted(payment: Payment, doubt: Doubt) -> Payment:
     return evolve(payment, doubt=doubt, doubt_closed_at=None, next_look_at=None)
 
 
-def doubted_refund(payment: Payment) -> Payment:
-    """Return a refunded payment whose money the gateway refuses to send back."""
-    return evolve(payment, doubt=Doubt.REFUND_REFUSED, doubt_closed_at=None, next_look_at=None)
+def disputed(payment: Payment) -> Payment:
+    """Return a payment that its payer disputes with a bank; no state changes. It stays due where it was."""
+    return evolve(_doubted(payment, Doubt.DISPUTED), next_look_at=payment.next_look_at)
 
 
 def accept(payment: Payment, now: datetime) -> Payment:

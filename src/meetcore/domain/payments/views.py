@@ -12,11 +12,12 @@ from meetcore.domain.payments.refunds import Refund
 
 
 @frozen
-class PaidReceipt:
-    """A receipt and its payment."""
+class PaymentPapers:
+    """A payment of an account, its receipt once it was paid, and its refund."""
 
-    receipt: Receipt
     payment: Payment
+    receipt: Receipt | None = None
+    refund: Refund | None = None
 
 
 @frozen
@@ -47,13 +48,18 @@ class GatewayMessage:
 
 @frozen
 class PaymentPage:
-    """A payment as operators see it, its gateway's messages the latest first."""
+    """A payment as operators see it, its gateway's messages the latest first.
+
+    `closed_by` is the operator who settled its latest doubt, `closing_reason` the reason that was given.
+    """
 
     payment: Payment
     account_name: str
     refund: Refund | None
     receipt: Receipt | None
     messages: Sequence[GatewayMessage]
+    closed_by: str | None = None
+    closing_reason: str | None = None
 
 
 @frozen

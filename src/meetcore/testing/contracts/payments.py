@@ -22,7 +22,7 @@ from meetcore.domain.payments.payments import (
     PaymentStatus,
     opened,
 )
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
 from meetcore.ports.payments import (
     Checkout,
     CheckoutOrder,
@@ -62,6 +62,12 @@ class GatewayPlay(Protocol):
 
     async def reverse(self, payment_id: UUID) -> None:
         """Let a bank take the money of a paid payment back."""
+
+    async def hold_refunds(self) -> None:
+        """Let refunds from now on stay under way; called where `refunds_take_time`."""
+
+    async def end_refund(self, payment_id: UUID, *, is_sent: bool) -> None:
+        """Let a refund be sent, or fail."""
 
     async def sent_back(self, payment_id: UUID) -> int:
         """Return the money that was sent back by refunds."""
@@ -144,11 +150,15 @@ class PaymentGatewayContract:
         takes_money_once: a repeated checkout takes money once. A gateway without idempotency keys may make a
             second page whose address was not handed out; then the money of both is found, as another amount.
         refunds_parts: a part of a payment can be sent back.
+        refunds_take_time: a refund that was accepted may still fail.
+        names_transactions: a notice of a dispute names the gateway's transaction, and not the payment.
         currencies: what else payments can be made in.
     """
 
     takes_money_once: ClassVar[bool] = True
     refunds_parts: ClassVar[bool] = True
+    refunds_take_time: ClassVar[bool] = False
+    names_transactions: ClassVar[bool] = False
     reverses: ClassVar[bool] = True
     currencies: ClassVar[tuple[str, ...]] = ()
 
@@ -246,9 +256,39 @@ class PaymentGatewayContract:
     async def test_a_refund_is_sent_once(self, rig: GatewayRig) -> None:
         payment = await paid_payment(rig)
         amount = _AMOUNT // 3 if self.refunds_parts else _AMOUNT
-        for _ in range(3):
-            await rig.gateway.refund(payment, refund_of(payment, amount))
+        states = [await rig.gateway.refund(payment, refund_of(payment, amount)) for _ in range(3)]
+        assert states[-1] is RefundState.SENT
         assert await rig.play.sent_back(payment.id) == amount
+
+    @pytest.mark.parametrize("is_sent", [True, False])
+    async def test_a_refund_is_followed_until_it_is_final(self, rig: GatewayRig, is_sent: bool) -> None:
+        if not self.refunds_take_time:
+            return
+        payment = await paid_payment(rig)
+        await rig.play.hold_refunds()
+        for _ in range(2):
+            assert await rig.gateway.refund(payment, refund_of(payment, 5_000)) is RefundState.UNDER_WAY
+        for is_sent_now in (True, is_sent):  # one that was sent may fail later
+            await rig.play.end_refund(payment.id, is_sent=is_sent_now)
+            state = RefundState.SENT if is_sent_now else RefundState.FAILED
+            for _ in range(2):
+                assert await rig.gateway.refund(payment, refund_of(payment, 5_000)) is state
+        assert await rig.play.sent_back(payment.id) == (5_000 if is_sent else 0)
+
+    async def test_a_notice_of_a_dispute_finds_its_payment(self, rig: GatewayRig) -> None:
+        if not self.names_transactions:
+            return
+        payment = await paid_payment(rig)
+        paid = await answer_of(rig, payment)
+        await rig.play.reverse(payment.id)
+        notice = (await rig.play.notices(payment.id))[-1]
+        said = rig.parse(notice.body, notice.headers, rig.now)
+        assert said is not None
+        assert paid is not None
+        assert said.is_dispute
+        assert (said.payment_id, said.transaction_id) == (None, paid.transaction_id)
+        assert said.transaction_id
+        assert "fraud" in said.body
 
     async def test_a_whole_payment_is_refunded_once(self, rig: GatewayRig) -> None:
         payment = await paid_payment(rig)

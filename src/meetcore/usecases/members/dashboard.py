@@ -16,8 +16,8 @@ from meetcore.domain.money.pricing import Quote
 from meetcore.domain.notes.edits import Corrections
 from meetcore.domain.payments.packages import CreditOrder, CreditPackage, FreeAmount
 from meetcore.domain.payments.payments import Payment
-from meetcore.domain.payments.receipts import Buyer, check_buyer
-from meetcore.domain.payments.views import PaidReceipt
+from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer
+from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.requests.idempotency import fingerprint, is_idempotency_key
 from meetcore.domain.requests.keys import dashboard_key
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
@@ -153,15 +153,16 @@ class CreditsByHand:
         check_member(who, roles.Action.VIEW_LEDGER)
         return await self.queries.list_payments(who.account.id, limit, before)
 
-    async def find(self, who: SignedIn, payment_id: UUID) -> Payment:
-        """Return one payment."""
+    async def find(self, who: SignedIn, payment_id: UUID) -> PaymentPapers:
+        """Return one payment with its refund."""
         check_member(who, roles.Action.VIEW_LEDGER)
         return require_record(await self.queries.find_payment(who.account.id, payment_id), "payment")
 
-    async def find_receipt(self, who: SignedIn, payment_id: UUID) -> PaidReceipt:
+    async def find_receipt(self, who: SignedIn, payment_id: UUID) -> tuple[PaymentPapers, Receipt]:
         """Return the receipt of a payment that was made."""
         check_member(who, roles.Action.VIEW_STATEMENTS)
-        return require_record(await self.queries.find_receipt(who.account.id, payment_id), "receipt")
+        found = await self.find(who, payment_id)
+        return found, require_record(found.receipt, "receipt")
 
     async def find_buyer(self, who: SignedIn) -> Buyer:
         """Return whom receipts are made out to."""

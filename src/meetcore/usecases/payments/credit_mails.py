@@ -2,11 +2,18 @@
 
 from attrs import frozen
 
-from meetcore.domain.mails.contents import LowCredits, MailContent, PaymentEnded, PaymentReceived
+from meetcore.domain.mails.contents import (
+    LowCredits,
+    MailContent,
+    PaymentEnded,
+    PaymentReceived,
+    PaymentRefunded,
+)
 from meetcore.domain.mails.topics import MailTopic
 from meetcore.domain.money.ledger import CreditsFellLow
 from meetcore.domain.payments.payments import Payment, PaymentStatus
 from meetcore.domain.payments.receipts import Receipt
+from meetcore.domain.payments.refunds import Refund
 from meetcore.ports.store import Transaction
 from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
@@ -35,6 +42,13 @@ class CreditMails:
         is_expired = payment.status is PaymentStatus.EXPIRED
         content = PaymentEnded(
             payment.credits, payment.amount, payment.currency, is_expired, self._page(payment)
+        )
+        return await self._add(tx, payment, content)
+
+    async def refunded(self, tx: Transaction, payment: Payment, refund: Refund) -> int:
+        """Queue the mails about a refund whose money was sent, or could not be."""
+        content = PaymentRefunded(
+            refund.credits, refund.amount, payment.currency, refund.failed_at is not None, self._page(payment)
         )
         return await self._add(tx, payment, content)
 

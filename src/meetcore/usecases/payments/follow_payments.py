@@ -17,6 +17,7 @@ from meetcore.domain.payments import payments
 from meetcore.domain.payments.packages import Seller
 from meetcore.domain.payments.payments import Payment, PaymentStatus
 from meetcore.domain.payments.receipts import Receipt, receipt_year
+from meetcore.domain.payments.refunds import Refund, RefundState, fail_refund, refuse_refund, return_reference
 from meetcore.domain.payments.views import MessageSource
 from meetcore.ports.observability import count_credits
 from meetcore.ports.payments import (
@@ -51,23 +52,36 @@ def no_report(report: PaymentReport) -> None:
 
 @frozen
 class ReceiveNotification:
-    """Makes the payment of a verified notification due, and keeps its body for operators."""
+    """Makes the payment of a verified notification due, and keeps its body for operators.
+
+    A dispute is put on the operators' list at once: what the gateway says of a refunded payment is not asked
+    for, and no state depends on it. It moves no credits.
+    """
 
     store: Store
     notifier: WorkerNotifier
     runtime: Runtime
+    report: Callable[[PaymentReport], None] = no_report
 
     async def __call__(self, notification: Notification) -> bool:
         """Return whether the payment is known; a worker asks its gateway at once."""
         now = self.runtime.now()
         async with self.store.begin() as tx:
+            id_ = notification.payment_id or await tx.payments.find_by_transaction(
+                notification.transaction_id
+            )
+            if id_ is None:
+                return False
             try:
-                payment, _ = await tx.payments.load_locked(notification.payment_id)
+                before, _ = await tx.payments.load_locked(id_)
             except NotFound:
                 return False
-            await tx.payments.add_message(payment.id, now, MessageSource.NOTIFICATION, notification.body)
-            await tx.payments.save(evolve(payment, next_look_at=now))
+            after = payments.disputed(before) if notification.is_dispute else before
+            await tx.payments.add_message(id_, now, MessageSource.NOTIFICATION, notification.body)
+            await tx.payments.save(evolve(after, next_look_at=now))
         self.notifier.notify()
+        if after.is_doubtful and after.doubt is not before.doubt:
+            self.report(PaymentReport(after))
         return True
 
 
@@ -131,33 +145,66 @@ class FollowPayments:
             raise GatewayUnknown(f"it was paid by {payment.gateway}, and {self.gateway.name} is set")
 
     async def _pay_back(self, payment: Payment) -> None:
-        """Send the money of a refund back, once at the gateway however often it is asked.
+        """Send the money of a refund back, once at the gateway however often it is asked, until it is final.
 
         One that the gateway refused is the operator's, who may have sent the money another way.
         """
         async with self.store.begin() as tx:
             refund = await tx.payments.load_refund(payment.id)
         assert refund is not None  # written with the status
-        if payment.doubt is payments.Doubt.REFUND_REFUSED:
+        if refund.refused_at is not None:
             await self._save(payment, payments.looked)
             return
-        if refund.paid_back_at is None:
-            try:
-                await self.gateway.refund(payment, refund)
-            except GatewayRefused as error:
-                self.report(PaymentReport(payment, error))
-                await self._save(payment, lambda one, _: payments.doubted_refund(one))
-                return
-            except GatewayUnknown as error:
-                self.report(PaymentReport(payment, error))
-                await self._save(payment, payments.asked_again)
-                return
+        try:
+            state = await self.gateway.refund(payment, refund)
+        except GatewayRefused as error:
+            self.report(PaymentReport(payment, error))
+            state = RefundState.REFUSED
+        except GatewayUnknown as error:
+            self.report(PaymentReport(payment, error))
+            await self._save(payment, payments.asked_again)
+            return
+        await self._end_refund(payment, state)
+
+    @repeated_when_lost
+    async def _end_refund(self, claimed: Payment, state: RefundState) -> None:
+        """Write what became of a refund; the credits of one that failed are given back, once."""
+        now, due = self.runtime.now(), 0
         async with self.store.begin() as tx:
-            found, _ = await tx.payments.load_locked(payment.id)
-            if await tx.payments.save_paid_back(payment.id, self.runtime.now()):
-                body = f"{refund.amount} {payment.currency} sent back"
-                await tx.payments.add_message(payment.id, self.runtime.now(), MessageSource.REFUND, body)
-            await tx.payments.save(evolve(found, next_look_at=None))
+            before, _ = await tx.payments.load_locked(claimed.id)
+            refund = await tx.payments.load_refund(claimed.id)
+            assert refund is not None  # written with the status
+            after = payments.looked(before, now)
+            match state:
+                case RefundState.UNDER_WAY:
+                    after = payments.asked_again(before, now)
+                case RefundState.SENT if refund.paid_back_at is None:
+                    due = await self._note_refund(tx, after, evolve(refund, paid_back_at=now), now)
+                case RefundState.REFUSED if refund.paid_back_at is None:  # once sent, it means nothing
+                    after, refund = refuse_refund(before, refund, now)
+                    await tx.payments.save_refund(refund)
+                case RefundState.FAILED if refund.failed_at is None:
+                    after, refund = fail_refund(before, refund, now)
+                    due = await self._give_back(tx, after, refund, now)
+            await tx.payments.save(_kept_due(claimed, before, after, now))
+        if due:
+            self.notifier.notify()
+        if after.doubt is not before.doubt:
+            self.report(PaymentReport(after))
+
+    async def _give_back(self, tx: Transaction, payment: Payment, refund: Refund, now: datetime) -> int:
+        request = top_up_request(
+            self.runtime, SERVICE, now, payment.account_id, refund.credits, return_reference(payment.id), None
+        )
+        posted = await post_within(tx, self.runtime, request)
+        return posted.due + await self._note_refund(tx, payment, refund, now)
+
+    async def _note_refund(self, tx: Transaction, payment: Payment, refund: Refund, now: datetime) -> int:
+        await tx.payments.save_refund(refund)
+        outcome = "could not be sent back" if refund.failed_at else "sent back"
+        body = f"{refund.amount} {payment.currency} {outcome}"
+        await tx.payments.add_message(payment.id, now, MessageSource.REFUND, body)
+        return await self.settle.mails.refunded(tx, payment, refund)
 
     @repeated_when_lost
     async def _follow(self, claimed: Payment, record: GatewayRecord | None) -> None:

@@ -38,12 +38,13 @@ async def refund_within(
     The money is due to be sent back from then on. Raises `NotFound` for a payment that is not there.
     """
     payment, _ = await tx.payments.load_locked(payment_id)
+    earlier = await tx.payments.load_refund(payment_id)
     transfer_id = runtime.new_id(now)
     decided: list[tuple[Payment, Refund]] = []
 
     def decide(funds: Funds, _: Transfer | None) -> Posting:
         after, refund, posting = refund_payment(
-            payment, funds, transfer_id, credits, reason, now, runtime.chain_key
+            payment, funds, transfer_id, credits, reason, now, runtime.chain_key, earlier
         )
         decided.append((after, refund))
         return posting

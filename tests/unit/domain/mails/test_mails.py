@@ -29,6 +29,7 @@ CONTENTS: tuple[contents.MailContent, ...] = (
     contents.StatementReady(NOW.date(), "A", "https://meet.example/"),
     contents.PaymentReceived("2026-000001", 5, 5_000, "IDR", "https://meet.example/"),
     contents.PaymentEnded(5, 5_000, "IDR", True, "https://meet.example/"),
+    contents.PaymentRefunded(5, 5_000, "IDR", True, "https://meet.example/"),
 )
 
 

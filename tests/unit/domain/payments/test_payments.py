@@ -192,15 +192,37 @@ def test_a_pending_payment_whose_doubt_is_dismissed_fails() -> None:
     assert (closed.status, closed.ended_at, closed.doubt_closed_at) == (PaymentStatus.FAILED, LATER, LATER)
 
 
-def test_a_refund_that_the_gateway_refuses_is_in_doubt() -> None:
-    refunded = evolve(
-        in_state(PaymentStatus.REFUNDED), next_look_at=AT, doubt=Doubt.PAID_AFTER_END, doubt_closed_at=AT
-    )
-    after = payments.doubted_refund(refunded)
-    assert after == evolve(refunded, doubt=Doubt.REFUND_REFUSED, doubt_closed_at=None, next_look_at=None)
-    closed = payments.dismiss(after, LATER)
-    assert closed == evolve(after, doubt_closed_at=LATER)
+def test_a_doubt_of_a_refunded_payment_is_closed_and_its_gateway_asked_again() -> None:
+    refunded = evolve(in_state(PaymentStatus.REFUNDED), next_look_at=AT, doubt=Doubt.REFUND_REFUSED)
+    assert payments.dismiss(refunded, LATER) == evolve(refunded, doubt_closed_at=LATER)
     assert payments.asked_again(refunded, AT).next_look_at == AT + timedelta(minutes=4)
+
+
+@pytest.mark.parametrize("status", PaymentStatus)
+def test_a_dispute_is_a_doubt_and_changes_no_state(status: PaymentStatus) -> None:
+    for before in (
+        evolve(in_state(status), next_look_at=AT),
+        evolve(in_state(status), doubt=Doubt.REVERSED, doubt_closed_at=AT),
+    ):
+        after = payments.disputed(before)
+        assert after == evolve(before, doubt=Doubt.DISPUTED, doubt_closed_at=None)
+        closed = payments.dismiss(after, LATER)
+        assert not payments.disputed(closed).is_doubtful  # a later message of the same dispute
+
+
+def test_a_dispute_that_is_open_stays_one_when_the_money_goes_back() -> None:
+    disputed = payments.disputed(in_state(PaymentStatus.PAID))
+    assert payments.follow(disputed, said(GatewayStatus.REVERSED), LATER) == disputed
+    closed = payments.dismiss(disputed, LATER)
+    again = payments.follow(closed, said(GatewayStatus.REVERSED), LATER)
+    assert (again.doubt, again.is_doubtful) == (Doubt.REVERSED, True)
+    reversed_ = payments.follow(in_state(PaymentStatus.PAID), said(GatewayStatus.REVERSED), LATER)
+    assert payments.follow(reversed_, said(GatewayStatus.REVERSED), LATER).doubt is Doubt.REVERSED
+
+
+def test_a_paid_payment_keeps_the_gateways_id_of_its_transaction() -> None:
+    paid = payments.follow(PENDING, evolve(said(), transaction_id="pi_1"), LATER)
+    assert (paid.status, paid.transaction_id) == (PaymentStatus.PAID, "pi_1")
 
 
 @pytest.mark.parametrize("status", PaymentStatus)
@@ -209,7 +231,7 @@ def test_each_step_leads_where_the_drawing_says(status: PaymentStatus, event: Pa
     legal = {
         ("pending", "pay"): "paid", ("pending", "fail"): "failed", ("pending", "expire"): "expired",
         ("pending", "accept"): "paid", ("failed", "accept"): "paid", ("expired", "accept"): "paid",
-        ("paid", "refund"): "refunded",
+        ("paid", "refund"): "refunded", ("refunded", "return"): "paid",
     }  # fmt: skip
     assert TRANSITIONS.get((status, event)) == legal.get((status.value, event.value))
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import Conflict, InsufficientCredits, InvalidRequest, NotFound
+from meetcore.domain.machine import IllegalStep
 from meetcore.domain.money.ledger import (
     Book,
     ChainKey,
@@ -23,10 +24,17 @@ from meetcore.domain.money.ledger import (
 )
 from meetcore.domain.money.transfers import legs, system_book
 from meetcore.domain.payments.packages import Seller
-from meetcore.domain.payments.payments import PaymentStatus, payment_of, topup_reference
+from meetcore.domain.payments.payments import Doubt, PaymentStatus, payment_of, topup_reference
 from meetcore.domain.payments.receipts import Buyer, Receipt, check_buyer, receipt_year
-from meetcore.domain.payments.refunds import Refund, refund_amount, refund_payment
-from tests.unit.domain.payments.test_payments import AT, PENDING
+from meetcore.domain.payments.refunds import (
+    Refund,
+    fail_refund,
+    refund_amount,
+    refund_payment,
+    refuse_refund,
+    return_reference,
+)
+from tests.unit.domain.payments.test_payments import AT, LATER, PENDING
 
 PAID = evolve(PENDING, status=PaymentStatus.PAID, ended_at=AT)
 FUNDS = Funds(PAID.account_id, balance=450, held=50)
@@ -73,6 +81,41 @@ def test_only_a_paid_payment_is_refunded_and_once(status: PaymentStatus) -> None
     ) as no:
         refund_payment(evolve(PAID, status=status), FUNDS, TRANSFER, 1, "asked for", AT)
     assert no.value.details == {"id": str(PAID.id)}
+
+
+def test_a_refund_that_failed_leaves_a_paid_payment_for_an_operator() -> None:
+    refunded, refund, _ = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT)
+    closed = evolve(refunded, doubt=Doubt.REFUND_FAILED, doubt_closed_at=AT)
+    for before in (refunded, closed):
+        after, failed = fail_refund(before, refund, LATER)
+        assert after == evolve(PAID, doubt=Doubt.REFUND_FAILED, next_look_at=None)
+        assert failed == evolve(refund, failed_at=LATER)
+    with pytest.raises(IllegalStep):
+        fail_refund(PAID, refund, LATER)
+    assert return_reference(PAID.id) == f"payment:{PAID.id}:refund_failed"
+    with pytest.raises(InvalidReference):
+        check_reference(return_reference(PAID.id))
+
+
+def test_a_payment_whose_refund_failed_is_refunded_by_no_gateway_again() -> None:
+    _, refund, _ = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT)
+    text = (
+        "The gateway failed to refund this payment. Send the money another way, and take the credits by an "
+        "adjustment."
+    )
+    with pytest.raises(Conflict, match=f"^{text}$") as refusal:
+        refund_payment(PAID, FUNDS, TRANSFER, 1, "asked for", AT, earlier=refund)
+    assert refusal.value.details == {"id": str(PAID.id)}
+
+
+def test_a_refund_that_the_gateway_refuses_is_the_operators() -> None:
+    refunded, refund, _ = refund_payment(PAID, FUNDS, TRANSFER, 400, "asked for", AT)
+    closed = evolve(refunded, doubt=Doubt.REVERSED, doubt_closed_at=AT)
+    for before in (refunded, closed):
+        after, refused = refuse_refund(before, refund, LATER)
+        assert after == evolve(refunded, doubt=Doubt.REFUND_REFUSED, doubt_closed_at=None, next_look_at=None)
+        assert after.is_doubtful
+        assert refused == evolve(refund, refused_at=LATER)
 
 
 @pytest.mark.parametrize("credits", [0, -1])

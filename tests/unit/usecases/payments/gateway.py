@@ -14,7 +14,8 @@ from meetcore.composition.application import Application, build
 from meetcore.composition.policy import Policy
 from meetcore.domain.payments.packages import CreditPackage, PackageCatalogue, Seller
 from meetcore.domain.payments.payments import GatewayStatus, Payment
-from meetcore.domain.payments.refunds import Refund
+from meetcore.domain.payments.refunds import Refund, RefundState
+from meetcore.domain.payments.views import PaymentPapers
 from meetcore.ports.payments import Checkout, CheckoutOrder, GatewayRecord
 from meetcore.usecases.requests.idempotency import Outcome
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, DyingStore
@@ -33,6 +34,7 @@ class MemoryPayments:
 
     kept: dict[UUID, SandboxPayment] = field(factory=dict)
     refunds: list[tuple[UUID, int]] = field(factory=list)
+    refund_state: RefundState = RefundState.SENT
 
     async def add(self, payment: SandboxPayment) -> None:
         self.kept.setdefault(payment.payment_id, payment)
@@ -69,6 +71,7 @@ class FaultyGateway:
 
     gateway: SandboxGateway
     faults: FaultPlan
+    refund_state: Callable[[], RefundState]
     crash_point: CrashPoint = field(factory=CrashPoint)
 
     @property
@@ -81,8 +84,9 @@ class FaultyGateway:
     async def find(self, payment: Payment) -> GatewayRecord | None:
         return await self._call("find", lambda: self.gateway.find(payment))
 
-    async def refund(self, payment: Payment, refund: Refund) -> None:
+    async def refund(self, payment: Payment, refund: Refund) -> RefundState:
         await self._call("refund", lambda: self.gateway.refund(payment, refund))
+        return self.refund_state()
 
     async def _call(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
         self.crash_point.pass_point()
@@ -111,7 +115,11 @@ class PaymentHarness:
         application, point = self.harness.process(), crash_point or CrashPoint()
         sandbox = SandboxGateway(self.payments, "http://sandbox", bytes(32), self.harness.now)
         store = application.ports.store if crash_point is None else DyingStore(application.ports.store, point)
-        ports = evolve(application.ports, gateway=FaultyGateway(sandbox, self.faults, point), store=store)
+        ports = evolve(
+            application.ports,
+            gateway=FaultyGateway(sandbox, self.faults, lambda: self.payments.refund_state, point),
+            store=store,
+        )
         return build(ports, Policy(packages=PACKAGES, four_eyes_above=100, **self.harness.policy))
 
     async def buy(self, key: str | None = None, crash_point: CrashPoint | None = None) -> Outcome:
@@ -147,10 +155,13 @@ class PaymentHarness:
         while await follow():
             pass
 
-    async def payment(self, payment_id: UUID) -> Payment:
+    async def papers(self, payment_id: UUID) -> PaymentPapers:
         found = await self.harness.queries.find_payment(self.harness.caller.account.id, payment_id)
         assert found is not None
         return found
+
+    async def payment(self, payment_id: UUID) -> Payment:
+        return (await self.papers(payment_id)).payment
 
     def receipts(self) -> list[tuple[int, int]]:
         """The years and numbers of the receipts."""

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from meetcore.domain.mails.contents import LowCredits, MailContent, PaymentEnded, PaymentReceived
+from meetcore.domain.mails.contents import (
+    LowCredits,
+    MailContent,
+    PaymentEnded,
+    PaymentReceived,
+    PaymentRefunded,
+)
 from meetcore.domain.members.roles import Role
 from meetcore.domain.payments.payments import GatewayStatus
+from meetcore.domain.payments.refunds import RefundState
 from tests.support.records import put_member
 from tests.unit.usecases.access_harness import WHERE
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
@@ -96,6 +103,25 @@ async def test_the_decisions_of_operators_are_mailed() -> None:
     received = PaymentReceived("2026-000001", 500, 555_000, "IDR", f"{PAGE}/{good}")
     ended = PaymentEnded(500, 555_000, "IDR", False, f"{PAGE}/{bad}")
     assert contents(shop.harness) == {reader: [received, ended] for reader in readers}
+
+
+@pytest.mark.parametrize("state", [RefundState.SENT, RefundState.FAILED])
+async def test_a_refund_is_mailed_once(state: RefundState) -> None:
+    shop, readers = await opened()
+    async with shop.harness.store.begin() as tx:
+        await tx.operators.add(ONE.operator)
+    payment_id = await shop.bought()
+    await shop.pay(payment_id)
+    await shop.follow()
+    await refund(shop, payment_id)
+    shop.payments.refund_state = state
+    for _ in range(2):
+        await shop.follow()
+        await shop.notify(payment_id)
+    mails = PaymentRefunded(100, 111_000, "IDR", state is RefundState.FAILED, f"{PAGE}/{payment_id}")
+    assert {reader: found[1:] for reader, found in contents(shop.harness).items()} == {
+        reader: [mails] for reader in readers
+    }
 
 
 async def mailed(credits: int = 120) -> ApplicationHarness:

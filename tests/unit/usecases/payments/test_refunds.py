@@ -13,7 +13,8 @@ from meetcore.domain.members.views import SignedInOperator
 from meetcore.domain.money.ledger import InvalidReason, InvalidReference
 from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.payments.payments import Doubt, GatewayStatus, PaymentStatus, topup_reference
-from meetcore.ports.payments import GatewayRefused, GatewayUnknown
+from meetcore.domain.payments.refunds import RefundState
+from meetcore.ports.payments import GatewayRefused, GatewayUnknown, Notification
 from meetcore.usecases.requests.console import Movement
 from tests.unit.usecases.access_harness import WHERE, operator
 from tests.unit.usecases.application import CrashPoint, SimulatedCrash
@@ -126,6 +127,108 @@ async def test_a_refund_that_the_gateway_refuses_is_in_doubt(shop: PaymentHarnes
     await shop.follow()
     assert shop.payments.refunds == []
     assert (await shop.payment(payment_id)).next_look_at is None
+
+
+async def test_a_refund_is_followed_until_the_gateway_has_sent_it(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.payments.refund_state = RefundState.UNDER_WAY
+    for _ in range(2):
+        await shop.follow()
+        found = await shop.papers(payment_id)
+        assert found.refund is not None
+        assert (found.payment.status, found.refund.paid_back_at) == (PaymentStatus.REFUNDED, None)
+        shop.harness.clock.advance(3_601)
+    shop.payments.refund_state = RefundState.SENT
+    await shop.follow()
+    found = await shop.papers(payment_id)
+    assert found.refund is not None
+    assert found.refund.paid_back_at == shop.now()
+    assert found.payment.next_look_at is None
+    assert found.receipt is not None
+
+
+@pytest.mark.parametrize("is_sent_first", [True, False])
+async def test_the_credits_of_a_refund_that_failed_are_given_back_once(
+    shop: PaymentHarness, is_sent_first: bool
+) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.payments.refund_state = RefundState.SENT if is_sent_first else RefundState.UNDER_WAY
+    await shop.follow()
+    assert shop.harness.funds().balance == 400
+    shop.payments.refund_state = RefundState.FAILED
+    kept = shop.payments.kept
+    kept[payment_id] = evolve(kept[payment_id], status=GatewayStatus.PAID)
+    for _ in range(2):
+        await shop.notify(payment_id)
+        await shop.follow()
+    found = await shop.papers(payment_id)
+    assert found.refund is not None
+    assert found.refund.failed_at is not None
+    assert (found.payment.status, found.payment.doubt) == (PaymentStatus.PAID, Doubt.REFUND_FAILED)
+    assert found.payment.is_doubtful
+    assert [entry.amount for entry in shop.harness.entries()] == [500, -100, 100]
+    assert shop.harness.entries()[-1].transfer.operation == f"topup:payment:{payment_id}:refund_failed"
+    assert shop.payments.refunds == [(payment_id, 111_000)]
+    with pytest.raises(Conflict, match="The gateway failed to refund this payment"):
+        await refund(shop, payment_id, 50)
+    (income,) = await shop.process().console.payments.list_income(ONE)
+    assert (income.received, income.refunded) == (555_000, 0)
+    shop.harness.prove()
+
+
+async def test_a_refusal_of_a_refund_that_was_sent_means_nothing(shop: PaymentHarness) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    await shop.follow()
+    shop.faults.plan("refund", GatewayRefused("another key"))
+    await shop.notify(payment_id)
+    await shop.follow()
+    payment = await shop.payment(payment_id)
+    assert (payment.status, payment.doubt, payment.next_look_at) == (PaymentStatus.REFUNDED, None, None)
+
+
+@pytest.mark.parametrize("is_refunded", [True, False])
+async def test_a_dispute_is_put_on_the_operators_list(shop: PaymentHarness, is_refunded: bool) -> None:
+    payment_id = await paid(shop)
+    if is_refunded:
+        await refund(shop, payment_id)
+    shop.harness.write("UPDATE payments SET transaction_id = 'pi_1'")
+    receive = shop.process().payments.receive_notification
+    notice = Notification(None, "the reason", transaction_id="pi_1", is_dispute=True)
+    balance = shop.harness.funds().balance
+    assert await receive(notice)
+    await shop.follow()
+    console = shop.process().console.payments
+    assert [line.payment.doubt for line in await console.list_payments(ONE, 10, None, in_doubt=True)] == [
+        Doubt.DISPUTED
+    ]
+    page = await console.find(ONE, payment_id)
+    assert page is not None
+    assert "the reason" in [message.body for message in page.messages]
+    await console.dismiss(ONE, WHERE, payment_id, "the bank was answered")
+    assert await receive(notice)
+    page = await console.find(ONE, payment_id)
+    assert page is not None
+    assert not page.payment.is_doubtful
+    assert (page.closed_by, page.closing_reason) == (ONE.operator.email, "the bank was answered")
+    assert shop.harness.funds().balance == balance
+    assert not await receive(evolve(notice, transaction_id="pi_2"))
+
+
+async def test_a_dispute_of_a_refused_refund_has_the_gateway_asked_for_no_refund(
+    shop: PaymentHarness,
+) -> None:
+    payment_id = await paid(shop)
+    await refund(shop, payment_id)
+    shop.faults.plan("refund", GatewayRefused("too old"))
+    await shop.follow()
+    receive = shop.process().payments.receive_notification
+    assert await receive(Notification(payment_id, "the reason", is_dispute=True))
+    await shop.follow()
+    assert shop.payments.refunds == []
+    assert (await shop.payment(payment_id)).doubt is Doubt.DISPUTED
 
 
 async def test_a_death_at_any_line_of_a_refund_sends_the_money_once() -> None:

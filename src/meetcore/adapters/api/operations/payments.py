@@ -91,5 +91,5 @@ async def list_topups(use: UseCases, request: OperationRequest) -> answers.ApiRe
 )
 async def get_topup(use: UseCases, request: OperationRequest) -> answers.ApiResponse:
     payment_id = parse_id(request.path["id"], "payment")
-    found = await use.queries.find_payment(request.account_id, payment_id)
-    return answers.render_record(200, payment_record(require_record(found, "payment")))
+    found = require_record(await use.queries.find_payment(request.account_id, payment_id), "payment")
+    return answers.render_record(200, payment_record(found.payment))

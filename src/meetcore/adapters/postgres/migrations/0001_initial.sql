@@ -77,6 +77,9 @@ CREATE INDEX audit_log_of_account ON audit_log (account_id, id);
 -- Who made a meeting by hand.
 CREATE INDEX audit_log_of_meetings ON audit_log (account_id, target_id, id) WHERE action = 'meeting.created';
 
+-- Who settled the doubts of payments.
+CREATE INDEX audit_log_of_payments ON audit_log (target_id, id) WHERE action IN ('payment.accepted', 'payment.dismissed');
+
 -- Users, known by an e-mail address without regard to case.
 CREATE TABLE users (
     id          uuid PRIMARY KEY,
@@ -800,7 +803,7 @@ CREATE TABLE mails (
     kind           text NOT NULL
         CHECK (kind IN (
             'sign_in_link', 'invitation', 'endpoint_disabled', 'low_credits', 'passkey_changed', 'statement_ready',
-            'payment_received', 'payment_ended'
+            'payment_received', 'payment_ended', 'payment_refunded'
         )),
     language       text NOT NULL CHECK (language IN ('id', 'en')),
     content        bytea,
@@ -877,11 +880,13 @@ CREATE TABLE payments (
     reference        text,
     payment_url      text,
     method           text NOT NULL,
+    transaction_id   text,  -- no foreign key: outside
     ended_at         timestamptz,
     next_look_at     timestamptz,
     looks            integer NOT NULL CHECK (looks >= 0),
     doubt            text CHECK (doubt IN (
-        'wrong_amount', 'wrong_currency', 'paid_after_end', 'account_erased', 'reversed', 'refund_refused', 'unanswered')),
+        'wrong_amount', 'wrong_currency', 'paid_after_end', 'account_erased', 'reversed', 'refund_refused', 'refund_failed', 'disputed',
+        'unanswered')),
     doubt_closed_at  timestamptz,
     CONSTRAINT payments_ended CHECK ((status = 'pending') = (ended_at IS NULL)),
     CONSTRAINT payments_closed_doubts CHECK (doubt IS NOT NULL OR doubt_closed_at IS NULL)
@@ -889,6 +894,7 @@ CREATE TABLE payments (
 CREATE INDEX payments_of_account ON payments (account_id, id);
 CREATE INDEX payments_pending ON payments (account_id) WHERE status = 'pending';
 CREATE INDEX payments_due ON payments (next_look_at) WHERE next_look_at IS NOT NULL;
+CREATE INDEX payments_of_transactions ON payments (transaction_id) WHERE transaction_id IS NOT NULL;
 CREATE INDEX payments_in_doubt ON payments (id) WHERE doubt IS NOT NULL AND doubt_closed_at IS NULL;
 
 -- The last answers and notifications of the gateway on a payment, for operators.
@@ -908,7 +914,9 @@ CREATE TABLE payment_refunds (
     amount        bigint NOT NULL CHECK (amount >= 0),
     reason        text NOT NULL,
     created_at    timestamptz NOT NULL,
-    paid_back_at  timestamptz
+    paid_back_at  timestamptz,
+    refused_at    timestamptz,
+    failed_at     timestamptz
 );
 
 -- Whom receipts and statements are made out to; without a row, to the account's name.

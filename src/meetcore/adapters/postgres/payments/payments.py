@@ -40,6 +40,10 @@ class PostgresPaymentRepository(Repository):
         row = require_record(await self._one(SQL["load_payment"], id=payment_id), "payment")
         return PAYMENT.read(row), row["is_erased"]
 
+    async def find_by_transaction(self, transaction_id: str) -> UUID | None:
+        row = await self._one(SQL["find_by_transaction"], transaction_id=transaction_id)
+        return None if row is None else row["id"]
+
     async def save(self, payment: Payment) -> None:
         await self._run(SQL["save_payment"], PAYMENT.parameters(payment))
 
@@ -56,8 +60,8 @@ class PostgresPaymentRepository(Repository):
     async def load_refund(self, payment_id: UUID) -> Refund | None:
         return await self._find(REFUND, SQL["load_refund"], payment_id=payment_id)
 
-    async def save_paid_back(self, payment_id: UUID, at: datetime) -> bool:
-        return await self._changed(SQL["save_paid_back"], payment_id=payment_id, at=at)
+    async def save_refund(self, refund: Refund) -> None:
+        await self._run(SQL["save_refund"], REFUND.parameters(refund))
 
     async def add_receipt(self, receipt: Receipt) -> Receipt:
         row = await self._one(SQL["next_receipt_number"], year=receipt.year)

@@ -12,9 +12,13 @@ WHERE p.id = %(id)s AND a.id = p.account_id RETURNING a.id
 SELECT {PAYMENT.select}, EXISTS (SELECT FROM account_erasures e WHERE e.account_id = p.account_id) AS is_erased
 FROM payments p WHERE p.id = %(id)s
 
+-- find_by_transaction: The payment with the gateway's id of its transaction.
+SELECT id FROM payments WHERE transaction_id = %(transaction_id)s LIMIT 1
+
 -- save_payment: Write what changes of a payment.
 UPDATE payments SET status = %(payment_status)s, reference = %(payment_reference)s,
-    payment_url = %(payment_payment_url)s, method = %(payment_method)s, ended_at = %(payment_ended_at)s,
+    payment_url = %(payment_payment_url)s, method = %(payment_method)s,
+    transaction_id = %(payment_transaction_id)s, ended_at = %(payment_ended_at)s,
     next_look_at = %(payment_next_look_at)s, looks = %(payment_looks)s, doubt = %(payment_doubt)s,
     doubt_closed_at = %(payment_doubt_closed_at)s
 WHERE id = %(payment_id)s
@@ -44,8 +48,10 @@ INSERT INTO payment_refunds ({REFUND.names}) VALUES ({REFUND.values})
 -- load_refund: The refund of a payment, if there is one.
 SELECT {REFUND.select} FROM payment_refunds r WHERE r.payment_id = %(payment_id)s
 
--- save_paid_back: The gateway has sent the money back.
-UPDATE payment_refunds SET paid_back_at = %(at)s WHERE payment_id = %(payment_id)s AND paid_back_at IS NULL
+-- save_refund: What became of the money of a refund.
+UPDATE payment_refunds SET paid_back_at = %(refund_paid_back_at)s, refused_at = %(refund_refused_at)s,
+    failed_at = %(refund_failed_at)s
+WHERE payment_id = %(refund_payment_id)s
 
 -- next_receipt_number: Take the next number of a year. Its row stays locked until the commit.
 INSERT INTO receipt_years AS y (year, last_number) VALUES (%(year)s, 1)

@@ -15,16 +15,15 @@ SQL = load_statements(__file__, PAYMENT=PAYMENT, REFUND=REFUND, RECEIPT=RECEIPT)
 class PaymentReads(Reads):
     """Reads of payments, for customers and operators."""
 
-    async def find_payment(self, account_id: UUID, payment_id: UUID) -> Payment | None:
-        return await self._find(PAYMENT, SQL["find_payment"], account_id=account_id, id=payment_id)
+    async def find_payment(self, account_id: UUID, payment_id: UUID) -> views.PaymentPapers | None:
+        row = await self._one(SQL["find_payment"], account_id=account_id, id=payment_id)
+        if row is None:
+            return None
+        return views.PaymentPapers(PAYMENT.read(row), RECEIPT.find(row), REFUND.find(row))
 
     async def list_payments(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Payment]:
         named = {"account_id": account_id, "limit": limit, "before": before or NEWEST}
         return await self._list(PAYMENT, SQL["list_payments"], named)
-
-    async def find_receipt(self, account_id: UUID, payment_id: UUID) -> views.PaidReceipt | None:
-        row = await self._one(SQL["find_receipt"], account_id=account_id, id=payment_id)
-        return None if row is None else views.PaidReceipt(RECEIPT.read(row), PAYMENT.read(row))
 
     async def list_all_payments(
         self, limit: int, before: UUID | None, *, in_doubt: bool = False
@@ -42,8 +41,9 @@ class PaymentReads(Reads):
             for at, source, body in zip(row["times"], row["sources"], row["bodies"], strict=True)
         ]
         return views.PaymentPage(
-            PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row), messages
-        )
+            PAYMENT.read(row), row["full_name"], REFUND.find(row), RECEIPT.find(row), messages,
+            row["closed_by"], row["closing_reason"],
+        )  # fmt: skip
 
     async def list_income(self) -> Sequence[views.MonthIncome]:
         return [views.MonthIncome(**row) for row in await self._all(SQL["list_income"])]

@@ -1,13 +1,12 @@
--- find_payment: One of an account's payments.
-SELECT {PAYMENT.select} FROM payments p WHERE p.account_id = %(account_id)s AND p.id = %(id)s
+-- find_payment: One of an account's payments, with its refund and its receipt. The payment is selected last: the account
+-- of all three is one column, which the other two may lack.
+SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}
+FROM payments p LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
+WHERE p.account_id = %(account_id)s AND p.id = %(id)s
 
 -- list_payments: A page of an account's payments.
 SELECT {PAYMENT.select} FROM payments p
 WHERE p.account_id = %(account_id)s AND p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
-
--- find_receipt: The receipt of an account's payment.
-SELECT {RECEIPT.select}, {PAYMENT.select} FROM receipts c JOIN payments p ON p.id = c.payment_id
-WHERE c.account_id = %(account_id)s AND c.payment_id = %(id)s
 
 -- list_all_payments: A page of the payments of every account.
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
@@ -17,9 +16,10 @@ WHERE p.id < %(before)s ORDER BY p.id DESC LIMIT %(limit)s
 SELECT {PAYMENT.select}, a.full_name FROM payments p JOIN accounts a ON a.id = p.account_id
 WHERE p.id < %(before)s AND p.doubt IS NOT NULL AND p.doubt_closed_at IS NULL ORDER BY p.id DESC LIMIT %(limit)s
 
--- find_payment_page: A payment of any account, with its refund, its receipt and its messages, the latest first. The
--- payment is selected last: the account of all three is one column, which the other two may lack.
-SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}, a.full_name, said.times, said.sources, said.bodies
+-- find_payment_page: A payment of any account, with its refund, its receipt, its messages, the latest first, and who
+-- settled its latest doubt. The payment is selected last, as above.
+SELECT {REFUND.select}, {RECEIPT.select}, {PAYMENT.select}, a.full_name, said.times, said.sources, said.bodies,
+    settled.actor_name AS closed_by, settled.details->>'reason' AS closing_reason
 FROM payments p JOIN accounts a ON a.id = p.account_id
 LEFT JOIN payment_refunds r ON r.payment_id = p.id LEFT JOIN receipts c ON c.payment_id = p.id
 CROSS JOIN LATERAL (
@@ -28,6 +28,12 @@ CROSS JOIN LATERAL (
         coalesce(array_agg(body ORDER BY number DESC), ARRAY[]::text[]) AS bodies
     FROM payment_messages WHERE payment_id = p.id
 ) AS said
+LEFT JOIN LATERAL (
+    SELECT g.actor_name, g.details FROM audit_log g
+    WHERE p.doubt_closed_at IS NOT NULL AND g.target_id = p.id::text
+        AND g.action IN ('payment.accepted', 'payment.dismissed')
+    ORDER BY g.id DESC LIMIT 1
+) AS settled ON true
 WHERE p.id = %(id)s
 
 -- list_income: The money of paid payments by month (WIB) and currency, and what was sent back by its month.
@@ -39,6 +45,6 @@ FROM (
     FROM payments WHERE status IN ('paid', 'refunded')
     UNION ALL
     SELECT date_trunc('month', r.created_at AT TIME ZONE 'Asia/Jakarta')::date, p.currency, 0, 0, r.amount, 0
-    FROM payment_refunds r JOIN payments p ON p.id = r.payment_id
+    FROM payment_refunds r JOIN payments p ON p.id = r.payment_id WHERE r.failed_at IS NULL
 ) AS moved
 GROUP BY month, currency ORDER BY month DESC, currency

@@ -183,6 +183,7 @@ async def _show(visit: ConsoleVisit, errors: Mapping[str, str]) -> Response:
         payment=payment,
         state=_state(visit, payment),
         doubt=_doubt(visit, payment),
+        closed_doubt=visit.text(texts.PAYMENT_DOUBTS[payment.doubt][0]) if payment.doubt else "",
         can_accept=payment.is_doubtful and payment.doubt in ACCEPTABLE,
         messages=[
             (each, visit.text(texts.MESSAGE_SOURCES[each.source]), each.body[:MAX_SHOWN])

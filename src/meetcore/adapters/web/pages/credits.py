@@ -133,10 +133,12 @@ def _row(visit: Visit, payment: Payment) -> _Row:
 @Page("GET", f"{ROOT}/{{id}}", Action.VIEW_LEDGER)
 async def show_payment(visit: Visit) -> Response:
     """Show one payment; while it is to be paid, the page renews itself."""
-    payment = await visit.use.credits.find(visit.signed_in, visit.path_id("payment"))
+    found = await visit.use.credits.find(visit.signed_in, visit.path_id("payment"))
+    payment = found.payment
     return visit.page(
         "payment.html",
         payment=payment,
+        refund=found.refund,
         row=_row(visit, payment),
         balance=await _balance(visit) if payment.status is PaymentStatus.PAID else None,
         is_live=payment.status is PaymentStatus.PENDING and not payment.is_doubtful,

@@ -13,8 +13,8 @@ from meetcore.adapters.web.visit import Look, Page, Visit
 from meetcore.domain.members.roles import Action
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.payments.packages import Seller
-from meetcore.domain.payments.receipts import Buyer
-from meetcore.domain.payments.views import PaidReceipt
+from meetcore.domain.payments.receipts import Buyer, Receipt
+from meetcore.domain.payments.views import PaymentPapers
 from meetcore.domain.records.documents import Block, Document, Facts, Heading, Paragraph, Table
 from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 
@@ -22,16 +22,18 @@ from meetcore.usecases.payments.start_payment import CREDITS_PAGE
 @Page("GET", f"{CREDITS_PAGE}/{{id}}/receipt.pdf", Action.VIEW_STATEMENTS)
 async def download_receipt(visit: Visit) -> Response:
     """Send the receipt of a payment as PDF, in the language of the page or that of `lang`."""
-    found = await visit.use.credits.find_receipt(visit.signed_in, visit.path_id("receipt"))
+    found, receipt = await visit.use.credits.find_receipt(visit.signed_in, visit.path_id("receipt"))
     chosen = visit.query("lang")
     look = evolve(visit.look, language=Language(chosen)) if chosen in set(Language) else visit.look
-    made = await visit.use.printer.print_pdf(visit.signed_in.account.id, receipt_document(look, found))
-    return send_file(made, f"receipt-{found.receipt.text}.pdf", "application/pdf")
+    made = await visit.use.printer.print_pdf(
+        visit.signed_in.account.id, receipt_document(look, found, receipt)
+    )
+    return send_file(made, f"receipt-{receipt.text}.pdf", "application/pdf")
 
 
-def receipt_document(look: Look, found: PaidReceipt) -> Document:
+def receipt_document(look: Look, found: PaymentPapers, receipt: Receipt) -> Document:
     """Build the document of a receipt."""
-    receipt, payment, language = found.receipt, found.payment, look.language
+    payment, language = found.payment, look.language
     money = [format_money(each, payment.currency, language) for each in (payment.price, payment.tax)]
     total = format_money(payment.amount, payment.currency, language)
     credits = format_count(payment.credits, language)
@@ -55,8 +57,24 @@ def receipt_document(look: Look, found: PaidReceipt) -> Document:
             *parties(look, receipt.seller, receipt.buyer),
             Heading(look.text(_("Credits"))),
             Table(head, [row], (4, 2, 3, 3, 3), (1, 2, 3, 4)),
+            *_refund(look, found),
         ],
     )
+
+
+def _refund(look: Look, found: PaymentPapers) -> Sequence[Block]:
+    """Show the refund of a payment, unless it failed."""
+    refund, language = found.refund, look.language
+    if refund is None or refund.failed_at is not None:
+        return ()
+    sent_at = refund.paid_back_at
+    facts = [
+        (look.text(_("Date (WIB)")), format_day(refund.created_at, language)),
+        (look.text(_("Credits")), format_count(refund.credits, language)),
+        (look.text(_("Amount")), format_money(refund.amount, found.payment.currency, language)),
+        (look.text(_("Sent back")), format_day(sent_at, language) if sent_at else look.text(_("not yet"))),
+    ]
+    return (Heading(look.text(_("Refund"))), Facts(facts))
 
 
 def parties(look: Look, seller: Seller, buyer: Buyer) -> Sequence[Block]:
