@@ -14,7 +14,7 @@ from attrs import field, frozen
 from cyclopts import App
 
 from meetcore.adapters.settings import PREFIX, Settings
-from meetcore.cli.main import program
+from meetcore.cli.main import FOR_CUSTOMERS, program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -168,13 +168,16 @@ def test_the_readme_is_short_and_starts_with_what_it_is_and_the_two_commands() -
 
 
 @pytest.mark.parametrize(("path", "command"), list(commands(program, "meetcore")))
-def test_operating_documents_every_command_and_option(path: str, command: App) -> None:
-    text = (ROOT / "docs" / "operating.md").read_text("utf-8").partition("## Commands")[2]
+def test_a_page_documents_every_command_and_option(path: str, command: App) -> None:
+    page, heading = ("operating.md", "## Commands")
+    if path.split()[1] in FOR_CUSTOMERS:
+        page, heading = ("client.md", "## At the command line")
+    text = (ROOT / "docs" / page).read_text("utf-8").partition(heading)[2]
     rows = [line for line in text.splitlines() if re.match(rf"\| `{path}( ID)?` ", line)]
     assert len(rows) == 1, path
     signature = inspect.signature(command.default_command)  # type: ignore[arg-type]  # commands() lets no None through
     wanted = {
-        f"--{name.replace('_', '-')}"
+        f"--{name.rstrip('_').replace('_', '-')}"
         for name, parameter in signature.parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
