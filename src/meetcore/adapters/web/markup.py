@@ -110,3 +110,13 @@ def _spans(text: str) -> Markup:
         parts += [escape(text[end : found.start()]), Markup("<{0}>{1}</{0}>").format(tag, inner)]
         end = found.end()
     return Markup("").join([*parts, escape(text[end:])])
+
+
+def mark_words(text: str, words: str) -> Markup:
+    """Escape a text, with a `<mark>` around each place of the words, in any case; without words, none."""
+    if not words:
+        return escape(text)
+    parts = re.split(f"({re.escape(words)})", text, flags=re.IGNORECASE)
+    return Markup("").join(
+        Markup("<mark>{}</mark>").format(part) if place % 2 else part for place, part in enumerate(parts)
+    )

@@ -23,7 +23,7 @@ def markdown(note: Note, meeting: Meeting | None = None) -> str:
         writer.append(f"*{head['edited']} {cap_day(note.edited_at)}*")
     parts = [first, *writer, _paragraphs(draft.summary)]
     if draft.decisions:
-        parts += [f"## {head['decisions']}", "\n".join(_decision_line(one) for one in draft.decisions)]
+        parts += [f"## {head['decisions']}", "\n".join(_decision_line(one, head) for one in draft.decisions)]
     if draft.action_items:
         parts += [f"## {head['actions']}", "\n".join(_action_line(one, head) for one in draft.action_items)]
     if draft.topics:
@@ -40,12 +40,14 @@ _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
             "actions": "Tindak lanjut", "topics": "Topik",
             "transcript": "Transkrip", "due": "tenggat",
             "rules": "Draf oleh aturan", "writer": "Ditulis oleh", "edited": "Diperbaiki dengan tangan pada",
+            "added": "ditambahkan dengan tangan",
         },
         Language.ENGLISH: {
             "notes": "Meeting notes", "meeting": "Meeting", "decisions": "Decisions",
             "actions": "Action items", "topics": "Topics",
             "transcript": "Transcript", "due": "due",
             "rules": "Draft by rules", "writer": "Written by", "edited": "Corrected by hand on",
+            "added": "added by hand",
         },
     }
 )  # fmt: skip
@@ -86,22 +88,24 @@ def _line(one: Utterance) -> str:
     return f"**{_clock(one.at_s)}** {speaker}{_escaped(one.text)}"
 
 
-def _decision_line(one: Decision) -> str:
-    return f"- {_line_of(one.text)}{_said(one)}"
+def _decision_line(one: Decision, head: Mapping[str, str]) -> str:
+    return f"- {_line_of(one.text)}{_said(one, head)}"
 
 
 def _action_line(one: ActionItem, head: Mapping[str, str]) -> str:
     owner = f"**{_escaped(one.owner)}**: " if one.owner else ""
     said = ", ".join(_escaped(str(each)) for each in (one.due, one.due_on) if each)
     due = f" ({head['due']}: {said})" if said else ""
-    return f"- [ ] {owner}{_escaped(one.task)}{due}{_said(one)}"
+    return f"- [ ] {owner}{_escaped(one.task)}{due}{_said(one, head)}"
 
 
 def _writer(name: str, head: Mapping[str, str]) -> str:
     return f"*{head['rules']}*" if name == BY_RULES else f"*{head['writer']} {_escaped(name)}*"
 
 
-def _said(one: Decision | ActionItem) -> str:
+def _said(one: Decision | ActionItem, head: Mapping[str, str]) -> str:
     """Return the quote with its time, or the time alone where the quote says no more."""
+    if one.is_by_hand:
+        return f" *({head['added']})*"
     at = _clock(one.at_s)
     return f" ({at})" if one.is_verbatim else f"\n  > {at} {_escaped(one.quote)}"

@@ -140,7 +140,10 @@ def describe(fault: NoteFault) -> str:
 
 @frozen
 class Decision:
-    """A decision, the sentence that states it, and the second at which it was spoken."""
+    """A decision, the sentence that states it, and the second at which it was spoken.
+
+    One that was added by hand has no sentence, and 0 as its second.
+    """
 
     text: str = field(repr=False)
     quote: str = field(repr=False)
@@ -151,10 +154,18 @@ class Decision:
         """Whether the text has the words of the quote and no others: one of them is enough to show."""
         return _words_of(self.text) == _words_of(self.quote)
 
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether it was added by hand: no sentence states it."""
+        return not self.quote
+
 
 @frozen
 class ActionItem:
-    """A task. Owner and due are the spoken words, if they were said; `due_on` is the day that they mean."""
+    """A task. Owner and due are the spoken words, if they were said; `due_on` is the day that they mean.
+
+    One that was added by hand has no quote, and 0 as its second.
+    """
 
     task: str = field(repr=False)
     quote: str = field(repr=False)
@@ -167,6 +178,11 @@ class ActionItem:
     def is_verbatim(self) -> bool:
         """Whether the task has the words of the quote and no others."""
         return _words_of(self.task) == _words_of(self.quote)
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether it was added by hand: no sentence states it."""
+        return not self.quote
 
 
 def _words_of(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from meetcore.domain.money.pricing import started_minutes
 from meetcore.domain.notes import notes, recordings
 
 _Moment = Annotated[int, FieldInfo("Second of the recording.")]
+_Quote = Annotated[str, FieldInfo("Word for word; empty where a member added it by hand.")]
 
 
 class RecordingState(StrEnum):
@@ -58,7 +59,7 @@ class Decision:
     """A decision, and the words that state it."""
 
     text: str = field(repr=False)
-    quote: str = field(repr=False)
+    quote: _Quote = field(repr=False)
     at: _Moment
 
 
@@ -70,7 +71,7 @@ class ActionItem:
     owner: str | None = field(default=None, repr=False)
     due: str | None = field(default=None, repr=False)
     due_on: Annotated[date | None, FieldInfo("The day of `due`.")] = None
-    quote: str = field(repr=False)
+    quote: _Quote = field(repr=False)
     at: _Moment
 
 

@@ -101,6 +101,51 @@ def test_a_speaker_is_renamed_wherever_the_name_stands() -> None:
     assert speakers_of(edited.transcript) == ("dr. Andi", "Ani")
 
 
+def test_a_decision_and_a_task_are_added_without_a_quote() -> None:
+    added = draft_after(
+        Corrections(new_decision=" Bayar\nJumat ", new_task=TaskTexts("Bayar", "Ani", "Jumat", DAY))
+    )
+    decision, task = added.decisions[-1], added.action_items[-1]
+    assert decision == Decision("Bayar Jumat", "", 0.0)
+    assert task == ActionItem("Bayar", "", 0.0, "Ani", "Jumat", DAY)
+    assert (decision.is_by_hand, task.is_by_hand) == (True, True)
+    assert not any(one.is_by_hand for one in (*DRAFT.decisions, *DRAFT.action_items))
+    assert added == evolve(
+        DRAFT, decisions=(*DRAFT.decisions, decision), action_items=(*DRAFT.action_items, task)
+    )
+    assert draft_after(Corrections(decisions={0: "", 1: ""}, new_decision="Tiga")).decisions == (
+        Decision("Tiga", "", 0.0),
+    )
+    assert correct(NOTE, Corrections(new_decision=" \n", new_task=TaskTexts(" ", " ", " ")), None, AT) is NOTE
+
+
+def test_a_new_name_stands_in_the_texts_that_were_written_with_the_old_one() -> None:
+    said = "Ani kirim kepada Budi"
+    draft = evolve(
+        DRAFT,
+        summary="Ani dan Budi: Anita, ani, Ani-Ani. iPhone (Ani) Wijaya",
+        decisions=(Decision("Ani setuju", "saya setuju", 1.0), Decision(said, said, 2.0)),
+        action_items=(ActionItem("Kirim ke Ani", said, 3.0), ActionItem(said, said, 4.0)),
+    )
+    names = {0: "Ani", 1: "Ani Wijaya"}
+    edited = correct(evolve(NOTE, draft=draft), Corrections(speakers=names), None, LATER).draft
+    assert edited is not None
+    assert edited.summary == (
+        "Ani Wijaya dan Budi: Anita, ani, Ani Wijaya-Ani Wijaya. Ani (Ani Wijaya) Wijaya"
+    ), "whole names, and names may change over"
+    assert [one.text for one in edited.decisions] == ["Ani Wijaya setuju", said], "word for word stays"
+    assert [one.task for one in edited.action_items] == ["Kirim ke Ani Wijaya", said]
+    assert [one.quote for one in edited.decisions] == ["saya setuju", said]
+    full = correct(
+        evolve(NOTE, draft=evolve(DRAFT, summary="Ani Wijaya hadir, Ani bicara")),
+        Corrections(speakers={1: "Ani Wijaya"}), None, LATER,
+    ).draft  # fmt: skip
+    assert full is not None
+    assert full.summary == "Ani Wijaya hadir, Ani Wijaya bicara", "the new name is not made longer"
+    typed = draft_after(Corrections("iPhone membuka rapat", speakers={0: "dr. A. (Andi)"}))
+    assert typed.summary == "dr. A. (Andi) membuka rapat"
+
+
 def test_the_original_is_that_before_the_first_correction() -> None:
     once = correct(NOTE, Corrections(speakers={1: "Anita"}), None, LATER)
     twice = correct(once, Corrections("Lain"), LATER, LATER + timedelta(seconds=1))
@@ -188,6 +233,13 @@ def test_only_a_complete_note_is_corrected(note: Note) -> None:
     (Corrections(decisions={0: "a\x00b"}), {"decision-0"}),
     (Corrections(tasks={0: TaskTexts("a" * 1001, "b" * 201, "c" * 201)}), {"task-0", "owner-0", "due-0"}),
     (Corrections(tasks={0: TaskTexts("a", "b\n1")}), {"owner-0"}),
+    (Corrections(new_decision="a" * 1001), {"decision-new"}),
+    (Corrections(new_task=TaskTexts("", "Ani")), {"task-new"}),
+    (Corrections(new_task=TaskTexts("", due_on=DAY)), {"task-new"}),
+    (
+        Corrections(new_task=TaskTexts("a" * 1001, "b" * 201, "c" * 201)),
+        {"task-new", "owner-new", "due-new"},
+    ),
     (Corrections(speakers={1: " "}), {"speaker-1"}), (Corrections(speakers={1: "a" * 201}), {"speaker-1"}),
     (
         Corrections("", {1: "a" * 1001}, {0: TaskTexts("a", "b\n1")}, {1: ""}),
@@ -219,6 +271,7 @@ _CORRECTIONS = st.builds(
     st.dictionaries(_PLACES, _TEXTS, max_size=2),
     st.dictionaries(_PLACES, st.builds(TaskTexts, *[_TEXTS] * 3, st.none() | st.just(DAY)), max_size=2),
     st.dictionaries(_PLACES, st.sampled_from(["Ani", "iPhone", "Budi", "\n"]), max_size=2),
+    st.text(max_size=3),
 )
 
 
@@ -233,7 +286,7 @@ def test_corrections_keep_the_original_the_quotes_and_what_was_said(forms: list[
     assert note.draft is not None
     assert (note.original is None) is (note.edited_at is None) is (note == NOTE)
     assert note.original in (None, Original(DRAFT, SAID))
-    assert {one.quote for one in note.draft.decisions} <= {one.quote for one in DRAFT.decisions}
+    assert {one.quote for one in note.draft.decisions} <= {"", *(one.quote for one in DRAFT.decisions)}
     assert {one.quote for one in note.draft.action_items} <= {one.quote for one in DRAFT.action_items}
     assert [one.text for one in note.transcript] == [one.text for one in SAID]
     assert (note.credits_charged, note.written_by, note.completed_at) == (67, "rules", AT)

@@ -63,6 +63,15 @@ def test_what_the_text_says_already_is_not_quoted() -> None:
     ]  # fmt: skip
 
 
+def test_what_was_added_by_hand_has_no_time() -> None:
+    draft = notes.NoteDraft("", (notes.Decision("Setuju", "", 0.0),), (notes.ActionItem("Kirim", "", 0.0),))
+    lines = markdown(evolve(NOTE, draft=draft, transcript=())).splitlines()
+    assert "- Setuju *(ditambahkan dengan tangan)*" in lines
+    assert "- [ ] Kirim *(ditambahkan dengan tangan)*" in lines
+    english = markdown(evolve(NOTE, draft=draft, language=notes.Language.ENGLISH))
+    assert "- Setuju *(added by hand)*" in english
+
+
 @pytest.mark.parametrize(("writer", "language", "line"), [
     ("rules", notes.Language.INDONESIAN, "*Draf oleh aturan*"),
     ("rules", notes.Language.ENGLISH, "*Draft by rules*"),

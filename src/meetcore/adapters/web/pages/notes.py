@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from attrs import evolve, frozen
+from markupsafe import Markup
 from starlette.responses import Response
 
 from meetcore.adapters.api.http_common import download_url
@@ -23,6 +24,7 @@ from meetcore.adapters.web.forms import (
     read_before,
     send_file,
 )
+from meetcore.adapters.web.markup import mark_words
 from meetcore.adapters.web.texts import NOTE_STATES, PAGE_OF, _
 from meetcore.adapters.web.visit import Page, Visit, see_other
 from meetcore.domain.errors import NotFound
@@ -42,6 +44,7 @@ from meetcore.domain.records.documents import Block, Document, Facts, Heading, P
 from meetcore.domain.records.pages import NoteDetails
 
 _POINT: Final = re.compile(r"[-*+\N{BULLET}]\s+(.*)")
+_ADDED: Final = _("added by hand")
 MAX_TRANSCRIPT: Final = 400_000
 """Characters of a transcript on paper: some six hours of speech. The Markdown has all of a longer one."""
 
@@ -83,22 +86,22 @@ def _draft(note: Note, draft: NoteDraft) -> Iterator[Block]:
     if draft.decisions:
         yield Heading(_in_its_language(note, _("Decisions")))
         for decision in draft.decisions:
-            yield from _said(decision.text, decision)
+            yield from _said(note, decision.text, decision)
     if draft.action_items:
         yield Heading(_in_its_language(note, _("Action items")))
         for item in draft.action_items:
             due_on = item.due_on and format_day(item.due_on, note.language)
             parts = [part for part in (item.task, item.owner, item.due, due_on) if part]
-            yield from _said(" \N{EM DASH} ".join(parts), item)
+            yield from _said(note, " \N{EM DASH} ".join(parts), item)
     if draft.topics:
         yield Heading(_in_its_language(note, _("Topics")))
         yield Points(draft.topics)
 
 
-def _said(text: str, one: Decision | ActionItem) -> Iterator[Block]:
+def _said(note: Note, text: str, one: Decision | ActionItem) -> Iterator[Block]:
     """Set the quote below a text, or its time alone behind it where the quote says no more."""
-    at = format_offset(one.at_s)
-    if one.is_verbatim:
+    at = _in_its_language(note, _ADDED) if one.is_by_hand else format_offset(one.at_s)
+    if one.is_by_hand or one.is_verbatim:
         yield Points([f"{text} ({at})"])
     else:
         yield Points([text])
@@ -158,6 +161,15 @@ class Moment:
 
 
 @frozen
+class _Line:
+    """An utterance with the words that were looked for marked."""
+
+    at_s: float
+    speaker: Markup
+    text: Markup
+
+
+@frozen
 class Player:
     """The parts of a recording: where each is played from, and the second at which it begins."""
 
@@ -208,6 +220,7 @@ async def read_note(visit: Visit) -> Response:
         note = evolve(note, draft=note.original.draft, transcript=note.original.transcript)
     is_done = note.status is NoteStatus.COMPLETED and note.draft is not None
     words = visit.query("q").strip()
+    transcript = _found_lines(note, words) if is_done else []
     return visit.page(
         "note.html",
         back=back_to(visit, ROOT),
@@ -219,7 +232,8 @@ async def read_note(visit: Visit) -> Response:
         is_by_rules=note.written_by == BY_RULES,
         is_original=is_original,
         player=player,
-        transcript=_matching(note, words) if is_done else (),
+        transcript=transcript,
+        hits=sum(line.speaker.count("<mark>") + line.text.count("<mark>") for line in transcript),
         words=words,
         is_live=is_in_progress(note),
     )
@@ -254,14 +268,21 @@ def read_corrections(form: Mapping[str, str], days: Mapping[int, date]) -> edits
         place: edits.TaskTexts(text, owners.get(place, ""), dues.get(place, ""), days.get(place))
         for place, text in _places(form, "task").items()
     }
-    return edits.Corrections(form.get("summary"), _places(form, "decision"), tasks, _places(form, "speaker"))
+    new_task = tasks.pop(_NEW, edits.TaskTexts())
+    decisions = _places(form, "decision")
+    new_decision = decisions.pop(_NEW, "")
+    speakers = _places(form, "speaker")
+    return edits.Corrections(form.get("summary"), decisions, tasks, speakers, new_decision, new_task)
+
+
+_NEW: Final = -1
+"""The place of an entry that is added: `task-new`."""
 
 
 def _places(form: Mapping[str, str], name: str) -> dict[int, str]:
     """Return the fields `name-0`, `name-1` and so on by their numbers."""
-    return {
-        int(key.removeprefix(f"{name}-")): text for key, text in form.items() if key.startswith(f"{name}-")
-    }
+    named = {key.removeprefix(f"{name}-"): text for key, text in form.items() if key.startswith(f"{name}-")}
+    return {_NEW if place == "new" else int(place): text for place, text in named.items()}
 
 
 def _read_days(visit: Visit) -> tuple[dict[int, date], dict[str, str]]:
@@ -273,7 +294,9 @@ def _read_days(visit: Visit) -> tuple[dict[int, date], dict[str, str]]:
             if text:
                 days[place] = date.fromisoformat(text)
         except ValueError:
-            errors[f"due_on-{place}"] = visit.text(_("Write the day as YYYY-MM-DD."))
+            errors[f"due_on-{'new' if place == _NEW else place}"] = visit.text(
+                _("Write the day as YYYY-MM-DD.")
+            )
     return days, errors
 
 
@@ -313,9 +336,13 @@ def player_of(visit: Visit, recording: recordings.Recording | None) -> Player:
     return Player([f"{url.path}?{url.query}" for url in urls], list(accumulate(lengths[:-1], initial=0.0)))
 
 
-def _matching(note: Note, words: str) -> Sequence[object]:
-    found = words.casefold()
-    return [one for one in note.transcript if found in f"{one.speaker or ''} {one.text}".casefold()]
+def _found_lines(note: Note, words: str) -> list[_Line]:
+    """Return the utterances in which words stand, marked; all of them without words."""
+    lines = [
+        _Line(one.at_s, mark_words(one.speaker or "", words), mark_words(one.text, words))
+        for one in note.transcript
+    ]
+    return [line for line in lines if not words or "<mark>" in line.speaker + line.text]
 
 
 def note_state(visit: Visit, note: Note) -> tuple[str, str]:
