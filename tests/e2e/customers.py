@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import secrets
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -18,7 +16,7 @@ from meetcore.client import Client, Meeting, Webhook
 from meetcore.composition.infrastructure import open_application
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
-from tests.support.program import SECRETS_KEY, Running, Site
+from tests.support.program import SECRETS_KEY, Running, Site, run_apart
 
 CREDITS = 10
 _hours = itertools.count()
@@ -60,8 +58,7 @@ class Customer:
 
 def enrol(site: Site, credits: int = 10_000) -> tuple[str, str, str]:
     """Open an account and return its id, key id and unrestricted key, without the command line."""
-    with ThreadPoolExecutor(1) as threads:  # Playwright has an event loop in its own
-        return threads.submit(asyncio.run, _enrol(site.direct_url, credits)).result()
+    return run_apart(_enrol(site.direct_url, credits))
 
 
 async def _enrol(database_url: str, credits: int) -> tuple[str, str, str]:

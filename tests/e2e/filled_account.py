@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -21,7 +19,7 @@ from meetcore.domain.members.sign_in import MAX_PORTAL_MINUTES
 from meetcore.domain.requests.keys import Scope
 from tests.e2e.customers import client, meeting_body
 from tests.e2e.receiver import Receiver
-from tests.support.program import SECRETS_KEY, Running, Site, until
+from tests.support.program import SECRETS_KEY, Running, Site, run_apart, until
 
 T = TypeVar("T")
 
@@ -36,6 +34,8 @@ class FilledAccount:
     email: str
     operator_email: str
     ids: Mapping[str, str]
+    sandbox: Mapping[str, Sequence[str]]
+    """Links to the pages of the sandbox by route: a meeting that is over, one to come, an unpaid payment."""
     links: Callable[[], tuple[str, str]] = field(repr=False)
     """Makes a link to the dashboard for its owner, and one to the console for an admin."""
 
@@ -45,10 +45,10 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
     opened = with_application(site, server.url, _open_account)
     account_id, email, key, operator_id, operator_email = opened
     with client(server.url, key) as api:
-        note, meeting = _hold_meetings(server.url, api)
+        note, meeting, joining = _hold_meetings(server.url, api)
         webhook, delivery = _deliver(api, receiver)
         request = _refused(api)
-        payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()["id"]
+        payment = api.post("/credits/topups", json={"package_id": "starter"}).raise_for_status().json()
         doubtful = _pay_too_little(api)
 
     async def make_links(application: Application) -> tuple[str, str]:
@@ -59,10 +59,14 @@ def fill(site: Site, server: Running, receiver: Receiver) -> FilledAccount:
 
     ids = {
         "accounts": account_id, "meetings": meeting, "notes": note, "webhooks": webhook,
-        "deliveries": delivery, "requests": request, "credits": payment, "payments": doubtful,
+        "deliveries": delivery, "requests": request, "credits": payment["id"], "payments": doubtful,
     }  # fmt: skip
+    sandbox = {
+        "/sandbox/meetings/{meeting_id}": [each.removeprefix(server.url) for each in joining],
+        "/sandbox/payments/{payment_id}": [payment["payment_url"].removeprefix(server.url)],
+    }
     return FilledAccount(
-        account_id, email, operator_email, ids,
+        account_id, email, operator_email, ids, sandbox,
         lambda: with_application(site, server.url, make_links),
     )  # fmt: skip
 
@@ -83,7 +87,7 @@ def _refused(api: httpx.Client) -> str:
 
 
 def with_application(site: Site, base_url: str, work: Callable[[Application], Awaitable[T]]) -> T:
-    """Run an operator's work in a thread, since Playwright has its own event loop."""
+    """Run an operator's work."""
     settings = Settings(
         database_url=SecretStr(site.database_url), secrets_key=SecretStr(SECRETS_KEY), base_url=base_url
     )
@@ -92,8 +96,7 @@ def with_application(site: Site, base_url: str, work: Callable[[Application], Aw
         async with open_application(settings) as application:
             return await work(application)
 
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(lambda: asyncio.run(run())).result()
+    return run_apart(run())
 
 
 async def _open_account(application: Application) -> tuple[str, str, str, str, str]:
@@ -108,14 +111,18 @@ async def _open_account(application: Application) -> tuple[str, str, str, str, s
     return str(account.id), email, key.text, str(operator_id), operator
 
 
-def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str]:
-    """Hold a recorded meeting with notes, plan one, cancel one; return the ids of the note and the first."""
+def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str, list[str]]:
+    """Hold a recorded meeting with notes, plan one, cancel one.
+
+    Returns:
+        The ids of the note and the first meeting, and the links to join the first and the second.
+    """
 
     def make(**fields: object) -> dict[str, Any]:
         return dict(api.post("/meetings", json=meeting_body(**fields)).raise_for_status().json())
 
     held = make(title="Rapat mingguan tim produk", with_recording=True, description="Baris satu\nBaris dua")
-    make(title=LONG_TITLE)
+    planned = make(title=LONG_TITLE)
     cancelled = make(title="Wawancara")
     api.delete(f"/meetings/{cancelled['id']}").raise_for_status()
     page = urlsplit(held["join_url"])
@@ -126,7 +133,7 @@ def _hold_meetings(url: str, api: httpx.Client) -> tuple[str, str]:
     found = until(lambda: api.get(recordings).json()["data"], "it is recorded")
     note = api.post("/notes", json={"recording_id": found[0]["id"]}).raise_for_status().json()
     until(lambda: api.get(f"/notes/{note['id']}").json()["status"] == "completed", "notes are written")
-    return str(note["id"]), str(held["id"])
+    return str(note["id"]), str(held["id"]), [held["join_url"], planned["join_url"]]
 
 
 def _deliver(api: httpx.Client, receiver: Receiver) -> tuple[str, str]:

@@ -1,34 +1,40 @@
-"""Every page of dashboard and console in a browser: widths, themes, languages, accessibility.
+"""Every page of the service in a browser: widths, themes, languages, accessibility.
 
 The pages come from the routes. A new page with an id in its path needs that id in `FilledAccount.ids`, under
 the preceding part of the path (`/reports/{id}` takes `ids["reports"]`). A new page without sign-in is added
-to `SIGNED_OUT`.
+to `SIGNED_OUT`, one outside of dashboard and console to `DOCS`, `SANDBOX` or `INBOX`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from importlib import resources
 from typing import Literal
 
 import pytest
-from attrs import frozen
+from attrs import field, frozen
 from playwright.sync_api import Browser, Page, StorageState
+from playwright.sync_api import Route as RequestRoute
+from starlette.applications import Starlette
 from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from meetcore.adapters.http.docs import PAGES as DOCS_PAGES
 from meetcore.adapters.web.console.routes import PAGES as CONSOLE_PAGES
 from meetcore.adapters.web.routes import PAGES
-from meetcore.composition.application import Application
-from tests.e2e.filled_account import FilledAccount, fill, with_application
+from meetcore.app import Service
+from meetcore.domain.meetings.schedule import WIB
+from tests.e2e.filled_account import FilledAccount, fill
 from tests.e2e.receiver import Receiver, receiving
-from tests.support.api_harness import BASE_URL
+from tests.support.api_harness import settings_for, started
 from tests.support.chromium import Window, chromium, enter, window
+from tests.support.filled_inbox import MAIL_ID, filled_inbox
 from tests.support.mail_server import mail_server_in_thread
-from tests.support.program import Site
-from tests.support.visitors import BY_TOKEN, web_routes
+from tests.support.program import Site, run_apart
+from tests.support.visitors import BY_TOKEN
 
 PHONE, SMALLEST, DESKTOP = 390, 360, 1400
 FILES = (".csv", ".ics", ".md", ".pdf", ".zip", ".json")
@@ -39,19 +45,25 @@ SIGNED_OUT = (
     "/dashboard/sign-up", "/dashboard/sign-up/{token}",
     "/console/sign-in", "/console/sign-in/{token}",
 )  # fmt: skip
-NO_PAGES = tuple(
-    f"/{area}/sign-in/oidc{end}" for area in ("dashboard", "console") for end in ("", "/callback")
-)
-"""Routes to and from an OpenID provider."""
+NO_PAGES = (
+    *(f"/{area}/sign-in/oidc{end}" for area in ("dashboard", "console") for end in ("", "/callback")),
+    "/healthz", "/readyz", "/downloads/recordings/{recording_id}", *BY_TOKEN,
+)  # fmt: skip
+"""Routes to and from an OpenID provider, and those for programs."""
 VIEWS = ("/dashboard/meetings?view=week",)
 """Pages of a route that look different with a query."""
-UNKNOWN = ("/dashboard/{rest:path}", "/console/{rest:path}")
-"""Answers all other addresses; covered by `test_a_page_that_is_not_there_suits_them_too`."""
+NOT_THERE = (
+    "/dashboard/meetings/nothing", "/console/accounts/nothing", "/dashboard/no/page", "/console/no/page",
+)  # fmt: skip
 DOCS = (
     "/docs", "/docs/api/create_meeting", "/docs/api/list_events", "/docs/api/on_note_completed",
     "/docs/errors", "/docs/errors/insufficient_credits", *(f"/docs/{name}" for name in DOCS_PAGES),
 )  # fmt: skip
 """Pages of the documentation, which are in English."""
+SANDBOX = ("/sandbox/meetings/{meeting_id}", "/sandbox/payments/{payment_id}")
+"""Pages of the sandbox, in English too: `FilledAccount.sandbox` has their links."""
+INBOX = ("/inbox", "/inbox/mails", f"/inbox/mails/{MAIL_ID}")
+"""Pages of `meetcore dev`, in English too; a test client answers for this service, which has none."""
 ASSETS = "/dashboard/assets/{digest}/{name}"
 
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8")
@@ -64,6 +76,8 @@ VIOLATIONS = """async options => (await axe.run(options)).violations
     .flatMap(({id, nodes}) => nodes.map(each => `${id}: ${each.html} ${each.failureSummary}`))"""
 IS_DARK = "matchMedia('(prefers-color-scheme: dark)').matches"
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => each.open = true)"
+SUBMIT = "form => { form.noValidate = true; form.requestSubmit() }"
+IS_AT_ERROR = "document.activeElement.matches('[aria-invalid], fieldset:has(> .error) *')"
 SCROLLS = """() => {
     const width = document.documentElement.clientWidth
     if (document.documentElement.scrollWidth <= width) return []
@@ -86,6 +100,64 @@ def signed_in_paths() -> list[str]:
 
 
 @frozen
+class Form:
+    """A form of a page, found by the end of its action, and what is written into it."""
+
+    page: str
+    action: str
+    fields: Mapping[str, str] = field(factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.page} {self.action}"
+
+    def send(self, seen: Window, account: FilledAccount) -> int:
+        """Open the page, fill the form in and send it as a browser that checks nothing; return the status."""
+        assert seen.open(path_of(self.page, account)) == 200
+        seen.page.evaluate(OPEN_ALL)
+        form = seen.page.locator(f"main form[method=post][action$='{self.action}']").last
+        for name, text in self.fields.items():
+            control = form.locator(f"[name='{name}']")
+            if control.get_attribute("type") == "checkbox":
+                control.set_checked(text == "on")
+            else:
+                control.fill(text)
+        seen.clear()
+        with seen.page.expect_navigation() as navigation:
+            form.evaluate(SUBMIT)
+        answer = navigation.value
+        assert answer is not None
+        return answer.status
+
+
+NEXT_WEEK = f"{datetime.now(WIB) + timedelta(days=7):%Y-%m-%d}"
+REFUSED = (
+    Form("/dashboard/keys/new", "/keys"),
+    Form("/dashboard/keys", "/cap", {"daily_cap": "many"}),
+    Form("/dashboard/webhooks/new", "/webhooks", {"url": "http://a"}),
+    Form("/dashboard/webhooks/{id}/edit", "/edit", {"kind:meeting.created": ""}),
+    Form("/dashboard/webhooks/{id}", "/recover", {"since": ""}),
+    Form("/dashboard/notes/{id}/edit", "/edit", {"summary": ""}),
+    Form("/dashboard/credits", "/billing", {"name": ""}),
+    Form("/dashboard/team", "/invitations", {"email": "nobody"}),
+    Form("/dashboard/settings", "/threshold", {"low_threshold": "few"}),
+    Form("/dashboard/settings", "/erase", {"account_id": "no"}),
+    Form("/console/accounts/{id}", "/top-up", {"amount": "many"}),
+    Form("/console/accounts/{id}", "/adjust", {"amount": "0"}),
+    Form("/console/payments/{id}", "/dismiss"),
+)
+"""Forms with errors, beside that of a new meeting; every other one is seen in Indonesian."""
+SENT = (
+    Form("/dashboard/keys/new", "/keys", {"name": "Kasir", "scope:meetings:read": "on"}),
+    Form("/dashboard/meetings/new", "/meetings", {"title": "a", "date": NEXT_WEEK, "start_time": "09:00"}),
+    Form("/dashboard/webhooks/{id}", "/secret"),
+    Form("/dashboard/sign-in", "/sign-in", {"email": "dewi@example.com"}),
+    Form("/dashboard/sign-up", "/sign-up", {"email": "dewi@example.com", "full_name": "Dewi"}),
+    Form("/console/sign-in", "/sign-in", {"email": "dewi@example.com"}),
+)
+"""Forms that are answered with a page: a new key, a price, a secret, that a link is mailed."""
+
+
+@frozen
 class Pages:
     """A filled account, and windows by language: the English one is light, the Indonesian one dark.
 
@@ -95,6 +167,10 @@ class Pages:
     account: FilledAccount
     members: Sequence[tuple[str, Window]]
     strangers: Sequence[tuple[str, Window]]
+
+    @property
+    def english(self) -> Window:
+        return self.strangers[0][1]
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +201,8 @@ def _open(browser: Browser, url: str, account: FilledAccount) -> Pages:
             language: browser.new_context(locale=language, color_scheme=theme, storage_state=kept)
             for language, theme in looks
         }
+        for each in contexts.values():
+            each.add_init_script(AXE)
         return [(language, window(context, url)) for language, context in contexts.items()]
 
     context = browser.new_context(locale="en")
@@ -156,16 +234,28 @@ def test_a_page_of_the_sign_in_suits_them_too(pages: Pages, path: str) -> None:
 
 @pytest.mark.parametrize("path", DOCS)
 def test_a_page_of_the_documentation_suits_them_too(pages: Pages, path: str) -> None:
-    for browser, seen in pages.strangers:
-        seen.clear()
-        assert seen.open(path) == 200
-        check_page(seen, "en", read_at=PHONE if browser == "en" else DESKTOP)
+    check_english_page(pages, path)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/dashboard/meetings/nothing", "/console/accounts/nothing", "/dashboard/no/page", "/console/no/page"],
-)
+@pytest.mark.parametrize("route", SANDBOX)
+def test_the_pages_of_the_sandbox_suit_them_too(pages: Pages, route: str) -> None:
+    for link in pages.account.sandbox[route]:
+        check_english_page(pages, link)
+
+
+@pytest.mark.parametrize("path", INBOX)
+def test_the_inboxes_suit_them_too(pages: Pages, path: str) -> None:
+    with TestClient(Starlette(routes=filled_inbox()), "http://127.0.0.1") as inbox:
+
+        def answer(asked: RequestRoute) -> None:
+            found = inbox.get(path)
+            asked.fulfill(status=found.status_code, headers=dict(found.headers), body=found.content)
+
+        pages.english.page.route(f"**{path}", answer)
+        check_english_page(pages, path)
+
+
+@pytest.mark.parametrize("path", NOT_THERE)
 def test_a_page_that_is_not_there_suits_them_too(pages: Pages, path: str) -> None:
     for language, seen in pages.members:
         seen.clear()
@@ -201,19 +291,38 @@ def test_a_form_with_errors_suits_them_too(pages: Pages) -> None:
         check_page(seen, language, logged="422 (Unprocessable")
 
 
+@pytest.mark.parametrize("form", REFUSED, ids=str)
+def test_a_refused_form_suits_them_and_leads_to_its_error(pages: Pages, form: Form) -> None:
+    language, seen = pages.members[REFUSED.index(form) % 2]
+    assert form.send(seen, pages.account) == 422
+    assert seen.page.title().startswith("Error:" if language == "en" else "Galat:")
+    assert seen.page.evaluate(IS_AT_ERROR)
+    check_page(seen, language, logged="422 (Unprocessable")
+
+
+@pytest.mark.parametrize("form", SENT, ids=str)
+def test_the_answer_to_a_form_suits_them_too(pages: Pages, form: Form) -> None:
+    readers = pages.strangers if form.page in SIGNED_OUT else pages.members
+    language, seen = readers[SENT.index(form) % 2]
+    assert form.send(seen, pages.account) == 200
+    check_page(seen, language)
+
+
 def test_every_page_of_the_routes_is_looked_at(site: Site) -> None:
     signed_out = (path.partition("?")[0] for path in SIGNED_OUT)
-    looked_at = {*signed_in_paths(), *signed_out, ASSETS, *NO_PAGES, *UNKNOWN}
-    shown = {
-        route.path
-        for route in with_application(site, BASE_URL, routes)
-        if "GET" in (route.methods or ()) and not route.path.endswith(FILES)
-    }
-    assert shown == looked_at
+    looked_at = (*signed_in_paths(), *signed_out, *NOT_THERE, *DOCS, *SANDBOX, *INBOX)
+    routes = run_apart(served(site))
+    seen = {next(route.path for route in routes if route.path_regex.match(path)) for path in looked_at}
+    pages = {route.path for route in routes if not route.path.endswith(FILES)}
+    assert seen | {ASSETS, *NO_PAGES} == pages
 
 
-async def routes(application: Application) -> list[Route]:
-    return [each for each in web_routes(application) if each.path not in BY_TOKEN]
+async def served(site: Site) -> list[Route]:
+    """Return the routes of GET in their order, those of `meetcore dev` included."""
+    service = Service(settings_for(site.database_url), extra_routes=lambda _: filled_inbox())
+    async with started(service):
+        routes = [each for each in service._pages.routes if isinstance(each, Route)]
+    return [each for each in routes if "GET" in (each.methods or ())]
 
 
 def path_of(route: str, account: FilledAccount) -> str:
@@ -221,24 +330,31 @@ def path_of(route: str, account: FilledAccount) -> str:
     return re.sub(r"/([a-z-]+)/\{\w+\}", lambda found: f"/{found[1]}/{account.ids[found[1]]}", route)
 
 
-def check_page(seen: Window, language: str, *, logged: str = "", read_at: int = 0) -> None:
-    """Check a newly opened page: size, width on each screen, axe's findings, its requests.
+def check_english_page(pages: Pages, path: str) -> None:
+    """Check a page that is in English for every reader, at both widths at once."""
+    seen = pages.english
+    seen.clear()
+    assert seen.open(path) == 200
+    check_page(seen, "en", read_at=(PHONE, DESKTOP))
 
-    `logged` is part of the browser's own log of the page. Axe reads it at `read_at` px, if given.
+
+def check_page(seen: Window, language: str, *, logged: str = "", read_at: Sequence[int] = ()) -> None:
+    """Check a newly opened page: size, width on each screen, axe's findings in both themes, its requests.
+
+    `logged` is part of the browser's own log of the page. Axe reads it at the widths of `read_at`, if given.
     """
     page = seen.page
     assert page.locator("html").get_attribute("lang") == language
     assert 0 < page.evaluate(LOADED) <= MAX_PAGE_BYTES
-    page.evaluate(AXE)
     page.evaluate(OPEN_ALL)
     # Each rule once at each width: which elements are there depends on the width, not on the language.
-    read_at = read_at or (PHONE if language == "en" else DESKTOP)
+    read_at = read_at or (PHONE if language == "en" else DESKTOP,)
     for width in (SMALLEST, PHONE, DESKTOP):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate(SCROLLS) == [], f"wider than {width} px"
-        if width == read_at:
+        if width in read_at:
             assert page.evaluate(VIOLATIONS, AXE_OPTIONS) == [], f"{width} px"
-    check_other_theme(page)
+            check_other_theme(page)
     assert [each for each in seen.console if not logged or logged not in each] == []
     assert seen.foreign == []
 

@@ -43,6 +43,7 @@ button { width: 100%; min-height: 3rem; padding: .5rem; border: 1px solid var(--
   border-radius: .65rem; background: transparent; color: var(--brand); font: inherit; font-weight: 600; }
 .first { background: var(--brand); color: var(--on-brand); }
 button:disabled { background: var(--off); border-color: var(--off); color: var(--soft); cursor: not-allowed; }
+summary { padding: .25rem 0; }
 button:focus-visible { outline: 3px solid var(--brand); outline-offset: 3px; }
 .note { margin: 1.25rem 0 0; color: var(--soft); font-size: .875rem; }
 @media (max-width: 26rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .75rem; }
