@@ -79,8 +79,9 @@ _FREE_TEXT = """
  billing_details.tax_number receipts.buyer_address receipts.buyer_name receipts.buyer_tax_number
  receipts.seller_address receipts.seller_name receipts.seller_tax_number sandbox_payments.currency
  sandbox_payments.description sandbox_payments.paid_currency sandbox_payments.return_url
- accounts.email accounts.full_name api_keys.last_four api_keys.name audit_log.action audit_log.actor_name
- audit_log.client_address audit_log.target_id deliveries.lease_host delivery_attempts.address
+ accounts.email accounts.full_name accounts.suspension_reason api_keys.last_four api_keys.name
+ audit_log.action audit_log.actor_name audit_log.client_address audit_log.target_id
+ deliveries.lease_host delivery_attempts.address
  delivery_attempts.error delivery_attempts.request_headers delivery_attempts.response_excerpt
  delivery_attempts.response_headers events.cause hosts.provider_user_id
 idempotency_keys.key invitations.email operator_sessions.client_address operator_sessions.user_agent

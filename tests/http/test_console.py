@@ -58,7 +58,7 @@ async def test_the_use_cases_check_the_role_themselves(
     calls: list[tuple[OperatorAction, Callable[[], Awaitable[object]]]] = [
         (OperatorAction.VIEW_ACCOUNTS, lambda: use.accounts.search(who, None, "")),
         (OperatorAction.VIEW_ACCOUNTS, lambda: use.accounts.find(who, None, id)),
-        (OperatorAction.SUSPEND_ACCOUNTS, lambda: use.accounts.suspend(who, None, id)),
+        (OperatorAction.SUSPEND_ACCOUNTS, lambda: use.accounts.suspend(who, None, id, "a")),
         (OperatorAction.SUSPEND_ACCOUNTS, lambda: use.accounts.resume(who, None, id)),
         (OperatorAction.MOVE_CREDITS, lambda: move(who, None, id, ProposalKind.TOPUP, 1, "paid", "a")),
         (OperatorAction.MOVE_CREDITS, lambda: move(who, None, id, ProposalKind.ADJUSTMENT, 1, "a slip", "b")),
@@ -128,8 +128,15 @@ async def test_suspending_an_account_stops_its_keys_and_is_logged(
 ) -> None:
     browser = await sign_in()
     path = f"/console/accounts/{customer.account_id}"
-    assert (await browser.post(f"{path}/suspend")).headers["location"] == f"{path}?done=account_suspended"
+    assert (await browser.post(f"{path}/suspend", reason=" ", confirmed="yes")).status_code == 422
+    assert (await customer.get("/me")).status_code == 200
+    asked = await browser.post(f"{path}/suspend", reason="Unpaid <bills>")
+    assert_contains(asked.text, "Suspend ", "Unpaid &lt;bills&gt;", 'name="confirmed"')
+    assert (await customer.get("/me")).status_code == 200
+    sent = await browser.post(f"{path}/suspend", reason="Unpaid <bills>", confirmed="yes")
+    assert sent.headers["location"] == f"{path}?done=account_suspended"
     assert (await customer.get("/me")).status_code == 401
+    assert "Unpaid &lt;bills&gt;" in (await browser.get(path)).text
     assert "suspended" in (await browser.get(path)).text
     await browser.post(f"{path}/resume")
     assert (await customer.get("/me")).status_code == 200
@@ -148,9 +155,9 @@ async def test_a_change_by_an_operator_is_one_line(
     browser = await sign_in(OperatorRole.ADMIN)
     path = f"/console/accounts/{customer.account_id}/suspend"
     with capture_logs() as lines:
-        await browser.post(path)
+        await browser.post(path, reason="a", confirmed="yes")
         await browser.get(f"/console/accounts/{customer.account_id}")
-        await browser.post(f"/console/accounts/{uuid4()}/suspend")
+        await browser.post(f"/console/accounts/{uuid4()}/suspend", reason="a", confirmed="yes")
     [line] = [each for each in lines if each["event"] == "operator action"]
     assert (line["action"], line["path"]) == (OperatorAction.SUSPEND_ACCOUNTS.value, path)
     assert line["operator"]

@@ -68,7 +68,7 @@ async def test_accounts_are_found_by_everything_that_the_form_promises(
         assert link in page, text
     for text in (str(uuid4()), "nobody@example.com", "a\0b", "x" * 300, "%", "mk_live_…"):
         _, page = await search(browser, text)
-        assert_contains(page, "Nothing was found.", absent=(link,))
+        assert_contains(page, "Found for “", "Nothing was found.", absent=(link,))
     assert link in (await search(browser, ""))[1]
     assert link in (await browser.http.get(ACCOUNTS, params={"q": account.email})).text, (
         "a link of an operator"
@@ -165,9 +165,15 @@ async def test_a_cancellation_is_finished(customer: Customer, sign_in: SignIn, h
     meeting_id, browser = await in_doubt(customer), await sign_in(OperatorRole.SUPPORT)
     path = f"{DOUBTS}/{customer.account_id}/{meeting_id}/finish"
     page = (await browser.get(DOUBTS)).text
-    assert_contains(page, f'action="{path}"', "&lt;b&gt;Doubtful", absent=("<b>Doubtful",))
+    assert_contains(
+        page, f'action="{path}"', "&lt;b&gt;Doubtful", "60 seconds after", absent=("<b>Doubtful",)
+    )
     before = await customer.balance()
-    assert (await browser.post(path)).headers["location"] == f"{DOUBTS}?done=doubt_finished"
+    asked = (await browser.post(path)).text
+    assert_contains(asked, "Finish &lt;b&gt;Doubtful", "it is refunded", 'name="confirmed"')
+    assert await customer.balance() == before
+    done = await browser.post(path, confirmed="yes")
+    assert done.headers["location"] == f"{DOUBTS}?done=doubt_finished"
     assert await status_of(harness, meeting_id) == "cancelled"
     assert await customer.balance() == before + 10
     assert str(meeting_id) not in (await browser.get(DOUBTS)).text
@@ -186,7 +192,7 @@ async def test_a_cancellation_that_no_process_works_on_is_undone(
     await customer.query(
         "UPDATE meetings SET lease_until = now() - interval '1 second' WHERE id = %s RETURNING id", meeting_id
     )
-    answer = await browser.post(f"{DOUBTS}/{customer.account_id}/{meeting_id}/undo")
+    answer = await browser.post(f"{DOUBTS}/{customer.account_id}/{meeting_id}/undo", confirmed="yes")
     assert answer.headers["location"] == f"{DOUBTS}?done=doubt_undone"
     assert await status_of(harness, meeting_id) == "scheduled"
 

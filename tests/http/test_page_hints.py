@@ -19,7 +19,7 @@ from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.members.roles import Role
 from meetcore.domain.notes.notes import Decision, NoteDraft
 from meetcore.domain.webhooks.events import EventKind
-from tests.support.api_harness import ApiHarness, Customer
+from tests.support.api_harness import BASE_URL, ApiHarness, Customer, until
 from tests.support.console_pages import logged
 from tests.support.dashboard_fixtures import SignIn, browsers, sign_in
 from tests.support.mailed_service import mailed_service
@@ -47,7 +47,8 @@ async def test_a_suspended_account_says_so_on_every_page_and_at_the_price(
 ) -> None:
     browser, operator = await visitors.member(customer.account_id), await visitors.operator()
     assert SUSPENDED not in (await browser.get("/dashboard")).text
-    await customer.application.administration.suspend_account(customer.account_id)
+    await customer.application.administration.suspend_account(customer.account_id, "Unpaid <bills>")
+    assert "Reason: Unpaid &lt;bills&gt;" in (await browser.get("/dashboard")).text
     for path in ("", "/meetings", "/meetings/new", "/notes", "/ledger", "/keys", "/webhooks", "/settings"):
         assert SUSPENDED in (await browser.get(f"/dashboard{path}")).text, path
     status, page = await price(browser, harness)
@@ -58,6 +59,23 @@ async def test_a_suspended_account_says_so_on_every_page_and_at_the_price(
     browser.http.headers["Accept-Language"] = "id"
     _, page = await price(browser, harness)
     assert page.count("Akun ditangguhkan. Hubungi operator layanan.") == 2
+
+
+async def test_owners_are_mailed_why_their_account_was_suspended_and_that_it_is_active_again(
+    service_settings: Settings, names: Names, customer: Customer, visitors: Visitors
+) -> None:
+    async with mailed_service(service_settings, names) as site:
+        account = f"/console/accounts/{customer.account_id}"
+        operator = await site.browser(account)
+        operator.http.cookies = (await visitors.operator()).http.cookies
+        for _ in range(2):  # the second changes nothing
+            await operator.post(f"{account}/suspend", reason="Unpaid bills", confirmed="yes")
+        await until(lambda: site.mails_to(customer.email))
+        await operator.post(f"{account}/resume")
+        await until(lambda: len(site.mails_to(customer.email)) == 2)
+        resumed, suspended = site.mails_to(customer.email)
+        assert_contains(suspended, "ditangguhkan", "Alasan: Unpaid bills", f"{BASE_URL}/dashboard")
+        assert_contains(resumed, "aktif lagi", absent=("Unpaid bills",))
 
 
 async def test_the_price_is_shown_for_a_start_that_can_be(

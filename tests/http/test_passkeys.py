@@ -97,7 +97,10 @@ async def test_a_passkey_is_registered_signs_in_and_is_removed(
     page = (await other.get(f"{area}/passkeys")).text
     assert "never" not in page
     path = page.partition(f'action="{area}/passkeys/')[2].partition('"')[0]
-    removed = await other.post(f"{area}/passkeys/{path}")
+    asked = (await other.post(f"{area}/passkeys/{path}")).text
+    assert "Remove the passkey Dewi&#39;s &lt;b&gt;phone&lt;/b&gt;?" in asked
+    assert path in (await other.get(f"{area}/passkeys")).text
+    removed = await other.post(f"{area}/passkeys/{path}", confirmed="yes")
     assert removed.headers["location"] == f"{area}/passkeys?done=passkey_removed"
     device.sign_count += 1
     refused = await answer(other, device.sign_in(await ask(other, area)), area)
@@ -132,7 +135,7 @@ async def test_the_owner_gets_a_mail_and_the_account_an_entry_of_each_change(
     await until(lambda: len(site.mails_to(customer.email)) == 1)
     page = (await browser.get("/dashboard/passkeys")).text
     path = page.partition('action="/dashboard/passkeys/')[2].partition('"')[0]
-    await browser.post(f"/dashboard/passkeys/{path}")
+    await browser.post(f"/dashboard/passkeys/{path}", confirmed="yes")
     await until(lambda: len(site.mails_to(customer.email)) == 2)
     mails = " ".join(site.mails_to(customer.email))
     assert_contains(mails, "Laptop", "127.0.0.1", f"{BASE_URL}/dashboard/passkeys")

@@ -18,6 +18,7 @@ from meetcore.domain.mails.contents import (
     PaymentReceived,
     PaymentRefunded,
     StatementReady,
+    SuspensionChanged,
 )
 from meetcore.domain.mails.contents import Invitation as InvitationMail
 from meetcore.domain.mails.contents import SignInLink as SignInLinkMail
@@ -75,6 +76,7 @@ CONTENTS: tuple[MailContent, ...] = (
     PaymentReceived("2026-000001", 500, 555_000, "IDR", "https://meet.example/"),
     PaymentRefunded(100, 111_000, "IDR", False, "https://meet.example/"),
     PaymentEnded(500, 555_000, "IDR", True, "https://meet.example/"),
+    SuspensionChanged("Perkumpulan “Émile”", True, "Unpaid bills", AT, "https://meet.example/"),
 )
 
 

@@ -190,6 +190,7 @@ class Application:
         built = Administration(
             ports.store, ports.registry, ports.notifier, self.runtime, self.policy.key_prefix,
             postings=CreditPostings(ports.store, self.reports.failed_batch, self.runtime.low_mails),
+            mails=self.mail_queue if self.policy.sends_mails else None,
         )  # fmt: skip
         return built if self.origin is None else built.acting_as(self.origin)
 

@@ -69,9 +69,9 @@ class MailRepository(Protocol):
         ...
 
     async def find_recipients(
-        self, account_id: UUID, topic: MailTopic = MailTopic.WEBHOOKS
+        self, account_id: UUID, topic: MailTopic | None = MailTopic.WEBHOOKS
     ) -> Sequence[Recipient]:
-        """Return an account's members who get mails of a topic, the oldest first."""
+        """Return an account's members who get mails of a topic, `None`: its owners; the oldest first."""
         ...
 
     async def save_topics(

@@ -131,8 +131,10 @@ class RegistryRepository(Protocol):
 
     async def load_account(self, account_id: UUID) -> views.StoredAccount: ...
 
-    async def suspend_account(self, account_id: UUID, at: datetime) -> views.StoredAccount:
-        """Suspend an account; a suspended one keeps its time."""
+    async def suspend_account(
+        self, account_id: UUID, at: datetime, reason: str | None = None
+    ) -> views.StoredAccount:
+        """Suspend an account; a suspended one keeps its time and reason."""
 
     async def resume_account(self, account_id: UUID) -> views.StoredAccount: ...
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None: ...

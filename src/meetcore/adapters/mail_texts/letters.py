@@ -64,6 +64,8 @@ class LetterWriter:
                 return self._ended(content)
             case contents.PaymentRefunded():
                 return self._refunded(content)
+            case contents.SuspensionChanged():
+                return self._suspension(content)
 
     def _sign_in(self, link: contents.SignInLink) -> Letter:
         _ = self._text
@@ -238,6 +240,24 @@ class LetterWriter:
             )
             then = _("It can take some days to arrive. The receipt shows the refund.")
         return Letter(subject, (sentence, then), _("See the payment"), refund.page_url)
+
+    def _suspension(self, changed: contents.SuspensionChanged) -> Letter:
+        _ = self._text
+        values = {"account": one_line(changed.account_name), "time": self._time(changed.changed_at)}
+        if not changed.is_suspended:
+            subject = _("Your account at %(site)s is active again", site=self.site)
+            sentences = (
+                _("“%(account)s” is active again since %(time)s. Its API keys work again.", **values),
+            )
+        else:
+            subject = _("Your account at %(site)s was suspended", site=self.site)
+            reason = one_line(changed.reason or "")
+            sentences = (
+                _("“%(account)s” was suspended at %(time)s.", **values),
+                *((_("Reason: %(reason)s", reason=reason),) if reason else ()),
+                _("Its API keys are refused. What was begun goes on, and credits and records stay."),
+            )
+        return Letter(subject, sentences, _("See the account"), changed.page_url)
 
     def _text(self, message: str, **values: str) -> str:
         return translations(CATALOGUES, self.language).gettext(message) % values

@@ -1,6 +1,6 @@
 """The outbox of mails: content sealed, claimed under leases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -55,6 +55,10 @@ def mail_parameters(mail: Mail, cipher: Cipher) -> Row:
     return found
 
 
+def _is_owner_or(role: Role, topic: MailTopic | None, of_topic: Callable[[Role, MailTopic], bool]) -> bool:
+    return role is Role.OWNER if topic is None else of_topic(role, topic)
+
+
 class PostgresMailRepository(Repository):
     """Mails."""
 
@@ -75,12 +79,12 @@ class PostgresMailRepository(Repository):
         return sum(added)
 
     async def find_recipients(
-        self, account_id: UUID, topic: MailTopic = MailTopic.WEBHOOKS
+        self, account_id: UUID, topic: MailTopic | None = MailTopic.WEBHOOKS
     ) -> Sequence[Recipient]:
         found = await self._all(
-            SQL["find_recipients"], account_id=account_id, topic=topic.value,
-            readers=[role.value for role in Role if may_read(role, topic)],
-            by_default=[role.value for role in Role if reads_by_default(role, topic)],
+            SQL["find_recipients"], account_id=account_id, topic=topic or "",
+            readers=[role.value for role in Role if _is_owner_or(role, topic, may_read)],
+            by_default=[role.value for role in Role if _is_owner_or(role, topic, reads_by_default)],
         )  # fmt: skip
         return [Recipient(row["email"], Language(row["language"] or Language.INDONESIAN)) for row in found]
 

@@ -7,7 +7,16 @@ from uuid import UUID
 from starlette.responses import JSONResponse, Response
 
 from meetcore.adapters.web import forms, texts
-from meetcore.adapters.web.visit import HEADERS, AreaPage, AreaVisit, Handler, see_other
+from meetcore.adapters.web.texts import _
+from meetcore.adapters.web.visit import (
+    HEADERS,
+    AreaPage,
+    AreaVisit,
+    Ask,
+    Handler,
+    Question,
+    see_other,
+)
 from meetcore.domain.errors import DomainError
 from meetcore.domain.members import audit, views
 from meetcore.usecases.members.passkeys import Passkeys, Visitor
@@ -30,11 +39,27 @@ def audit_page(root: str, action: Any, use: Callable[[Any], ListEntries]) -> Any
 
 def passkey_pages(root: str, action: Any) -> Sequence[AnyPage]:
     """Declare the pages of the visitor's passkeys, for those with the action."""
-    steps: Mapping[str, Handler[AnyVisit]] = {
-        f"{root}/options": ask_for_passkey, root: add_passkey, f"{root}/{{id}}/remove": remove_passkey,
-    }  # fmt: skip
-    changes = (AreaPage("POST", path, action, needs_fresh=True, handle=step) for path, step in steps.items())
+    steps: Sequence[tuple[str, Handler[AnyVisit], Ask[AnyVisit] | None]] = (
+        (f"{root}/options", ask_for_passkey, None),
+        (root, add_passkey, None),
+        (f"{root}/{{id}}/remove", remove_passkey, _ask_to_remove),
+    )
+    changes = (
+        AreaPage("POST", path, action, needs_fresh=True, handle=step, ask=ask) for path, step, ask in steps
+    )
     return [AreaPage("GET", root, action, handle=show_passkeys), *changes]
+
+
+async def _ask_to_remove(visit: AnyVisit) -> Question | None:
+    own = await visit.use.passkeys.list_own(visit.signed_in)
+    name = next((each.name for each in own if each.id == visit.path_id("passkey")), None)
+    if name is None:
+        return None
+    return Question(
+        visit.text(_("Remove the passkey %(name)s?"), name=name),
+        visit.text(_("It does not sign you in any more.")),
+        visit.text(_("Remove the passkey")),
+    )
 
 
 async def show_passkeys(visit: AnyVisit, errors: Mapping[str, str] | None = None) -> Response:

@@ -28,6 +28,7 @@ from meetcore.domain.members.sessions import VIEW_LIMIT, is_view
 from meetcore.domain.members.views import OpenInvitation, SignedIn, SignedInOperator
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.accounts import AccountStatus, status_of
+from meetcore.domain.requests.views import AccountSummary
 from meetcore.usecases.members.dashboard import ConsoleUseCases, DashboardUseCases, SentForm
 from meetcore.usecases.members.sign_in_links import Browser, NewOperatorSession, NewSession
 
@@ -214,7 +215,7 @@ class AreaVisit(Generic[Who, Use, Allowed]):
             "visitor": self.area.name(self.signed_in),
             "name_page": self.area.name_page(self.signed_in),
             "viewed_until": self._viewed_until(),
-            "is_suspended": self._is_suspended(),
+            "suspended": self._suspended_account(),
             "menu": self._menu(),
             "notice": self.text(_SENT_AGAIN if self.is_restored else DONE.get(self.query("done"), "")),
             "may": self.may,
@@ -253,10 +254,12 @@ class AreaVisit(Generic[Who, Use, Allowed]):
         session = self.signed_in.session
         return session.created_at + VIEW_LIMIT if self.is_view else None
 
-    def _is_suspended(self) -> bool:
-        """Return whether the account is suspended; never in the console."""
+    def _suspended_account(self) -> AccountSummary | None:
+        """Return the account if it is suspended; `None` in the console."""
         who = self.signed_in
-        return isinstance(who, SignedIn) and status_of(who.account.suspended_at) is AccountStatus.SUSPENDED
+        if isinstance(who, SignedIn) and status_of(who.account.suspended_at) is AccountStatus.SUSPENDED:
+            return who.account
+        return None
 
     def _menu(self) -> list[MenuItem]:
         path = self.request.url.path

@@ -28,6 +28,7 @@ class MailKind(StrEnum):
     PAYMENT_RECEIVED = "payment_received"
     PAYMENT_ENDED = "payment_ended"
     PAYMENT_REFUNDED = "payment_refunded"
+    SUSPENSION_CHANGED = "suspension_changed"
 
 
 @frozen
@@ -121,9 +122,20 @@ class PaymentRefunded:
     page_url: str
 
 
+@frozen
+class SuspensionChanged:
+    """An account that was suspended, for a reason if one was given, or resumed; `page_url` shows it."""
+
+    account_name: str
+    is_suspended: bool
+    reason: str | None
+    changed_at: datetime
+    page_url: str
+
+
 MailContent = (
     SignInLink | Invitation | EndpointDisabled | LowCredits | PasskeyChanged | StatementReady
-    | PaymentReceived | PaymentEnded | PaymentRefunded
+    | PaymentReceived | PaymentEnded | PaymentRefunded | SuspensionChanged
 )  # fmt: skip
 
 CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
@@ -136,6 +148,7 @@ CONTENT_OF: Final[Mapping[MailKind, type[MailContent]]] = {
     MailKind.PAYMENT_RECEIVED: PaymentReceived,
     MailKind.PAYMENT_ENDED: PaymentEnded,
     MailKind.PAYMENT_REFUNDED: PaymentRefunded,
+    MailKind.SUSPENSION_CHANGED: SuspensionChanged,
 }
 """The class of each kind's content."""
 

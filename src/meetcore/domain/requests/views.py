@@ -56,7 +56,8 @@ class NewAccount:
 class StoredAccount:
     """An account as an operator sees it, in credits.
 
-    `statements_mailed` is the first day of the last month whose statement was mailed; `None` where none are.
+    `suspension_reason` is what its members read, if a reason was given. `statements_mailed` is the first day
+    of the last month whose statement was mailed; `None` where none are.
     """
 
     id: UUID
@@ -69,6 +70,7 @@ class StoredAccount:
     held: int
     low_threshold: int
     statements_mailed: date | None = None
+    suspension_reason: str | None = None
 
 
 @frozen
@@ -82,6 +84,7 @@ class AccountSummary:
     balance: int
     held: int = 0
     suspended_at: datetime | None = None
+    suspension_reason: str | None = None
 
 
 @frozen

@@ -7,6 +7,7 @@ from uuid import UUID
 from attrs import Factory, evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.mails.contents import SuspensionChanged
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.members import audit, members, roles
 from meetcore.domain.money import statements, transfers
@@ -27,6 +28,7 @@ from meetcore.domain.requests.keys import (
 from meetcore.ports import observability, requests
 from meetcore.ports.runtime import WorkerNotifier
 from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.mails import MailQueue
 from meetcore.usecases.meetings.hosts import HostAdministration
 from meetcore.usecases.members.audit import record_action
 from meetcore.usecases.money.credit_postings import (
@@ -158,7 +160,10 @@ class KeyAdministration:
 
 @frozen
 class Administration:
-    """Changes as `origin` asks for them; reads are the registry's. Credits are moved by `postings`."""
+    """Changes as `origin` asks for them; reads are the registry's. Credits are moved by `postings`.
+
+    `mails` is `None` where no mails are sent.
+    """
 
     store: Store
     registry: requests.Registry
@@ -169,6 +174,7 @@ class Administration:
     postings: CreditPostings = field(
         default=Factory(lambda self: CreditPostings(self.store), takes_self=True), repr=False
     )
+    mails: MailQueue | None = None
 
     def acting_as(self, origin: audit.ActionOrigin) -> "Administration":
         """Return the same use cases for another actor, who stands in the audit log."""
@@ -269,17 +275,21 @@ class Administration:
         request = adjustment_request(self.runtime, self.origin, now, account_id, amount, reason, reference)
         return await post_within(tx, self.runtime, request)
 
-    async def suspend_account(self, account_id: UUID) -> views.StoredAccount:
-        """Refuse an account's keys from their next request on.
+    async def suspend_account(self, account_id: UUID, reason: str | None = None) -> views.StoredAccount:
+        """Refuse an account's keys from their next request on. Members read the reason, owners by mail, too.
 
         Work in progress goes on: meetings take place, queued notes are made, webhooks are sent.
         """
         now = self.runtime.now()
         async with self.store.begin() as tx:
             before = await tx.registry.load_account(account_id)
-            account = await tx.registry.suspend_account(account_id, now)
+            account = await tx.registry.suspend_account(account_id, now, reason)
+            mailed = 0
             if account != before:
-                await self._record(tx, now, "account.suspended", account_id, account_id)
+                await self._record(tx, now, "account.suspended", account_id, account_id, reason=reason)
+                mailed = await self._mail_owners(tx, now, account)
+        if mailed:
+            self.notifier.notify()
         return account
 
     async def resume_account(self, account_id: UUID) -> views.StoredAccount:
@@ -290,9 +300,23 @@ class Administration:
                 raise Conflict("It was erased, and nothing brings it back: open another one.", account_id)
             before = await tx.registry.load_account(account_id)
             account = await tx.registry.resume_account(account_id)
+            mailed = 0
             if account != before:
                 await self._record(tx, now, "account.resumed", account_id, account_id)
+                mailed = await self._mail_owners(tx, now, account)
+        if mailed:
+            self.notifier.notify()
         return account
+
+    async def _mail_owners(self, tx: Transaction, now: datetime, account: views.StoredAccount) -> int:
+        if self.mails is None:
+            return 0
+        content = SuspensionChanged(
+            account.full_name, account.suspended_at is not None, account.suspension_reason, now,
+            f"{self.mails.base_url}/dashboard",
+        )  # fmt: skip
+        recipients = await tx.mails.find_recipients(account.id, None)
+        return await self.mails.add(tx, recipients, content, account.id)
 
     @property
     def keys(self) -> KeyAdministration:

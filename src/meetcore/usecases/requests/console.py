@@ -144,10 +144,12 @@ class ConsoleAccounts:
         await self.log.record(who.origin(client_address), "account.read", account_id, account_id, reading)
         return details
 
-    async def suspend(self, who: SignedInOperator, client_address: str | None, account_id: UUID) -> None:
-        """Refuse the account's keys; see `Administration.suspend_account`."""
+    async def suspend(
+        self, who: SignedInOperator, client_address: str | None, account_id: UUID, reason: str
+    ) -> None:
+        """Refuse the account's keys; see `Administration.suspend_account`. Raises `InvalidReason`."""
         acting = self._acting(who, client_address, OperatorAction.SUSPEND_ACCOUNTS)
-        await acting.suspend_account(account_id)
+        await acting.suspend_account(account_id, check_reason(reason))
 
     async def resume(self, who: SignedInOperator, client_address: str | None, account_id: UUID) -> None:
         """Let the account's keys in again; see `Administration.resume_account`."""

@@ -67,6 +67,7 @@ def account_line(account: StoredAccount) -> dict[str, object]:
         "full_name": account.full_name,
         "created_at": utc_text(account.created_at),
         "suspended_at": _instant(account.suspended_at),
+        "suspension_reason": account.suspension_reason,
         "balance": account.balance,
         "held": account.held,
         "low_threshold": account.low_threshold,

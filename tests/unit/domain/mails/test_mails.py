@@ -30,6 +30,7 @@ CONTENTS: tuple[contents.MailContent, ...] = (
     contents.PaymentReceived("2026-000001", 5, 5_000, "IDR", "https://meet.example/"),
     contents.PaymentEnded(5, 5_000, "IDR", True, "https://meet.example/"),
     contents.PaymentRefunded(5, 5_000, "IDR", True, "https://meet.example/"),
+    contents.SuspensionChanged("A", True, "B", NOW, "https://meet.example/"),
 )
 
 

@@ -31,6 +31,7 @@ CREATE TABLE accounts (
     last_hash            bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex') CHECK (length(last_hash) = 32),
     last_at              timestamptz,
     suspended_at         timestamptz,
+    suspension_reason    text,
     statements_mailed    date
 ) WITH (fillfactor = 50);
 CREATE INDEX accounts_statements_mailed ON accounts (statements_mailed) WHERE statements_mailed IS NOT NULL;
@@ -803,7 +804,7 @@ CREATE TABLE mails (
     kind           text NOT NULL
         CHECK (kind IN (
             'sign_in_link', 'invitation', 'endpoint_disabled', 'low_credits', 'passkey_changed', 'statement_ready',
-            'payment_received', 'payment_ended', 'payment_refunded'
+            'payment_received', 'payment_ended', 'payment_refunded', 'suspension_changed'
         )),
     language       text NOT NULL CHECK (language IN ('id', 'en')),
     content        bytea,

@@ -19,7 +19,7 @@ from meetcore.domain.requests.views import AccountSummary, AccountVersion
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.ports.runtime import Cipher
 
-SUMMARY = Columns(AccountSummary, "a", "account_")
+SUMMARY = Columns(AccountSummary, "a", "account_", without=("suspension_reason",))
 
 SQL = load_statements(__file__, API_KEY=API_KEY, FUNDS=FUNDS, MEETING=MEETING, SUMMARY=SUMMARY)
 

@@ -52,8 +52,10 @@ class PostgresRegistryRepository(Repository):
     async def load_account(self, account_id: UUID) -> views.StoredAccount:
         return await self._get(ACCOUNT, "account", SQL["load_account"], id=account_id)
 
-    async def suspend_account(self, account_id: UUID, at: datetime) -> views.StoredAccount:
-        return await self._get(ACCOUNT, "account", SQL["suspend"], id=account_id, at=at)
+    async def suspend_account(
+        self, account_id: UUID, at: datetime, reason: str | None = None
+    ) -> views.StoredAccount:
+        return await self._get(ACCOUNT, "account", SQL["suspend"], id=account_id, at=at, reason=reason)
 
     async def resume_account(self, account_id: UUID) -> views.StoredAccount:
         return await self._get(ACCOUNT, "account", SQL["resume"], id=account_id)

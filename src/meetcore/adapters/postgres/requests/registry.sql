@@ -27,12 +27,14 @@ UPDATE accounts SET statements_mailed = %(month)s, version = version + 1 WHERE i
 -- find_statements_due: Accounts that are to be mailed about a statement.
 SELECT id FROM accounts WHERE statements_mailed < %(month)s ORDER BY statements_mailed LIMIT %(limit)s
 
--- suspend: Suspend an account; a second call keeps the first time.
-UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1 WHERE a.id = %(id)s
-RETURNING {ACCOUNT.select}
+-- suspend: Suspend an account; a second call keeps the first time and reason.
+UPDATE accounts a SET suspended_at = COALESCE(a.suspended_at, %(at)s), version = a.version + 1,
+    suspension_reason = CASE WHEN a.suspended_at IS NULL THEN %(reason)s ELSE a.suspension_reason END
+WHERE a.id = %(id)s RETURNING {ACCOUNT.select}
 
 -- resume: Make an account active.
-UPDATE accounts a SET suspended_at = NULL, version = a.version + 1 WHERE a.id = %(id)s RETURNING {ACCOUNT.select}
+UPDATE accounts a SET suspended_at = NULL, suspension_reason = NULL, version = a.version + 1 WHERE a.id = %(id)s
+RETURNING {ACCOUNT.select}
 
 -- set_low: Change the threshold; the low-credit event of an account below the new one counts as sent, else as not.
 UPDATE accounts SET low_threshold = %(low)s, is_low = balance - held < %(low)s, version = version + 1

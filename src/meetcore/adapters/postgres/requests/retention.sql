@@ -123,7 +123,8 @@ WITH noted AS (
 ), payments AS (
     UPDATE payments SET payment_url = NULL WHERE account_id = %(account_id)s AND payment_url IS NOT NULL
 )
-UPDATE accounts SET email = %(email)s, full_name = %(erased)s, suspended_at = COALESCE(suspended_at, %(at)s)
+UPDATE accounts SET email = %(email)s, full_name = %(erased)s, suspended_at = COALESCE(suspended_at, %(at)s),
+    suspension_reason = NULL
 WHERE id = %(account_id)s
 
 -- lock_users: Lock the users of an account, and those whom it removed: of two erasures at once, the second reads

@@ -12,11 +12,11 @@ from meetcore.adapters.web.forms import explain
 from meetcore.adapters.web.pages.meeting_lists import meeting_rows
 from meetcore.adapters.web.pages.requests import mark_of
 from meetcore.adapters.web.texts import DELIVERY_STATES, ROLE_TEXTS, TRANSFER_KINDS, _
-from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, see_other
+from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, Question, see_other
 from meetcore.domain.errors import Conflict, InsufficientCredits
 from meetcore.domain.members import roles, sessions
 from meetcore.domain.money.amounts import read_amount
-from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, InvalidReference
+from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, InvalidReference, check_reason
 from meetcore.domain.money.proposals import ProposalKind
 from meetcore.domain.requests.keys import ApiKey, masked
 from meetcore.usecases.members.sign_in_links import Browser
@@ -73,11 +73,42 @@ async def show_account(visit: ConsoleVisit) -> Response:
     return await _show(visit, {})
 
 
-@ConsolePage("POST", f"{ROOT}/{{id}}/suspend", roles.OperatorAction.SUSPEND_ACCOUNTS, needs_fresh=True)
+async def _ask_to_suspend(visit: ConsoleVisit) -> Question | None:
+    try:
+        reason = check_reason(_reason(visit))
+    except InvalidReason:
+        return None
+    use, account_id = visit.use.accounts, visit.path_id("account")
+    found = await use.find(visit.signed_in, visit.client_address, account_id)
+    return Question(
+        visit.text(_("Suspend %(name)s?"), name=found.page.account.full_name),
+        visit.text(
+            _(
+                "Its keys are refused from their next request on. What was begun goes on. Its members read "
+                "this reason, its owners by e-mail, too: %(reason)s"
+            ),
+            reason=reason,
+        ),
+        visit.text(_("Suspend the account")),
+    )
+
+
+@ConsolePage(
+    "POST", f"{ROOT}/{{id}}/suspend", roles.OperatorAction.SUSPEND_ACCOUNTS, needs_fresh=True,
+    ask=_ask_to_suspend,
+)  # fmt: skip
 async def suspend_account(visit: ConsoleVisit) -> Response:
-    """Refuse the account's keys from their next request on."""
-    await visit.use.accounts.suspend(visit.signed_in, visit.client_address, visit.path_id("account"))
+    """Refuse the account's keys from their next request on, for a reason that its members read."""
+    id = visit.path_id("account")
+    try:
+        await visit.use.accounts.suspend(visit.signed_in, visit.client_address, id, _reason(visit))
+    except InvalidReason as error:
+        return await _show(visit, _wrong(visit, type(error)))
     return _done(visit, "account_suspended")
+
+
+def _reason(visit: ConsoleVisit) -> str:
+    return visit.form.get("reason", "").strip()
 
 
 @ConsolePage("POST", f"{ROOT}/{{id}}/resume", roles.OperatorAction.SUSPEND_ACCOUNTS, needs_fresh=True)
@@ -117,7 +148,7 @@ async def adjust(visit: ConsoleVisit) -> Response:
 
 async def _move(visit: ConsoleVisit, kind: ProposalKind) -> Response:
     form = visit.form
-    reason = form.get("reason", "").strip()
+    reason = _reason(visit)
     reference = form.get("reference", "").strip() or form.get("form_key", "")
     try:
         amount = read_amount(form.get("amount", ""), visit.look.language)

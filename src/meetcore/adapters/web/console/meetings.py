@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from meetcore.adapters.web.forms import read_week
 from meetcore.adapters.web.texts import _
-from meetcore.adapters.web.visit import ConsolePage, ConsoleVisit, Question, see_other
+from meetcore.adapters.web.visit import Ask, ConsolePage, ConsoleVisit, Question, see_other
 from meetcore.domain.errors import require_record
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.members import roles, views
-from meetcore.usecases.meetings.resolve_doubts import StillInDoubt, StillInDoubtReason
+from meetcore.usecases.meetings.resolve_doubts import IN_PROGRESS_FOR, StillInDoubt, StillInDoubtReason
 from meetcore.usecases.requests.console import MAX_BOOKINGS
 
 HOSTS: Final = "/console/hosts"
@@ -87,13 +87,50 @@ async def list_doubts(visit: ConsoleVisit) -> Response:
     return await _list(visit, {})
 
 
-@ConsolePage("POST", f"{_MEETING}/finish", roles.OperatorAction.RESOLVE_DOUBTS, needs_fresh=True)
+def _ask_to(heading: str, texts: Mapping[bool, str], button: str) -> Ask[ConsoleVisit]:
+    """Build the question before a decision; the text depends on whether the meeting is being made."""
+
+    async def ask(visit: ConsoleVisit) -> Question | None:
+        found = await visit.use.doubts.list_doubts(visit.signed_in)
+        wanted = visit.path_id("account"), visit.path_id("meeting", "meeting_id")
+        for each in found.meetings:
+            if (each.account_id, each.id) == wanted:
+                text = visit.text(texts[each.status is MeetingStatus.PROVISIONING])
+                return Question(visit.text(heading, title=each.title), text, visit.text(button))
+        return None
+
+    return ask
+
+
+_ask_to_finish = _ask_to(
+    _("Finish %(title)s?"),
+    {
+        True: _("If the provider has made it, it is charged and shown. This cannot be undone."),
+        False: _("The provider is asked once more to remove it, and it is refunded. This cannot be undone."),
+    },
+    _("Finish"),
+)
+_ask_to_undo = _ask_to(
+    _("Undo %(title)s?"),
+    {
+        True: _("Nothing is charged, and what the provider has is removed. This cannot be undone."),
+        False: _("It stays, if the provider has it, and the charge with it. This cannot be undone."),
+    },
+    _("Undo"),
+)
+
+
+@ConsolePage(
+    "POST", f"{_MEETING}/finish", roles.OperatorAction.RESOLVE_DOUBTS, needs_fresh=True, ask=_ask_to_finish
+)
 async def finish(visit: ConsoleVisit) -> Response:
     """Complete the creation or cancellation."""
     return await _decide(visit, visit.use.doubts.finish, "doubt_finished")
 
 
-@ConsolePage("POST", f"{_MEETING}/undo", roles.OperatorAction.RESOLVE_DOUBTS, needs_fresh=True)
+@ConsolePage(
+    "POST", f"{_MEETING}/undo", roles.OperatorAction.RESOLVE_DOUBTS, needs_fresh=True, ask=_ask_to_undo
+)
 async def undo(visit: ConsoleVisit) -> Response:
     """Undo the creation or cancellation."""
     return await _decide(visit, visit.use.doubts.undo, "doubt_undone")
@@ -119,6 +156,7 @@ async def _list(visit: ConsoleVisit, errors: Mapping[str, str], status: int = 20
         meetings=meetings,
         removals=found.removals,
         recordings=found.recordings,
+        listed_after_s=round(IN_PROGRESS_FOR.total_seconds()),
         errors=errors,
         now=visit.now,
     )
